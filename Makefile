@@ -1,0 +1,75 @@
+# chronotile: `make demo` shows it, `make test` proves it; both set everything up themselves.
+
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+BUILD   := ksy/_build
+READY   := $(VENV)/.ready
+READYJS := $(BUILD)/node_modules/.ready
+NODE     = $(shell .ci/find-node $(BIN))
+COMPILE  = $(NODE) $(BUILD)/compile.mjs
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test ksy check-ksy corpus lint type unit fuzz oracle bench bench-spark clean
+
+##@ Start
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY) $(READYJS) ## Make .venv with all extras and tools, and the Kaitai compiler
+
+demo: install ## Make a sample array in demo/ and walk through every command on it
+	@$(BIN)/chronotile demo
+
+test: install check-ksy lint type unit ## Run every check that CI runs
+
+##@ Specs
+ksy: install ## Compile ksy/ into generated/
+	@rm -rf generated/chronotile_ksy && $(COMPILE) python generated/chronotile_ksy && \
+	  $(COMPILE) python generated/chronotile_ksy/traced --debug
+
+check-ksy: install ## Fail if generated/ differs from what ksy/ compiles to
+	@out=$$(mktemp -d) && $(COMPILE) python $$out && $(COMPILE) python $$out/traced --debug && \
+	  diff -ru --exclude=__pycache__ generated/chronotile_ksy $$out && rm -rf $$out && \
+	  echo "generated/ is what ksy/ compiles to"
+
+corpus: install ## Rebuild tests/corpus with the engines from PyPI
+	@$(BIN)/python tests/corpus/make.py
+
+##@ Checks
+lint: install ## Lint and check the format
+	@$(BIN)/ruff check src tests && $(BIN)/ruff format --check src tests
+
+type: install ## Check the types
+	@$(BIN)/mypy
+
+unit: install ## Run the tests
+	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart 0
+
+bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
+	@PYTHONPATH=tests $(BIN)/python tests/bench_spark.py
+
+oracle: install ## Compare 20,000 windows of random histories with the engine
+	@$(BIN)/python tests/oracle.py --windows 20000
+
+fuzz: install ## Fuzz every decoder for five minutes, guided by coverage
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
+	@cd tests && ../$(BIN)/python fuzz.py -max_total_time=300 -print_final_stats=1
+
+##@ Figures
+bench: install ## Measure speed and memory side by side with the engine
+	@$(BIN)/python tests/bench.py
+
+##@ End
+clean: ## Remove what the targets made
+	@rm -rf $(VENV) $(BUILD)/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis dist demo
+
+$(READY): pyproject.toml .ci/constraints.txt .ci/install
+	@.ci/install $(PYTHON) $(VENV)
+	@touch $@
+
+$(READYJS): $(BUILD)/package.json $(READY)
+	@cd $(BUILD) && PATH="$(abspath $(BIN)):$$PATH" npm install --no-package-lock --no-audit --no-fund --silent
+	@touch $@
