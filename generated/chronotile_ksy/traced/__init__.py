@@ -1,0 +1,1 @@
+"""Parsers generated from ksy/ by `make ksy`. Never edited by hand."""
