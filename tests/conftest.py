@@ -1,0 +1,37 @@
+"""Fixtures that several test modules share: servers on loopback, and a fresh bucket."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import engines  # noqa: F401  (its settings hold for every engine of the tests)
+import pytest
+from servers import FaultProxy, S3Server, s3_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server for the whole run; the environment's own storage settings are put aside."""
+    with pytest.MonkeyPatch.context() as patch, s3_server() as server:
+        for name in tuple(os.environ):
+            if name.startswith("AWS_") or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    """The URI of a new, empty bucket."""
+    return s3.make_bucket(f"test-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[FaultProxy]:
+    """A proxy in front of the S3 server that breaks what the test plans."""
+    with FaultProxy(s3.endpoint) as running:
+        yield running
