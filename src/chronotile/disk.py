@@ -1,0 +1,315 @@
+"""Storage on a local disk.
+
+In: a `Place` on a disk and checked relative paths. Out: listings and bytes. Knows no other
+storage, and follows no symbolic link below the root, wherever the link points.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import time
+from contextlib import contextmanager, suppress
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError, TooLargeError
+from chronotile.places import (
+    LEFTOVER,
+    Entry,
+    Folder,
+    MissingObjectError,
+    Names,
+    ObjectExistsError,
+    Place,
+    Stranger,
+    are_plain,
+    is_path,
+    printable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LINK = "a symbolic link, which is never followed"
+_LEN_READ = 1 << 20
+_LEN_GRAIN_NS = 3_000_000_000
+"""The coarsest grain of a file's time that is in use, and some more."""
+
+
+class Disk:
+    """The objects below one local folder.
+
+    Every path is walked from the root one part at a time by descriptor, so a link that
+    appears between a check and its use cannot lead outside either.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     disk = Disk(Place(scheme="file", root=root))
+    ...     disk.put("__commits/a.wrt", b"")
+    ...     [entry.path for entry in disk.list_dir("__commits", sizes=False).files]
+    ['__commits/a.wrt']
+    """
+
+    batch = 1
+    """How many objects one call of `remove` should be given: each costs a call here."""
+
+    concurrency = 1
+    """Measured on small files in the cache: threads gain nothing, and cost up to five times."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    @contextmanager
+    def _named(self, path: str) -> Generator[None]:
+        where = self._place.uri_of(path)
+        try:
+            yield
+        except ChronotileError:
+            raise
+        except FileNotFoundError:
+            raise MissingObjectError(where, "expected an object, found nothing") from None
+        except FileExistsError:
+            raise ObjectExistsError(where, "expected no object, found one") from None
+        except OSError as cause:
+            raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause
+
+    @contextmanager
+    def _folder(self, path: str, *, create: bool = False) -> Generator[int]:
+        """Open a folder and give its descriptor; `""` is the root, which may be a link."""
+        try:
+            at = os.open(self._place.root, _DIRECTORY)
+        except FileNotFoundError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found nothing") from None
+        except NotADirectoryError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found a file") from None
+        try:
+            parts = path.split("/") if path else []
+            for depth, part in enumerate(parts, start=1):
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=at)
+                        os.fsync(at)
+                try:
+                    below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+                except OSError as cause:
+                    if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                        raise
+                    kind = _kind(os.stat(part, dir_fd=at, follow_symlinks=False).st_mode)
+                    where = self._place.uri_of("/".join(parts[:depth]))
+                    raise StorageError(where, f"expected a folder, found {kind}") from None
+                os.close(at)
+                at = below
+            yield at
+        finally:
+            os.close(at)
+
+    def list_dir(self, path: str, *, sizes: bool) -> Folder:
+        """List one folder. A folder that is not there is empty, unless it is the root."""
+        base = f"{path}/" if path else ""
+        files: list[Entry] = []
+        folders: list[str] = []
+        strangers: list[Stranger] = []
+        try:
+            with self._named(path), self._folder(path) as at, os.scandir(at) as items:
+                for item in items:
+                    name = item.name
+                    if not is_path(name):
+                        strangers.append(Stranger(base + printable(name), "a name out of bounds"))
+                    elif item.is_file(follow_symlinks=False):
+                        if name[0] == "." and LEFTOVER.fullmatch(name):
+                            what = "left by an interrupted write"
+                            strangers.append(Stranger(base + name, what))
+                        elif not sizes:
+                            files.append(Entry(base + name))
+                        else:
+                            with suppress(FileNotFoundError):
+                                files.append(_entry(base + name, item.stat(follow_symlinks=False)))
+                    elif item.is_dir(follow_symlinks=False):
+                        folders.append(base + name)
+                    else:
+                        what = _LINK if item.is_symlink() else "neither a file nor a folder"
+                        strangers.append(Stranger(base + name, what))
+        except MissingObjectError:
+            return Folder()
+        return _sorted(files, folders, strangers)
+
+    def list_names(self, path: str) -> Names:
+        """List one folder as bare names, in no order; what is odd about one takes the long way."""
+        folders: list[str] = []
+        try:
+            with self._named(path), self._folder(path) as at, os.scandir(at) as items:
+                found = list(items)
+        except MissingObjectError:
+            return Names()
+        files = [item.name for item in found if item.is_file(follow_symlinks=False)]
+        if len(files) != len(found):
+            folders = [item.name for item in found if item.is_dir(follow_symlinks=False)]
+        odd = len(files) + len(folders) != len(found)
+        if odd or not are_plain(files) or not are_plain(folders):
+            return self.list_dir(path, sizes=False).bare()
+        return Names(tuple(files), tuple(folders))
+
+    def mark(self, path: str) -> int | None:
+        """The time of a folder's last change; None while another may follow within its grain."""
+        try:
+            with self._named(path), self._folder(path) as at:
+                changed = os.fstat(at).st_mtime_ns
+        except MissingObjectError:
+            return None
+        return changed if changed < time.time_ns() - _LEN_GRAIN_NS else None
+
+    def walk(self, path: str, *, sizes: bool) -> Folder:
+        """List all that is below a folder, at any depth."""
+        top = self.list_dir(path, sizes=sizes)
+        files, folders, strangers = [*top.files], [*top.folders], [*top.strangers]
+        waiting = [*folders]
+        while waiting:
+            one = self.list_dir(waiting.pop(), sizes=sizes)
+            files += one.files
+            folders += one.folders
+            strangers += one.strangers
+            waiting += one.folders
+        return _sorted(files, folders, strangers)
+
+    @contextmanager
+    def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
+        parent, _, name = path.rpartition("/")
+        # Not blocking: opening a pipe that somebody left there would wait for ever.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with self._named(path), self._folder(parent) as at:
+            try:
+                file = os.open(name, flags, dir_fd=at)
+            except OSError as cause:
+                if cause.errno != errno.ELOOP:
+                    raise
+                where = self._place.uri_of(path)
+                raise StorageError(where, f"expected a file, found {_LINK}") from None
+            try:
+                status = os.fstat(file)
+                if not stat.S_ISREG(status.st_mode):
+                    where, kind = self._place.uri_of(path), _kind(status.st_mode)
+                    raise StorageError(where, f"expected a file, found {kind}")
+                yield file, status
+            finally:
+                os.close(file)
+
+    def head(self, path: str) -> Entry:
+        """Size and time of one file."""
+        with self._file(path) as (_, status):
+            return _entry(path, status)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """All bytes of one file, of at most `limit`."""
+        with self._file(path) as (file, status):
+            size, parts = status.st_size, []
+            while size <= limit and (part := os.read(file, max(status.st_size, _LEN_READ))):
+                parts.append(part)
+                size = max(size, sum(map(len, parts)))
+            if size > limit:
+                where = self._place.uri_of(path)
+                raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`, or to the end of the file."""
+        with self._file(path) as (file, status):
+            parts: list[bytes] = []
+            end = min(end, status.st_size)
+            while start < end and (part := os.pread(file, end - start, start)):
+                parts.append(part)
+                start += len(part)
+            return b"".join(parts)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a new file, which is seen whole or not at all."""
+        parent, _, name = path.rpartition("/")
+        part = f".chronotile-{secrets.token_hex(8)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with self._named(path), self._folder("") as root:
+            file = os.open(part, flags, 0o666, dir_fd=root)
+            try:
+                with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
+                    out.write(data)
+                    out.flush()
+                    os.fsync(file)
+                with self._folder(parent, create=True) as at:
+                    # A link is made whole and fails if the name is taken; a rename replaces.
+                    os.link(part, name, src_dir_fd=root, dst_dir_fd=at)
+                    os.fsync(at)
+            finally:
+                os.unlink(part, dir_fd=root)
+
+    def copy(self, source: str, target: str) -> None:
+        """Give a file a second, new name."""
+        from_parent, _, from_name = source.rpartition("/")
+        to_parent, _, to_name = target.rpartition("/")
+        self.head(source)
+        with (
+            self._named(target),
+            self._folder(from_parent) as at,
+            self._folder(to_parent, create=True) as to,
+        ):
+            os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
+            os.fsync(to)
+
+    def same(self, one: str, other: str) -> bool:
+        """Tell whether two files hold the same bytes."""
+        with self._file(one) as (file, status), self._file(other) as (twin, twin_status):
+            if os.path.samestat(status, twin_status):
+                return True
+            if status.st_size != twin_status.st_size:
+                return False
+            while part := os.read(file, _LEN_READ):
+                if part != os.read(twin, len(part)):
+                    return False
+            return True
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files. One that is gone already is no error; a link or folder is."""
+        for path in paths:
+            parent, _, name = path.rpartition("/")
+            with suppress(MissingObjectError), self._named(path), self._folder(parent) as at:
+                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+                if not stat.S_ISREG(mode):
+                    where = self._place.uri_of(path)
+                    raise StorageError(where, f"expected a file to remove, found {_kind(mode)}")
+                os.unlink(name, dir_fd=at)
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Make the removal of these paths outlast a loss of power."""
+        for parent in sorted({path.rpartition("/")[0] for path in paths}):
+            with suppress(MissingObjectError), self._named(parent), self._folder(parent) as at:
+                os.fsync(at)
+
+    def remove_folders(self, paths: Sequence[str]) -> None:
+        """Remove empty folders, the deepest first."""
+        for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
+            parent, _, name = path.rpartition("/")
+            with suppress(MissingObjectError), self._named(path), self._folder(parent) as at:
+                os.rmdir(name, dir_fd=at)
+
+    def check_child(self, path: str) -> None:
+        """Refuse a folder that is reached through a link."""
+        with suppress(MissingObjectError), self._named(path), self._folder(path):
+            pass
+
+
+def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:
+    files.sort(key=itemgetter(0))
+    return Folder(tuple(files), tuple(sorted(folders)), tuple(sorted(strangers)))
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    return Entry(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return _LINK
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a file" if stat.S_ISREG(mode) else "neither a file nor a folder"

@@ -1,0 +1,266 @@
+"""Places: where an array is, and how its objects are named.
+
+In: what a user typed, and relative paths. Out: a `Place`, checked paths, and the rows that a
+listing gives. Touches no storage and knows nothing of what the names mean.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import string
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from chronotile.errors import BadNameError, StorageError
+
+Scheme: TypeAlias = Literal["file", "s3", "gs", "az", "memory"]
+
+_ALIASES: dict[str, Scheme] = {
+    **{scheme: scheme for scheme in get_args(Scheme)},
+    "s3a": "s3",
+    "gcs": "gs",
+    "azure": "az",
+}
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*")
+# Control characters would let a name forge a line of output, a backslash is a separator to
+# some, and a lone surrogate is a name that is not UTF-8: none is in any name of the format.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff]")
+_LEN_PATH_MAX = 4096
+# What every name of the format looks like: a short way, as there may be 100,000 in a folder.
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+
+_ODD_START = re.compile(rb"\n[.\n-]")
+_PLAIN_BYTES = (string.ascii_letters + string.digits + "_.-\n").encode()
+
+LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
+"""What an interrupted write to a disk can leave in the array's folder. The engine reads every
+file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""
+
+
+class Entry(NamedTuple):
+    """One object of a listing.
+
+    >>> Entry("__commits/a.wrt").size is None
+    True
+    """
+
+    path: str
+    """Relative to the root of the store."""
+    size: int | None = None
+    """Bytes; None where it was not asked for and would have cost a call."""
+    modified_ms: int | None = None
+    """When it was last written, in ms since the epoch; None likewise."""
+
+
+class Stranger(NamedTuple):
+    """Something in a local folder that is never opened, moved or removed."""
+
+    path: str
+    """Relative to the root, made printable: it may be no valid path."""
+    what: str
+    """Why it is a stranger, in words."""
+
+
+class Names(NamedTuple):
+    """One level of a listing as bare names, in no order: for folders of 100,000 files."""
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
+    """Their paths are whole."""
+
+
+class Folder(NamedTuple):
+    """One level of a listing, each part sorted by path."""
+
+    files: tuple[Entry, ...] = ()
+    folders: tuple[str, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
+
+    def bare(self) -> Names:
+        """The same as bare names.
+
+        >>> Folder((Entry("__commits/a.wrt"),)).bare().files
+        ('a.wrt',)
+        """
+        return Names(
+            tuple(entry.path.rpartition("/")[2] for entry in self.files),
+            tuple(path.rpartition("/")[2] for path in self.folders),
+            self.strangers,
+        )
+
+
+class MissingObjectError(StorageError, FileNotFoundError):
+    """No object of that name."""
+
+
+class ObjectExistsError(StorageError, FileExistsError):
+    """An object of that name exists, and objects are never overwritten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The folder or prefix that a store is rooted at.
+
+    >>> place = Place(scheme="s3", bucket="lake", root="sales/2024")
+    >>> place.uri_of("__commits/a.wrt")
+    's3://lake/sales/2024/__commits/a.wrt'
+    """
+
+    scheme: Scheme
+    bucket: str = ""
+    """Bucket, container or memory name; empty on a disk."""
+    root: str = ""
+    """An absolute local path, or a key prefix with no slash at either end."""
+
+    @property
+    def uri(self) -> str:
+        """The place in the form that `find_place` takes."""
+        if self.scheme == "file":
+            return self.root
+        return f"{self.scheme}://{self.bucket}/{self.root}".rstrip("/")
+
+    def join(self, path: str) -> str:
+        """The local path or the key of a checked relative path; the root itself for `""`."""
+        if not path or not self.root:
+            return path or self.root
+        return f"{self.root.rstrip('/')}/{path}"
+
+    def uri_of(self, path: str) -> str:
+        """The full name of a relative path, for messages."""
+        return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
+
+    def child(self, path: str) -> Place:
+        """The place of a folder below this one.
+
+        >>> Place(scheme="memory", bucket="m").child("a/b").uri
+        'memory://m/a/b'
+        """
+        path = check_path(path, self.uri)
+        return Place(scheme=self.scheme, bucket=self.bucket, root=self.join(path))
+
+
+def find_place(array: str | os.PathLike[str]) -> Place:
+    """Work out what place a user means.
+
+    A URI is taken literally, as the engine takes it: a percent sign in it stands for itself.
+
+    Args:
+        array: A local path (`~` and relative paths are understood), or a URI that starts
+            with `file://`, `s3://`, `gs://`, `az://` or `memory:`.
+
+    Raises:
+        StorageError: The text names no place.
+
+    >>> find_place("s3://lake/sales//")
+    Place(scheme='s3', bucket='lake', root='sales')
+    >>> find_place("file:///data/a%20b/").uri
+    '/data/a%20b'
+    """
+    text = os.fspath(array)
+    if not text or "\0" in text:
+        raise StorageError(repr(text), "expected the place of an array, found no path")
+    uri = _URI.fullmatch(text)
+    if uri is None and text.startswith("memory:"):
+        return _bucket_place("memory", text.removeprefix("memory:"))
+    if uri is None:
+        return Place(scheme="file", root=_local_root(str(Path(text).expanduser())))
+    scheme = _ALIASES.get(uri[1].lower())
+    if scheme is None:
+        known = "a local path, file://, s3://, gs:// or az://"
+        raise StorageError(text, f"expected {known}, found {uri[1]}://")
+    if scheme == "file":
+        local = uri[2].removeprefix("localhost")
+        if not local.startswith("/"):
+            raise StorageError(text, "expected file:// and an absolute path")
+        return Place(scheme="file", root=_local_root(local))
+    return _bucket_place(scheme, uri[2])
+
+
+def _local_root(path: str) -> str:
+    # `link/../x` is beside the link's target, which only the file system can tell.
+    return os.path.realpath(path) if ".." in path.split("/") else str(Path(path).absolute())
+
+
+def _bucket_place(scheme: Scheme, rest: str) -> Place:
+    bucket, _, prefix = rest.partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        # The text is not repeated: a mistyped URI may hold a password.
+        raise StorageError(f"{scheme}://", "expected a bucket name after ://")
+    root = prefix.strip("/")
+    return Place(
+        scheme=scheme,
+        bucket=bucket,
+        root=check_path(root, f"{scheme}://{bucket}") if root else "",
+    )
+
+
+def is_path(path: str) -> bool:
+    """Tell whether a text is a relative path that stays below its root.
+
+    >>> is_path("__commits/__1_1_a_22.wrt"), is_path("../x"), is_path("a//b")
+    (True, False, False)
+    """
+    if _PLAIN.fullmatch(path):
+        return True
+    return (
+        0 < len(path) <= _LEN_PATH_MAX
+        and _FORBIDDEN.search(path) is None
+        and not any(part in {"", ".", ".."} for part in path.split("/"))
+    )
+
+
+def are_plain(names: list[str]) -> bool:
+    r"""Tell whether all names are of the characters that the format's own names are made of.
+
+    It takes a moment for 100,000 names; where it says no, `is_path` decides on each.
+
+    >>> are_plain(["__1_1_a_22.wrt", "b.del"]), are_plain(["a b"]), are_plain([".."])
+    (True, False, False)
+    >>> are_plain([])
+    True
+    """
+    if not names:
+        return True
+    text = "\n".join(("", *names, "")).encode("utf-8", "replace")
+    return (
+        text.count(b"\n") == len(names) + 1
+        and not text.translate(None, _PLAIN_BYTES)
+        and _ODD_START.search(text) is None
+    )
+
+
+def check_path(path: str, where: str) -> str:
+    """Give the path back if it is relative and stays below its root.
+
+    Args:
+        path: What a caller, or a line of a file, names.
+        where: The root, for the message.
+
+    Raises:
+        BadNameError: It is empty, absolute, too long, or has `..`, `.`, an empty part, a
+            backslash or a control character in it.
+
+    >>> check_path("../secret", "/data/a")
+    Traceback (most recent call last):
+    chronotile.errors.BadNameError: /data/a: expected a path below it, found '../secret'
+    """
+    if not isinstance(path, str) or not is_path(path):
+        found = ascii(path)
+        shown = found if len(found) <= 200 else f"{found[:200]}… ({len(found)} characters)"
+        raise BadNameError(where, f"expected a path below it, found {shown}")
+    return path
+
+
+def printable(name: str) -> str:
+    r"""Escape what cannot be printed or encoded.
+
+    >>> printable("a\udcff\nb")
+    'a\\udcff\\nb'
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
+    )

@@ -1,0 +1,286 @@
+"""Servers for the tests, on loopback only: an S3 server, and a proxy that breaks things.
+
+In: nothing, or a plan of faults. Out: endpoints. Each stops with the block that started it;
+the S3 server is a process of its own, which also ends when its parent does.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+LOOPBACK = "127.0.0.1"
+LONGEST_LIFE_S = 1800.0
+
+Fault: TypeAlias = Literal[
+    "pass",  # no fault
+    "drop",  # the request never arrives, the connection closes
+    "reset",  # the same, with a reset
+    "delay",  # the answer is late
+    "500",  # the server refuses
+    "503",  # likewise
+    "lose-answer",  # the request is served, its answer is lost
+    "500-after",  # the request is served, the answer says that it was not
+    "cut",  # half of the answer's body arrives
+]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+Plan: TypeAlias = Callable[[int, str, str], Fault]
+"""(number of the request, method, path) -> what to do to it."""
+
+
+class S3Server:
+    """A running S3 server."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options that reach the server."""
+        return options_for(self.endpoint)
+
+    def make_bucket(self, name: str) -> str:
+        """Make a bucket and give its URI."""
+        self.send("PUT", name)
+        return f"s3://{name}"
+
+    def send(self, method: str, key: str, body: bytes = b"") -> bytes:
+        """Make a request past the product: any key at all can be written this way."""
+        url = f"{self.endpoint}/{quote(key)}"
+        request = urllib.request.Request(url, data=body, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bytes(answer.read())
+
+
+def options_for(endpoint: str) -> dict[str, str]:
+    return {
+        "endpoint": endpoint,
+        "region": "us-east-1",
+        "access_key_id": "test-access-key",
+        "secret_access_key": "test-secret-key",
+    }
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Run an S3 server until the block ends."""
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).resolve())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline().strip()
+            if not port:
+                message = "the S3 server did not start"
+                raise RuntimeError(message)
+            yield S3Server(f"http://{LOOPBACK}:{port}")
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def random_plan(seed: int, rate: float, faults: tuple[Fault, ...] = FAULTS) -> Plan:
+    """Break requests at random, the same ones for the same seed and order."""
+    chance, lock = random.Random(seed), threading.Lock()
+
+    def plan(number: int, method: str, path: str) -> Fault:
+        del number, method, path
+        with lock:
+            return chance.choice(faults) if chance.random() < rate else "pass"
+
+    return plan
+
+
+def scripted_plan(method: str, *faults: Fault) -> Plan:
+    """Do these to the first requests of a method, one each, and nothing to the others."""
+    left, lock = list(faults), threading.Lock()
+
+    def plan(number: int, asked: str, path: str) -> Fault:
+        del number, path
+        with lock:
+            return left.pop(0) if asked == method and left else "pass"
+
+    return plan
+
+
+class FaultProxy:
+    """A proxy between a client and a server; `plan` says what goes wrong."""
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.plan: Plan = lambda *_: "pass"
+        self.delay_s = 0.05
+        self.seen: list[tuple[str, str, Fault]] = []
+        self._lock = threading.Lock()
+        self._server = _ProxyServer(self)
+        host, port = self._server.server_address[:2]
+        self.endpoint = f"http://{host!s}:{port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options that reach the server through the proxy."""
+        return options_for(self.endpoint)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def decide(self, method: str, path: str) -> Fault:
+        """What happens to the request that has just come in."""
+        with self._lock:
+            fault = self.plan(len(self.seen), method, path)
+            self.seen.append((method, path, fault))
+            return fault
+
+
+class _ProxyServer(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def __init__(self, proxy: FaultProxy) -> None:
+        self.proxy = proxy
+        self._open: set[socket.socket] = set()
+        super().__init__((LOOPBACK, 0), _ProxyHandler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        for connection in tuple(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that goes away is what the tests are about."""
+
+
+class _ProxyHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 15
+    server: _ProxyServer
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Say nothing."""
+
+    def _handle(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.server.proxy.decide(self.command, self.path)
+        if fault in {"drop", "reset"}:
+            return self._hang_up(reset=fault == "reset")
+        if fault in {"500", "503"}:
+            return self._answer(int(fault), [], b"<Error><Code>Planned</Code></Error>")
+        if fault == "delay":
+            threading.Event().wait(self.server.proxy.delay_s)
+        status, headers, data = self._forward(body)
+        if fault == "lose-answer":
+            return self._hang_up(reset=False)
+        if fault == "500-after":
+            return self._answer(500, [], b"<Error><Code>Planned</Code></Error>")
+        return self._answer(status, headers, data, cut=fault == "cut")
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
+
+    def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        upstream = urlsplit(self.server.proxy.upstream)
+        connection = http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=15)
+        try:
+            connection.putrequest(
+                self.command, self.path, skip_host=True, skip_accept_encoding=True
+            )
+            for name, value in self.headers.items():
+                if name.lower() not in {"connection", "keep-alive"}:
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], data: bytes, *, cut: bool = False
+    ) -> None:
+        self.send_response_only(status)
+        length = str(len(data))
+        for name, value in headers:
+            if name.lower() == "content-length" and self.command == "HEAD":
+                length = value
+            elif name.lower() not in {"connection", "content-length", "transfer-encoding"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data[: len(data) // 2] if cut else data)
+        if cut:
+            self._hang_up(reset=False)
+
+    def _hang_up(self, *, reset: bool) -> None:
+        self.close_connection = True
+        with suppress(OSError):
+            if reset:
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            else:
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _serve() -> None:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    app = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()
+
+    def one_put_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
+        # S3 decides a conditional put atomically; the emulation checks first and puts later.
+        if environ["REQUEST_METHOD"] != "PUT":
+            return app(environ, start_response)
+        with lock:
+            return app(environ, start_response)
+
+    server = make_server(LOOPBACK, 0, one_put_at_a_time, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    end = threading.Timer(LONGEST_LIFE_S, os._exit, (1,))
+    end.daemon = True
+    end.start()
+    print(server.server_port, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()
