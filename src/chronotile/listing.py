@@ -1,0 +1,158 @@
+"""The files of one array, by what they are for.
+
+In: a store. Out: `Listing`: every file and folder that tells of the array's history, sorted
+into the hierarchy of the format, old and new; strangers are kept. Opens no file.
+
+From format version 12 on an array's files lie in folders of its root: `__commits`,
+`__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
+their `.ok`, `.vac` and `.meta` files lie in the root itself, and before version 10 the schema is
+the single file `__array_schema.tdb`. Both can be found in one array.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.errors import ArrayNotFoundError, BadNameError
+from chronotile.names import parse_name, version_of
+from chronotile.store import MissingObjectError
+
+if TYPE_CHECKING:
+    from chronotile.store import Names, Store
+
+COMMITS = "__commits"
+FRAGMENTS = "__fragments"
+FRAGMENT_META = "__fragment_meta"
+SCHEMA = "__schema"
+ENUMERATIONS = "__schema/__enumerations"
+META = "__meta"
+OLD_SCHEMA = "__array_schema.tdb"
+
+_LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
+_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, "__labels"})
+_ROOT_FILES = (".ok", ".vac", ".meta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What lies where.
+
+    Names are without their folder. All are sorted but `commits` and `fragments`, of which there
+    may be very many.
+    """
+
+    commits: tuple[str, ...]
+    """Files of `__commits`."""
+    tagged: tuple[str, ...]
+    """Those of them that are no `.wrt`, sorted."""
+    root_commits: tuple[str, ...]
+    """`.ok` and `.vac` files of the root, from before version 12."""
+    fragments: tuple[str, ...]
+    """Folders of `__fragments`; none if they were not asked for."""
+    root_fragments: tuple[str, ...]
+    """Fragment folders of the root."""
+    unmarked: tuple[str, ...]
+    """Those of them that need no commit file: of before version 5, with their metadata."""
+    fragment_meta: tuple[str, ...]
+    """Whole paths of consolidated fragment metadata."""
+    schemas: tuple[str, ...]
+    """Whole paths, in the order of their text, the old single file first."""
+    enumerations: tuple[str, ...]
+    meta: tuple[str, ...]
+    """Files of `__meta`."""
+    others: tuple[str, ...]
+    """Whole paths of what belongs to nobody."""
+    requests: int
+    """Calls to the storage that the listing took."""
+
+
+def list_array(store: Store, *, fragments: bool = True) -> Listing:
+    """Lists an array.
+
+    Args:
+        store: Where it is.
+        fragments: Whether `__fragments` is listed too.
+
+    Raises:
+        ArrayNotFoundError: There is no schema, so there is no array.
+    """
+    wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
+    if store.place.scheme == "file":
+        # Starting the threads takes longer than the listing, the more so on busy cores.
+        found = {path: store.list_names(path) for path in wanted}
+    else:
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            found = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
+    root = found[""]
+    schemas = _paths(SCHEMA, found[SCHEMA])
+    names = set(root.files)
+    old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
+    if not schemas and not old:
+        raise ArrayNotFoundError(store.uri, "expected an array, found no schema")
+    root_fragments = tuple(sorted(name for name in root.folders if _is_fragment(name)))
+    unmarked, asked = _unmarked(store, root_fragments, names)
+    return Listing(
+        commits=found[COMMITS].files,
+        tagged=tuple(sorted(n for n in found[COMMITS].files if not n.endswith(".wrt"))),
+        root_commits=tuple(sorted(n for n in names if n.endswith(_ROOT_FILES[:2]))),
+        fragments=found[FRAGMENTS].folders if fragments else (),
+        root_fragments=root_fragments,
+        unmarked=unmarked,
+        fragment_meta=(
+            *sorted(name for name in names if name.endswith(".meta")),
+            *_paths(FRAGMENT_META, found[FRAGMENT_META]),
+        ),
+        schemas=(*old, *schemas),
+        enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
+        meta=tuple(sorted(found[META].files)),
+        others=_others(found),
+        requests=len(wanted) + asked,
+    )
+
+
+def _paths(folder: str, names: Names) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}" for name in sorted(names.files))
+
+
+def _is_fragment(name: str) -> bool:
+    try:
+        parse_name(name)
+    except BadNameError:
+        return False
+    return True
+
+
+def _unmarked(
+    store: Store, fragments: tuple[str, ...], names: set[str]
+) -> tuple[tuple[str, ...], int]:
+    """Root fragments that are committed without a commit file, and the calls to find out."""
+    old = [n for n in fragments if version_of(parse_name(n)) < 5 and f"{n}.ok" not in names]
+
+    def has_metadata(name: str) -> bool:
+        try:
+            store.head(f"{name}/__fragment_metadata.tdb")
+        except MissingObjectError:
+            return False
+        return True
+
+    if not old:
+        return (), 0
+    with ThreadPoolExecutor(8) as pool:
+        whole = zip(old, pool.map(has_metadata, old), strict=True)
+        return tuple(name for name, is_whole in whole if is_whole), len(old)
+
+
+def _others(found: dict[str, Names]) -> tuple[str, ...]:
+    root = found[""]
+    others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(_ROOT_FILES)]
+    others += [n for n in root.folders if n not in _KNOWN_FOLDERS]
+    others = [name for name in others if not _is_fragment(name)]
+    for path, names in found.items():
+        others += [stranger.path for stranger in names.strangers]
+        strays: tuple[str, ...] = names.folders if path else ()
+        if path == FRAGMENTS:
+            strays = names.files
+        others += [f"{path}/{n}" for n in strays if f"{path}/{n}" != ENUMERATIONS]
+    return tuple(sorted(others))

@@ -1,0 +1,135 @@
+"""Timestamped names.
+
+In: one path component. Out: `Name`, or `BadNameError`; and back.
+Knows nothing of folders, stores or time windows.
+
+A name tells when its object was made, and in which version of the format:
+
+    era 3, versions 5 and later   __t1_t2_uuid_v
+    era 2, versions 3 and 4       __t1_t2_uuid
+    era 1, versions 1 and 2       __uuid_t1 or __uuid_t1_t2
+
+t1 and t2 are milliseconds since the epoch, in decimal, with any number of digits: they are
+compared as numbers, never as text. The names of schema and array-metadata files carry no
+version, whatever the array's: they look like era 2.
+
+The engine tells the eras apart by five underscores (era 3), else by a last part of 32
+characters (era 2), and takes anything else for era 1; in era 1 it takes the number after the
+last underscore for both ends. It reads numbers with `sscanf`, which takes signs, blanks and a
+number followed by anything. We read what it writes, and refuse the rest: a name that says
+nothing reliable about time must not decide what is visible.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid as uuids
+from typing import NamedTuple
+
+from chronotile.errors import BadNameError
+
+MAX_TIMESTAMP = (1 << 64) - 1
+MAX_VERSION = (1 << 32) - 1
+
+_ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
+_ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)
+_ERA_1 = re.compile(r"__([0-9a-f]{32})_(\d{1,20})(?:_(\d{1,20}))?", re.ASCII)
+
+
+class Name(NamedTuple):
+    """A timestamped name, taken apart."""
+
+    t1: int
+    t2: int
+    uuid: str
+    version: int | None
+    """The format version, where the name carries one."""
+    era: int
+    text: str
+    """The name as it is written."""
+
+
+def parse_name(text: str) -> Name:
+    """Takes a timestamped name apart.
+
+    Args:
+        text: One path component without its extension.
+
+    Raises:
+        BadNameError: It is no timestamped name, or its times run backwards.
+
+    >>> parse_name("__10_20_00112233445566778899aabbccddeeff_22")[:4]
+    (10, 20, '00112233445566778899aabbccddeeff', 22)
+    >>> parse_name("__00112233445566778899aabbccddeeff_7").t2
+    7
+    >>> parse_name("__2_1_00112233445566778899aabbccddeeff")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.errors.BadNameError: ...expected t1 <= t2, found 2 > 1
+    """
+    if match := _ERA_3.fullmatch(text):
+        t1, t2, uuid, version = match.groups()
+        return _checked(Name(int(t1), int(t2), uuid, int(version), 3, text))
+    if match := _ERA_2.fullmatch(text):
+        t1, t2, uuid = match.groups()
+        return _checked(Name(int(t1), int(t2), uuid, None, 2, text))
+    if match := _ERA_1.fullmatch(text):
+        uuid, first, last = match.groups()
+        # The engine takes the last number for both ends.
+        end = int(last if last is not None else first)
+        return _checked(Name(end, end, uuid, None, 1, text))
+    expected = "a timestamped name (__t1_t2_uuid_v, __t1_t2_uuid or __uuid_t1)"
+    raise BadNameError(_shown(text), f"expected {expected}, found another")
+
+
+def format_name(t1: int, t2: int, uuid: str, version: int | None) -> str:
+    """Writes a name of era 3, or without a version as schema and metadata files have it.
+
+    Raises:
+        BadNameError: The parts make no name that the engine reads back.
+
+    >>> format_name(9, 10, "00112233445566778899aabbccddeeff", 22)
+    '__9_10_00112233445566778899aabbccddeeff_22'
+    """
+    text = f"__{t1}_{t2}_{uuid}" + ("" if version is None else f"_{version}")
+    found = parse_name(text)
+    if found[:4] != (t1, t2, uuid, version) or found.era == 1:
+        raise BadNameError(_shown(text), "expected parts that make a timestamped name")
+    return text
+
+
+def new_name(t1: int, t2: int, version: int | None) -> str:
+    """Writes a name with a fresh uuid.
+
+    >>> parse_name(new_name(1, 2, 22))[:2]
+    (1, 2)
+    """
+    return format_name(t1, t2, uuids.uuid4().hex, version)
+
+
+def version_of(name: Name) -> int:
+    """The format version that the engine takes a name to have.
+
+    >>> version_of(parse_name("__1_2_00112233445566778899aabbccddeeff"))
+    4
+    """
+    if name.version is not None:
+        return name.version
+    return 4 if name.era == 2 else 2
+
+
+def time_order(name: Name) -> tuple[int, int, str]:
+    """The key that sorts names by time, as numbers, and then by name."""
+    return (name.t1, name.t2, name.text)
+
+
+def _checked(name: Name) -> Name:
+    if name.t1 > name.t2:
+        raise BadNameError(_shown(name.text), f"expected t1 <= t2, found {name.t1} > {name.t2}")
+    if name.t2 > MAX_TIMESTAMP or (name.version or 0) > MAX_VERSION:
+        raise BadNameError(_shown(name.text), "expected numbers of 64 and 32 bits, found larger")
+    return name
+
+
+def _shown(text: str) -> str:
+    clean = text.encode("unicode_escape").decode("ascii")
+    return clean if len(clean) <= 120 else f"{clean[:120]}…"
