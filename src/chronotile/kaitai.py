@@ -1,0 +1,221 @@
+"""The only door to the generated parsers.
+
+In: a spec class and bytes. Out: the parsed tree, or one `BadFileError` that says where, at
+which byte, what was expected and what was found. Knows the bytes of each file, not its meaning.
+
+The generated code and its runtime are untyped and fail in many ways: their own errors, bad
+UTF-8, recursion, bytes left over. All of that is dealt with here. Lazy instances that inflate
+a tile are never touched here: `tiles` does that, with every size checked first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile_ksy.array_metadata import ArrayMetadata as ArrayMetadataSpec
+from chronotile_ksy.array_schema import ArraySchema as ArraySchemaSpec
+from chronotile_ksy.condition import Condition as ConditionSpec
+from chronotile_ksy.consolidated_commits import ConsolidatedCommits as ConsolidatedCommitsSpec
+from chronotile_ksy.delete_commit import DeleteCommit as DeleteCommitSpec
+from chronotile_ksy.enumeration import Enumeration as EnumerationSpec
+from chronotile_ksy.generic_tile import GenericTile as GenericTileSpec
+from chronotile_ksy.ignore_file import IgnoreFile as IgnoreFileSpec
+from chronotile_ksy.update import Update as UpdateSpec
+from chronotile_ksy.update_commit import UpdateCommit as UpdateCommitSpec
+from chronotile_ksy.vacuum_file import VacuumFile as VacuumFileSpec
+from kaitaistruct import (
+    EndOfStreamError,
+    KaitaiStream,
+    KaitaiStruct,
+    KaitaiStructError,
+    NoTerminatorFoundError,
+    ValidationFailedError,
+    ValidationGreaterThanError,
+    ValidationLessThanError,
+    ValidationNotEqualError,
+    ValidationNotInEnumError,
+)
+
+from chronotile.errors import BadFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+__all__ = [
+    "ArrayMetadataSpec",
+    "ArraySchemaSpec",
+    "ConditionSpec",
+    "ConsolidatedCommitsSpec",
+    "DeleteCommitSpec",
+    "EnumerationSpec",
+    "GenericTileSpec",
+    "IgnoreFileSpec",
+    "Span",
+    "UpdateCommitSpec",
+    "UpdateSpec",
+    "VacuumFileSpec",
+    "parse",
+    "trace",
+]
+
+
+class Span(NamedTuple):
+    """The bytes of one field."""
+
+    path: str
+    """The field, below the fields around it: `records[0].uri`."""
+    start: int
+    end: int
+    value: Any
+
+
+def parse(spec: Any, where: str, data: bytes) -> Any:
+    r"""Parses all of the bytes as one spec.
+
+    Args:
+        spec: A generated class of this module, such as `IgnoreFileSpec`.
+        where: The file's name, for the error.
+        data: The whole file or payload.
+
+    Raises:
+        BadFileError: The bytes are not what the spec says.
+
+    >>> parse(IgnoreFileSpec, "a.ign", b"__commits/__1_1_ab_22.wrt\n").entries[0].uri
+    '__commits/__1_1_ab_22.wrt'
+    >>> parse(IgnoreFileSpec, "a.ign", b"__comm")
+    Traceback (most recent call last):
+    chronotile.errors.BadFileError: a.ign: at byte 6: expected an end of line, found the end
+    """
+    try:
+        tree = spec.from_bytes(data)
+    except (KaitaiStructError, UnicodeDecodeError, RecursionError) as cause:
+        raise _explain(where, cause) from cause
+    left = len(data) - tree._io.pos()
+    if left:
+        problem = f"expected the end of the file, found {left} more bytes"
+        raise BadFileError(where, problem, len(data) - left)
+    return tree
+
+
+def trace(spec: Any, where: str, data: bytes) -> tuple[Span, ...]:
+    r"""Parses all of the bytes as one spec, and tells which bytes each field took.
+
+    The parsers that keep count are a second set, loaded only here. What a spec reads lazily is
+    not followed.
+
+    Raises:
+        BadFileError: The bytes are not what the spec says.
+
+    >>> trace(IgnoreFileSpec, "a.ign", b"a.wrt\nb.wrt\n")[1]
+    Span(path='entries[1].uri', start=6, end=12, value='b.wrt')
+    """
+    home = importlib.import_module(
+        spec.__module__.replace("chronotile_ksy.", "chronotile_ksy.traced.")
+    )
+    tree = getattr(home, spec.__name__)(KaitaiStream(BytesIO(data)))
+    try:
+        tree._read()
+    except (KaitaiStructError, UnicodeDecodeError, RecursionError) as cause:
+        raise _explain(where, cause) from cause
+    return tuple(_spans(tree, "", 0))
+
+
+def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
+    for field in struct.SEQ_FIELDS:
+        if field not in struct._debug:
+            continue
+        mark, value, name = struct._debug[field], getattr(struct, field), f"{path}{field}"
+        many = "arr" in mark
+        marks = mark["arr"] if many else [mark]
+        items = value if many else [value]
+        for at, (item, span) in enumerate(zip(items, marks, strict=True)):
+            where = f"{name}[{at}]" if many else name
+            start, end = base + span["start"], base + span["end"]
+            if isinstance(item, KaitaiStruct):
+                # A struct of a given size is read from a stream of its own, which starts at 0.
+                yield from _spans(item, f"{where}.", base if item._io is struct._io else start)
+            elif field != "trailing":
+                yield Span(where, start, end, item)
+
+
+def _explain(where: str, cause: Exception) -> BadFileError:
+    structs = _structs_under_way(cause.__traceback__)
+    return BadFileError(where, _problem(cause, structs), _offset(structs))
+
+
+def _problem(cause: Exception, structs: list[Any]) -> str:
+    match cause:
+        case NoTerminatorFoundError():
+            return "expected an end of line, found the end"
+        case EndOfStreamError():
+            return f"expected {cause.bytes_needed} bytes, found {cause.bytes_available}"
+        case ValidationFailedError():
+            return (
+                f"expected {_field(structs[-1])} {_expected(cause)}, found {_short(cause.actual)}"
+            )
+        case UnicodeDecodeError():
+            return f"expected UTF-8 text, found {_short(cause.object)}"
+        case RecursionError():
+            return "expected fewer nested nodes, found more than can be parsed"
+    return str(cause)
+
+
+def _field(struct: Any) -> str:
+    """The field that was read last: validation comes right after it."""
+    field = next(name for name in reversed(vars(struct)) if name[0] != "_")
+    return f"{field} of {_snake(type(struct).__name__)}"
+
+
+def _expected(cause: Any) -> str:
+    match cause:
+        case ValidationNotEqualError():
+            return f"to be {_short(cause.expected)}"
+        case ValidationLessThanError():
+            return f"to be at least {cause.min}"
+        case ValidationGreaterThanError():
+            return f"to be at most {cause.max}"
+        case ValidationNotInEnumError():
+            return "to be a known number"
+    return "to be as the spec demands"
+
+
+def _short(value: object, limit: int = 60) -> str:
+    if isinstance(value, bytes | str):
+        head = repr(value[:limit])
+        return head if len(value) <= limit else f"{head} and {len(value) - limit} more"
+    return repr(value)
+
+
+def _structs_under_way(traceback: TracebackType | None) -> list[Any]:
+    """The structs that were being read, outermost first."""
+    structs: list[Any] = []
+    while traceback:
+        struct = traceback.tb_frame.f_locals.get("self")
+        if isinstance(struct, KaitaiStruct) and (not structs or structs[-1] is not struct):
+            structs.append(struct)
+        traceback = traceback.tb_next
+    return structs
+
+
+def _offset(structs: list[Any]) -> int | None:
+    """Where reading stopped, counted from the start of the file.
+
+    A struct of a given size is read from a stream of its own, cut from the one around it,
+    which then stands just behind it.
+    """
+    streams: list[Any] = []
+    for struct in structs:
+        if not streams or streams[-1] is not struct._io:
+            streams.append(struct._io)
+    if not streams:
+        return None
+    bases = (outer.pos() - inner.size() for outer, inner in itertools.pairwise(streams))
+    return int(sum(bases) + streams[-1].pos())
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -1,0 +1,143 @@
+"""The specs keep the house rules, and what the Kaitai Web IDE asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spec_files import spec, spec_names, types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIELDS = [
+    pytest.param(kind, field, id=f"{kind}.{field['id']}")
+    for kind, (_, definition) in types().items()
+    for field in definition.get("seq", [])
+]
+SIZES = [
+    param
+    for param in FIELDS
+    if str(param.values[1]["id"]).startswith(("len_", "num_"))  # type: ignore[index]
+]
+ENUMS = [param for param in FIELDS if "enum" in param.values[1]]  # type: ignore[operator]
+
+
+def expressions(node: Any, key: str = "") -> Iterator[str]:
+    """Every expression in a spec: of `if`, `size`, `repeat-expr`, `value`, `valid` and so on."""
+    if isinstance(node, dict):
+        for inner_key, inner in node.items():
+            if inner_key not in ("doc", "doc-ref", "-orig-id", "-webide-representation"):
+                yield from expressions(inner, inner_key)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from expressions(inner, key)
+    elif isinstance(node, str):
+        yield node
+
+
+def test_every_thing_that_a_person_opens_has_a_spec() -> None:
+    assert set(spec_names()) == {
+        "array_metadata",
+        "array_metadata_file",
+        "array_schema",
+        "array_schema_file",
+        "condition",
+        "consolidated_commits",
+        "datatype",
+        "delete_commit",
+        "enumeration",
+        "enumeration_file",
+        "filter_pipeline",
+        "generic_tile",
+        "ignore_file",
+        "update",
+        "update_commit",
+        "update_values",
+        "vacuum_file",
+    }
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_head_of_a_spec(name: str) -> None:
+    meta = spec(name)["meta"]
+    assert meta["id"] == name
+    assert meta["license"] == "MIT"
+    assert float(meta["ks-version"]) <= 0.11
+    assert meta["title"]
+    for imported in meta.get("imports", []):
+        assert imported in spec_names(), "imports are by bare name, in one flat folder"
+    assert "params" not in spec(name), "the Web IDE cannot give a main spec its parameters"
+
+
+@pytest.mark.parametrize("kind", types())
+def test_every_type_says_what_it_is_and_where_that_is_written(kind: str) -> None:
+    file, definition = types()[kind]
+    assert definition.get("doc"), f"{kind} in {file}.ksy has no doc"
+    link = r"https://github\.com/TileDB-Inc/TileDB/blob/[0-9a-f]{40}/\S+"
+    assert re.fullmatch(link, definition.get("doc-ref", "")), f"{kind} has no pinned doc-ref"
+    assert kind not in ("object", "math", "number")
+
+
+@pytest.mark.parametrize(("kind", "field"), SIZES)
+def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> None:
+    # Lengths that no size, count or offset in a spec is made from: the reader compares them.
+    unused = {
+        "generic_tile.len_tile",
+        "tile_chunk.len_original",
+        "compressed_part.len_original",
+        "compressed_part.len_compressed",
+        "encrypted_part.len_plain",
+        "encrypted_part.len_encrypted",
+    }
+    name = f"{kind}.{field['id']}"
+    if name in unused:
+        definition = types()[kind][1]
+        used = [text for text in expressions(definition) if field["id"] in text.split()]
+        assert used == [field["id"]], f"{name} is used: {used}"
+        return
+    bound = field.get("valid", {})
+    assert "max" in bound or "_io.size - _io.pos" in bound.get("expr", ""), f"{name} has no bound"
+
+
+@pytest.mark.parametrize(("kind", "field"), ENUMS)
+def test_every_enum_is_checked(kind: str, field: dict[str, Any]) -> None:
+    assert field["valid"] == {"in-enum": True}, f"{kind}.{field['id']}"
+
+
+@pytest.mark.parametrize(("kind", "field"), FIELDS)
+def test_keys_are_in_the_usual_order(kind: str, field: dict[str, Any]) -> None:
+    order = (
+        "id -orig-id size size-eos type encoding terminator enum repeat repeat-expr if valid doc"
+    )
+    ranks = [order.split().index(key) for key in field]
+    assert ranks == sorted(ranks), f"{kind}.{field['id']}: {list(field)}"
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_enums_carry_the_names_of_tiledb(name: str) -> None:
+    for enum in spec(name).get("enums", {}).values():
+        for number, value in enum.items():
+            assert re.fullmatch(r"[A-Z0-9_]+", value["-orig-id"]), f"{name}: {number}"
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_nothing_that_javascript_cannot_do(name: str) -> None:
+    text = "\n".join(expressions(spec(name)))
+    assert not re.search(r"(?<![&|])[&|](?![&|])|<<", text), "32-bit operators in JavaScript"
+    assert "ks-opaque-types" not in spec(name)["meta"]
+    for definition in (spec(name), *spec(name).get("types", {}).values()):
+        for item in (*definition.get("seq", []), *definition.get("instances", {}).values()):
+            assert item.get("process", "zlib") == "zlib"
+            assert item.get("value") not in ("_parent", "_root")
+
+
+def test_what_a_collapsed_tree_shows() -> None:
+    shown = {kind for kind, (_, d) in types().items() if "-webide-representation" in d}
+    assert shown >= {"condition_node", "value_node", "operand", "update_value", "commit_record"}
+    assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "delete_commit"}
+
+
+def test_the_limit_of_the_web_ide_is_told() -> None:
+    assert "near 300" in spec("condition")["doc"]
