@@ -1,0 +1,140 @@
+"""The words of the predicate language.
+
+In: text. Out: its tokens, and the values of its strings. Knows nothing of grammar or schemas.
+An error shows the text, with a caret under the place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from chronotile.errors import PredicateError
+
+MAX_LENGTH = 1_000_000
+"""The longest predicate that is read, in characters."""
+
+_TOKEN = re.compile(
+    r"""(?P<bytes>[bB](?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))
+    |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<number>(?:0[xX][0-9a-fA-F_]+|(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?)
+       (?!\w))
+    |(?P<name>[^\W\d]\w*)
+    |(?P<symbol><=|>=|==|!=|<>|&&|\|\||[-<>()\[\],&|+.=!~^])
+    |(?P<end>\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPACE = re.compile(r"\s*")
+_ESCAPE = re.compile(
+    r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
+    r"|(?P<octal>[0-7]{1,3})|(?P<one>.))",
+    re.DOTALL,
+)
+_ONES = {
+    "\n": "",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_SHOWN = 60
+
+
+class Token(NamedTuple):
+    """A word of a predicate, and where it starts."""
+
+    kind: str
+    """One of bytes, string, number, name, symbol, end."""
+    text: str
+    at: int
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    """Split a predicate into its words; the last is always the end.
+
+    Raises:
+        PredicateError: If something in it is no word.
+
+    >>> [token.text for token in tokens("a <= -3")]
+    ['a', '<=', '-', '3', '']
+    """
+    if len(text) > MAX_LENGTH:
+        problem = f"expected at most {MAX_LENGTH} characters, found {len(text)}"
+        raise PredicateError("predicate", problem)
+    found: list[Token] = []
+    at = 0
+    while not found or found[-1].kind != "end":
+        at = _skip_space(text, at)
+        token = _TOKEN.match(text, at)
+        if token is None:
+            character = text[at]
+            what = "the end of this string" if character in "'\"" else "a word of the language"
+            raise at_place(text, at, f"expected {what}, found {text[at : at + 20]!r}")
+        found.append(Token(token.lastgroup or "", token.group(), at))
+        at = token.end()
+    return tuple(found)
+
+
+def string_value(token: Token, text: str) -> str | bytes:
+    r"""The value of a string or bytes token, its escapes resolved as in Python.
+
+    Raises:
+        PredicateError: If an escape has no meaning, or a character is no byte.
+
+    >>> string_value(Token("string", r"'a\'\x41'", 0), r"'a\'\x41'")
+    "a'A"
+    """
+    binary = token.kind == "bytes"
+    start = 2 if binary else 1
+    body = token.text[start:-1]
+
+    def resolved(found: re.Match[str]) -> str:
+        one = found["one"]
+        if one is not None:
+            if one in "xuU" and not (binary and one in "uU"):
+                where = token.at + start + found.start()
+                raise at_place(text, where, f"expected hex digits after \\{one}, found others")
+            return _ONES.get(one, found.group())
+        if binary and (found["u"] or found["U"]):
+            return found.group()
+        code = int(found["octal"], 8) if found["octal"] else 0
+        code = code or int(found["x"] or found["u"] or found["U"] or "0", 16)
+        if code > (0xFF if binary else 0x10FFFF) or 0xD800 <= code <= 0xDFFF:
+            where = token.at + start + found.start()
+            raise at_place(text, where, f"expected a character, found {found.group()!r}")
+        return chr(code)
+
+    value = _ESCAPE.sub(resolved, body)
+    if not binary:
+        return value
+    if not body.isascii():
+        raise at_place(text, token.at, "expected ASCII in a bytes literal, found other characters")
+    return value.encode("latin-1")
+
+
+def at_place(text: str, at: int, problem: str) -> PredicateError:
+    """Make an error that shows the text, with a caret under the place.
+
+    >>> print(at_place("a << 3", 3, "expected a value, found '<'"))
+    predicate, column 4: expected a value, found '<'
+      a << 3
+         ^
+    """
+    first = max(0, at - _SHOWN)
+    shown = "".join(c if c.isprintable() else " " for c in text[first : at + _SHOWN])
+    before, after = "… " if first else "", " …" if at + _SHOWN < len(text) else ""
+    caret = " " * (len(before) + at - first)
+    return PredicateError(
+        f"predicate, column {at + 1}", f"{problem}\n  {before}{shown}{after}\n  {caret}^"
+    )
+
+
+def _skip_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
