@@ -1,0 +1,149 @@
+"""The commit log of one array: the object that users hold.
+
+In: the place of an array. Out: `Log`, which answers every question about it without another look
+at the storage. Only puts together what the modules before it know.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile import text_columns
+from chronotile.checks import check
+from chronotile.errors import ChronotileError
+from chronotile.explain import Explanation, explain
+from chronotile.history import History, read_history
+from chronotile.lifelines import lifelines
+from chronotile.view import View as BaseView
+from chronotile.visibility import NEVER, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from chronotile.findings import Finding
+
+COMMITS_SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("t1", pa.uint64()),
+        ("t2", pa.uint64()),
+        ("uuid", pa.string()),
+        ("version", pa.int64()),
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("loose", pa.bool_()),
+        ("ignored", pa.bool_()),
+    ]
+)
+
+
+class View(BaseView):
+    """What an open at one window sees, and why."""
+
+    def explain(self) -> Sequence[Explanation]:
+        """Every object, visible or not, with the rule that decided."""
+        return explain(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """The commit log of one array: a value. It can be pickled and shared between threads."""
+
+    history: History = field(repr=False)
+
+    @property
+    def array(self) -> str:
+        """Where the array lies."""
+        return self.history.array
+
+    def __repr__(self) -> str:
+        return f"<log of {self.array}: {len(self.history.table)} commit records>"
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules, applied to this log."""
+        return Rules(self.history)
+
+    def view(self, start: int = 0, end: int | None = None) -> View:
+        """What an open at [start, end] sees, in ms since the epoch, both ends included.
+
+        Args:
+            start: The window's start.
+            end: The window's end; now, if it is left out, as in the engine.
+
+        Raises:
+            ChronotileError: The window ends before it starts, or is out of range.
+        """
+        last = int(time.time() * 1000) if end is None else end
+        if not 0 <= start <= last <= NEVER:
+            problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
+            raise ChronotileError(self.array, problem)
+        return View(self.rules, start, last)
+
+    def commits(self) -> pa.Table:
+        """One row a commit record, in time order."""
+        table = self.history.table
+        uris = table.uris
+        rows = np.arange(len(table))
+        kinds = pa.array(["", "write", "write", "delete", "update"], pa.string())
+        offsets = np.full(len(table), -1, np.int64)
+        offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
+        loose = np.array([source.loose for source in table.sources], bool)[table.source]
+        return pa.table(
+            [
+                text_columns.names(table, rows),
+                kinds.take(pa.array(uris.ext)),
+                pa.array(uris.t1),
+                pa.array(uris.t2),
+                text_columns.uuids(table, rows),
+                text_columns.versions(table, rows),
+                text_columns.paths(table, rows),
+                pa.array(offsets, mask=offsets < 0),
+                pa.array(loose),
+                pa.array(table.ignored),
+            ],
+            schema=COMMITS_SCHEMA,
+        )
+
+    def check(self) -> tuple[Finding, ...]:
+        """What is wrong with the array, the worst first, and what to do about it."""
+        return check(self.history, self.rules)
+
+    def lifelines(self) -> pa.Table:
+        """One row a fragment: from when to when it is visible, and why it stops."""
+        return lifelines(self.rules)
+
+
+def open_log(
+    array: str,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    prune_to: tuple[int, int] | None = None,
+) -> Log:
+    """Lists and reads the commit log of an array, once.
+
+    Args:
+        array: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
+        key: The AES-256 key of an encrypted array: 32 bytes, or 32 characters as the engine
+            takes them.
+        storage_options: What the storage needs to know, such as `aws_endpoint`.
+        prune_to: A window; see `history.read_history` for what it risks.
+
+    Raises:
+        ArrayNotFoundError: There is no array.
+        ChangedError: The array changed each time while it was read.
+        WrongKeyError: The key does not open it.
+        StorageError: The storage failed.
+    """
+    raw = key.encode() if isinstance(key, str) else key
+    return Log(
+        read_history(str(array), key=raw, storage_options=storage_options, prune_to=prune_to)
+    )
