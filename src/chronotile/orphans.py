@@ -1,0 +1,110 @@
+"""Fragments that no commit names, and the remains of broken writes.
+
+In: a store, a history, an age. Out: the folders and files that are old enough to go, one by one.
+A write makes its folder first and commits it last, so that only age tells an orphan from a write
+that is under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.checks_files import consolidated, is_name
+from chronotile.findings import RefusedError
+from chronotile.listing import COMMITS, FRAGMENTS
+from chronotile.maintenance import beside
+from chronotile.places import LEFTOVER
+from chronotile.plans import Step
+from chronotile.store import MissingObjectError
+
+if TYPE_CHECKING:
+    from chronotile.history import History
+    from chronotile.store import Entry, Store
+    from chronotile.visibility import Rules
+
+HOURS_24 = 24 * 60 * 60 * 1000
+"""The age from which on a fragment without a commit is taken for an orphan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A fragment folder, or a file, that nobody finished."""
+
+    path: str
+    files: tuple[Entry, ...]
+    is_folder: bool
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its removal."""
+        reason = "no commit names its fragment" if self.is_folder else "left by a broken write"
+        return tuple(
+            Step(op="remove", path=entry.path, size=entry.size, reason=reason)
+            for entry in self.files
+        )
+
+
+def find_orphans(
+    store: Store, history: History, rules: Rules, older_than_ms: int
+) -> tuple[tuple[Orphan, ...], tuple[str, ...]]:
+    """Finds what is old enough to go, and says what is not.
+
+    Raises:
+        RefusedError: A `.con` may have been cut, or a quarantine stands beside the array: what
+            looks like an orphan may be wanted yet.
+    """
+    _refuse_doubt(store, history)
+    found, notes = [], []
+    in_root = set(history.listing.root_fragments)
+    for name in filter(is_name, rules.uncommitted()):
+        path = name if name in in_root else f"{FRAGMENTS}/{name}"
+        files = store.list_prefix(path, sizes=True)
+        orphan = Orphan(path=path, files=files, is_folder=True)
+        if _newest(files) <= older_than_ms:
+            found.append(orphan)
+        else:
+            notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
+    for path in history.listing.others:
+        if not LEFTOVER.fullmatch(path):
+            continue
+        try:
+            entry = store.head(path)
+        except MissingObjectError:
+            continue
+        if _newest((entry,)) <= older_than_ms:
+            found.append(Orphan(path=path, files=(entry,), is_folder=False))
+    return tuple(found), tuple(notes)
+
+
+def remove_orphan(store: Store, orphan: Orphan) -> bool:
+    """Removes one, unless it has changed or been committed since; says whether it did."""
+    if not orphan.is_folder:
+        store.remove([orphan.path])
+        return True
+    if store.list_prefix(orphan.path, sizes=True) != orphan.files:
+        return False
+    name = orphan.path.rpartition("/")[2]
+    commits = {entry.path for entry in store.list_dir(COMMITS).files}
+    if f"{COMMITS}/{name}.wrt" in commits or f"{name}.ok" in {
+        entry.path for entry in store.list_dir().files
+    }:
+        return False
+    store.remove_folder(orphan.path)
+    return True
+
+
+def _newest(files: tuple[Entry, ...]) -> int:
+    # A file without a time is as young as can be.
+    return max((1 << 63 if f.modified_ms is None else f.modified_ms for f in files), default=0)
+
+
+def _refuse_doubt(store: Store, history: History) -> None:
+    cut = [f for f in consolidated(history) if f.code == "con-truncated"]
+    if cut:
+        problem = f"expected whole .con files, found {cut[0].path}: {cut[0].message}"
+        raise RefusedError(store.uri, f"{problem}; an orphan may be what it lost", tuple(cut))
+    above, name = beside(store, ".quarantine")
+    if above.list_dir(name).folders:
+        problem = f"expected no quarantine beside the array, found {name}"
+        raise RefusedError(store.uri, f"{problem}; restore or remove it first")

@@ -1,0 +1,170 @@
+"""A sample array, made without the engine.
+
+In: an empty place. Out: a sparse array with a history: writes, deletes, an update, merged
+fragments, consolidated commits, a vacuum. Its commit log is whole and real; its fragments are
+folders without cells, so that there is nothing for the engine to read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile import tiles
+from chronotile.consolidation import consolidate
+from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.listing import COMMITS, FRAGMENTS, SCHEMA
+from chronotile.names import new_name, parse_name
+from chronotile.records import encode_lines
+from chronotile.schema import Field, Schema
+from chronotile.store import open_store
+from chronotile.vacuuming import vacuum
+from chronotile.writers import write_delete, write_update
+
+if TYPE_CHECKING:
+    from chronotile.store import Store
+
+VERSION = 22
+START = 1_714_550_400_000
+"""2024-05-01 08:00:00 UTC: when the sample array was made."""
+MINUTE = 60_000
+
+_NO_FILTERS = struct.pack("<II", 64 << 10, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample array, and moments worth looking at."""
+
+    array: str
+    first_delete: int
+    update: int
+    last_write: int
+
+
+def sample_schema() -> Schema:
+    """The schema of the sample array: sales, by number.
+
+    >>> [field.name for field in sample_schema().fields]
+    ['id', 'amount', 'region']
+    """
+
+    def field(name: str, datatype: Datatype, count: int, nullable: bool, dimension: bool) -> Field:
+        return Field(
+            name=name,
+            datatype=datatype,
+            cell_val_num=count,
+            nullable=nullable,
+            is_dimension=dimension,
+            enumeration_name=None,
+            enumeration=None,
+        )
+
+    return Schema(
+        version=VERSION,
+        dense=False,
+        allows_duplicates=False,
+        dimensions=(field("id", Datatype.INT64, 1, False, True),),
+        attributes=(
+            field("amount", Datatype.FLOAT64, 1, True, False),
+            field("region", Datatype.STRING_ASCII, VAR_NUM, False, False),
+        ),
+        enumeration_files=(),
+    )
+
+
+def encode_schema(schema: Schema) -> bytes:
+    """Writes the payload of a schema tile: sparse, with dimensions of INT64 and no filters.
+
+    >>> from chronotile.schema import decode_schema
+    >>> decode_schema(encode_schema(sample_schema()), "schema") == sample_schema()
+    True
+    """
+    array_type, row_major, capacity = 1, 0, 10_000
+    head = struct.pack("<IBBBBQ", schema.version, 0, array_type, row_major, row_major, capacity)
+    dimensions = b"".join(_dimension(field) for field in schema.dimensions)
+    attributes = b"".join(_attribute(field) for field in schema.attributes)
+    labels_and_enumerations = struct.pack("<II", 0, 0)
+    empty_current_domain = struct.pack("<IB", 0, 1)
+    return (
+        head
+        + 3 * _NO_FILTERS
+        + struct.pack("<I", len(schema.dimensions))
+        + dimensions
+        + struct.pack("<I", len(schema.attributes))
+        + attributes
+        + labels_and_enumerations
+        + empty_current_domain
+    )
+
+
+def _dimension(field: Field) -> bytes:
+    domain, extent = struct.pack("<qq", 0, 999_999), struct.pack("<q", 1000)
+    head = _named(field) + struct.pack("<BI", field.datatype, field.cell_val_num)
+    return head + _NO_FILTERS + struct.pack("<Q", len(domain)) + domain + b"\0" + extent
+
+
+def _attribute(field: Field) -> bytes:
+    fill = bytes(field.datatype.size)
+    head = _named(field) + struct.pack("<BI", field.datatype, field.cell_val_num)
+    nullable = struct.pack("<BB", field.nullable, 0)
+    unordered, no_enumeration = struct.pack("<B", 0), struct.pack("<I", 0)
+    size = struct.pack("<Q", len(fill))
+    return head + _NO_FILTERS + size + fill + nullable + unordered + no_enumeration
+
+
+def _named(field: Field) -> bytes:
+    return struct.pack("<I", len(field.name)) + field.name.encode()
+
+
+def make_sample(array: str) -> Sample:
+    """Makes the sample array.
+
+    Args:
+        array: An empty folder, or a URI with nothing below it.
+    """
+    store = open_store(array)
+    at = [START + 10 * MINUTE * step for step in range(12)]
+    payload = encode_schema(sample_schema())
+    store.put_if_absent(
+        f"{SCHEMA}/{new_name(at[0], at[0], None)}", tiles.encode(payload, version=VERSION)
+    )
+    first, second = _write(store, at[1]), _write(store, at[2])
+    write_delete(array, "amount < 3", timestamp=at[3], allow_null_loss=True, store=store)
+    _write(store, at[4])
+    write_update(
+        array, "id == 7", {"region": "north"}, timestamp=at[5], experimental=True, store=store
+    )
+    _merge(store, first, second)
+    consolidate(array, store=store)
+    vacuum(array, store=store)
+    third, fourth = _write(store, at[6]), _write(store, at[7])
+    _merge(store, third, fourth)
+    where = "region == 'test' and amount >= 100"
+    write_delete(array, where, timestamp=at[8], allow_null_loss=True, store=store)
+    _fragment(store, at[9], at[9], cells=1)
+    _write(store, at[10])
+    return Sample(array=array, first_delete=at[3], update=at[5], last_write=at[10])
+
+
+def _write(store: Store, moment: int) -> str:
+    name = _fragment(store, moment, moment, cells=1)
+    store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+    return name
+
+
+def _merge(store: Store, *names: str) -> None:
+    """One fragment in place of several, which a `.vac` leaves to the next vacuum."""
+    times = [parse_name(name) for name in names]
+    first, last = min(name.t1 for name in times), max(name.t2 for name in times)
+    name = _fragment(store, first, last, cells=len(names))
+    lines = (f"/{FRAGMENTS}/{old}" for old in names)
+    store.put_if_absent(f"{COMMITS}/{name}.vac", encode_lines(lines))
+    store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+
+
+def _fragment(store: Store, first: int, last: int, *, cells: int) -> str:
+    name = new_name(first, last, VERSION)
+    store.put_if_absent(f"{FRAGMENTS}/{name}/__fragment_metadata.tdb", bytes(1024 * cells))
+    return name

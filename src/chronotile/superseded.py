@@ -1,0 +1,141 @@
+"""Fragments that a `.vac` has made superfluous.
+
+In: a history and its rules. Out: which fragments can go, which must stay and why, and the windows
+that cannot be read as before once they are gone. Touches nothing.
+
+A fragment that a `.vac` lists is hidden in every window that has the `.vac` in it. It can go
+without a trace if no window sees the fragment but not the `.vac`: so it is in a sparse array from
+version 15 on, where an overlap is enough, if the `.vac`'s times cover the fragment's. Where they
+do not (fault F4 misnames both), the fragment stays. In a dense array, or an older one, windows
+that end or start inside of the `.vac`'s times see the fragments only: they lose them.
+
+The data must be somewhere: a `.vac` is followed to the fragment of its own name, or to the one
+that replaced that in turn, which has to be committed. A `.vac` without one removes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.checks_files import read_vac_line
+from chronotile.listing import FRAGMENTS
+from chronotile.names import Name, parse_name, version_of
+from chronotile.visibility import TIMESTAMPED_CELLS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from chronotile.history import History, VacuumFile
+    from chronotile.visibility import Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded:
+    """A fragment that can go."""
+
+    name: Name
+    folder: str
+    commit_uri: str
+    because: str
+    """The `.vac` that lists it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What the `.vac` files of an array allow to be removed."""
+
+    fragments: tuple[Superseded, ...]
+    vacuums: tuple[str, ...]
+    """`.vac` files that list nothing any more once the fragments are gone."""
+    losses: tuple[tuple[int, int], ...]
+    """Times such that windows that start or end inside of them cannot be read as before."""
+    notes: tuple[str, ...]
+
+
+def removable(history: History, rules: Rules) -> Removal:
+    """Works out which fragments can go, and what that costs."""
+    listing, table = history.listing, history.table
+    here = {name: f"{FRAGMENTS}/{name}" for name in listing.fragments}
+    here |= {name: name for name in listing.root_fragments}
+    counting = {table.name(row) for row in rules.fragments.tolist()}
+    listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
+    found: dict[str, Superseded] = {}
+    done: list[str] = []
+    losses: list[tuple[int, int]] = []
+    notes: list[str] = []
+    for vacuum in history.vacuums:
+        targets = [name for name in listed[vacuum.path] if name in here]
+        if targets and not _is_backed(vacuum.name.text, history, listed, counting):
+            notes.append(
+                f"{vacuum.path} is left alone: its own fragment is not committed, so what it "
+                f"lists may be the only copy"
+            )
+            continue
+        by_cell = not history.dense and (vacuum.name.version or 0) >= TIMESTAMPED_CELLS
+        exposed = []
+        for text in targets:
+            name = parse_name(text)
+            if by_cell and not _covers(vacuum.name, name):
+                exposed.append(text)
+                continue
+            found.setdefault(text, _superseded(name, here[text], vacuum))
+        if exposed:
+            notes.append(
+                f"{', '.join(exposed)} must stay: the name of {vacuum.path} does not cover them, "
+                f"and windows outside of it read them"
+            )
+        else:
+            done.append(vacuum.path)
+        gone = [parse_name(text) for text in targets if text not in exposed]
+        if gone and not by_cell and any(name[:2] != vacuum.name[:2] for name in gone):
+            first = min(vacuum.name.t1, *(name.t1 for name in gone))
+            losses.append((first, max(vacuum.name.t2, *(name.t2 for name in gone))))
+    return Removal(
+        fragments=tuple(found.values()),
+        vacuums=tuple(done),
+        losses=_merged(losses),
+        notes=tuple(notes),
+    )
+
+
+def _names(vacuum: VacuumFile) -> tuple[str, ...]:
+    found = (read_vac_line(line).name for line in vacuum.lines)
+    return tuple(dict.fromkeys(name for name in found if name is not None))
+
+
+def _superseded(name: Name, folder: str, vacuum: VacuumFile) -> Superseded:
+    in_root = version_of(name) < 12
+    uri = f"{name.text}.ok" if in_root else f"__commits/{name.text}.wrt"
+    return Superseded(name=name, folder=folder, commit_uri=uri, because=vacuum.path)
+
+
+def _covers(outer: Name, inner: Name) -> bool:
+    return outer.t1 <= inner.t1 and inner.t2 <= outer.t2
+
+
+def _is_backed(
+    own: str, history: History, listed: Mapping[str, tuple[str, ...]], counting: set[str]
+) -> bool:
+    """Whether a fragment, or the one that replaced it in turn, is committed and stays."""
+    waiting, seen = [own], {own}
+    while waiting:
+        text = waiting.pop()
+        above = [v.name.text for v in history.vacuums if text in listed[v.path]]
+        if not above and text in counting:
+            return True
+        for other in above:
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return False
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
