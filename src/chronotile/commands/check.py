@@ -1,0 +1,111 @@
+"""`chronotile check`: what is wrong with an array, or with all below a folder.
+
+In: arrays or folders. Out: findings with what to do about each. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.commands.options import (
+    Place,
+    json_option,
+    read_key,
+    read_storage,
+    storage_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.fleet import FleetCheck
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The findings of one run."""
+
+    found: FleetCheck
+    least: str
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """As the contract has it."""
+        return [item.to_dict() for item in self._shown()]
+
+    def _shown(self) -> list[Any]:
+        from chronotile.findings import SEVERITIES
+
+        kept = SEVERITIES[: SEVERITIES.index(self.least) + 1]
+        return [item for item in self.found.findings if item.severity in kept]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Array by array, each finding with its hint."""
+        from rich.text import Text
+
+        from chronotile.reports import count_text
+
+        last = None
+        for item in self._shown():
+            if item.array != last:
+                yield Text(item.array, "bold")
+                last = item.array
+            yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
+            yield Text(f"      {item.message}")
+            yield Text(f"      -> {item.hint}", "green")
+        for problem in self.found.problems:
+            yield Text(f"{problem.uri}: could not be listed: {problem.message}", "red")
+        counts = dict.fromkeys(_STYLES, 0)
+        for item in self.found.findings:
+            counts[item.severity] += 1
+        arrays = count_text(len(self.found.arrays), "array")
+        found = ", ".join(count_text(n, word) for word, n in counts.items() if n and word != "info")
+        infos = f"{counts['info']:,} info" if counts["info"] else ""
+        yield Text(f"{arrays}: {', '.join(t for t in (found, infos) if t) or 'nothing found'}")
+
+
+@click.command(
+    epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays"
+)
+@click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=Place("dir"))
+@click.option(
+    "--severity",
+    type=click.Choice(["error", "warning", "info"]),
+    default="info",
+    help="The least severity to show: info.",
+)
+@storage_options
+@json_option
+def check(
+    places: tuple[str, ...],
+    severity: str,
+    key_file: str | None,
+    storage: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
+
+    Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
+    are debt. Exits with 1 if there is an error or a warning.
+    """
+    from chronotile.fleet import check_fleet
+    from chronotile.reports import emit, progress
+
+    with progress("checking arrays") as step:
+        found = check_fleet(
+            places,
+            key=read_key(key_file),
+            storage_options=read_storage(storage),
+            on_array=lambda _: step(),
+        )
+    emit(CheckReport(found=found, least=severity), as_json=as_json)
+    if found.problems and as_json:
+        for problem in found.problems:
+            click.echo(f"{problem.uri}: could not be listed: {problem.message}", err=True)
+    return 1 if found.worst() in ("error", "warning") or found.problems else 0

@@ -1,0 +1,181 @@
+"""`chronotile pipeline`: tables of a whole fleet, with Spark.
+
+In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary. What is
+done is `spark.pipeline`'s; this only asks for it and tells of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.commands.options import (
+    Place,
+    json_option,
+    read_key,
+    read_storage,
+    storage_options,
+)
+from chronotile.errors import ChronotileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.spark.totals import Summary
+
+_FAILING = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """What a run has done, as `reports.emit` takes it."""
+
+    summary: Summary
+
+    def to_json(self) -> dict[str, Any]:
+        """One object."""
+        return self.summary.to_json()
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """The numbers, then the findings, the worst arrays, and what can be saved."""
+        from rich.text import Text
+
+        from chronotile.reports import count_text, plain_table, size_text
+
+        one, totals = self.summary, self.summary.totals
+        yield Text(
+            f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
+            f"{count_text(totals.fragments, 'fragment')} in {one.seconds:.1f} s; "
+            f"{size_text(totals.bytes)} in {count_text(one.files_read, 'file')} read"
+        )
+        if one.unchanged:
+            yield Text(f"{count_text(one.unchanged, 'array')} unchanged since the last run")
+        yield Text(f"tables in {one.run}")
+        if totals.findings:
+            table = plain_table("findings", "severity", "code", right=1)
+            for severity, code, count in totals.findings:
+                table.add_row(f"{count:,}", severity, code)
+            yield table
+        if totals.worst:
+            table = plain_table("requests", "array", right=1)
+            for cost, array in totals.worst:
+                table.add_row(f"{cost:,}", array)
+            yield table
+        yield Text(
+            f"opening every array once costs {totals.open_requests:,} requests, "
+            f"after maintenance {totals.requests_after:,}: {one.saved:,} saved"
+        )
+        for outcome, count in one.maintained:
+            yield Text(f"{outcome}: {count_text(count, 'array')}")
+
+
+@click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
+@click.argument("roots", metavar="ROOT…", nargs=-1, type=Place("dir"))
+@click.option("--out", metavar="DIR", required=True, type=Place("dir"), help="For the tables.")
+@click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
+@click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
+@click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
+@click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
+@click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
+@click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
+@click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
+@click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
+@storage_options
+@json_option
+def pipeline(
+    roots: tuple[str, ...],
+    out: str,
+    arrays: str | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    since_last: bool,
+    maintain: bool,
+    dry_run: bool,
+    fragments: bool,
+    partition_bytes: int | None,
+    key_file: str | None,
+    storage: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Turns the commit logs of all arrays below ROOT into tables, with Spark.
+
+    Each commit file is read once. The tables (arrays, commits, conditions, fragments, findings)
+    are replaced all at once; if the run fails, the last good ones stay. ROOT may hold `*`, `?`
+    and `**`. Exit status 1 tells that there are findings of severity error.
+    """
+    context = click.get_current_context()
+    if bool(roots) == (arrays is not None):
+        message = f"expected ROOT or --arrays, found {'both' if roots else 'neither'}"
+        raise click.UsageError(message, context)
+    if (dry_run or fragments) and not maintain:
+        message = f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}"
+        raise click.UsageError(message, context)
+    try:
+        from chronotile.spark.pipeline import Job, run
+        from chronotile.spark.sessions import session
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "pyspark":
+            raise
+        problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
+        raise ChronotileError("pipeline", problem) from None
+    from chronotile.reports import emit
+    from chronotile.spark.options import PARTITION_BYTES, Options
+
+    found = read_storage(storage)
+    options = Options(
+        roots=roots,
+        arrays=arrays,
+        key=read_key(key_file),
+        storage=tuple(sorted(found.items())),
+        partition_bytes=partition_bytes or PARTITION_BYTES,
+    )
+    job = Job(
+        options=options,
+        out=out,
+        out_storage=found if "://" in out else {},
+        since_last=since_last,
+        maintain=maintain,
+        dry_run=dry_run,
+        fragments=fragments,
+    )
+    with session(master, _settings(conf)) as spark, _bar() as step:
+        summary = run(spark, job, step)
+    emit(PipelineReport(summary=summary), as_json=as_json)
+    return int(any(severity == _FAILING for severity, _, _ in summary.totals.findings))
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            message = f"--conf: expected NAME=VALUE, found {pair!r}"
+            raise click.UsageError(message, click.get_current_context(silent=True))
+        found[name] = value
+    return found
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on a terminal's standard error; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *_: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting Spark", total=None)
+
+        def step(words: str, done: int, total: int) -> None:
+            bar.update(task, description=words, completed=done, total=total or None)
+
+        yield step
