@@ -1,0 +1,87 @@
+"""Reading the arrays of one task.
+
+In: a share and options. Out: tables, array by array; one that cannot be read gives its finding
+and stops nobody. What a task needs is opened here, inside it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from chronotile.errors import StorageError
+from chronotile.fleet import unreadable
+from chronotile.history import read_history
+from chronotile.log import Log
+from chronotile.places import find_place
+from chronotile.spark.rows import Rows, findings_table, tables_of_unreadable
+from chronotile.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from chronotile.spark.options import Options
+    from chronotile.spark.planning import Share
+    from chronotile.store import Hook
+
+T = TypeVar("T")
+
+BATCH_ROWS = 1 << 16
+"""Rows of one Arrow batch, at most."""
+AHEAD = 8
+"""Arrays of a bucket that one task has under way at once: most of the time it waits."""
+
+
+def open_array(array: str, options: Options, on_operation: Hook | None = None) -> Log:
+    """Opens the log of one array."""
+    store = open_store(array, options.storage_options, on_operation=on_operation)
+    return Log(read_history(array, key=options.read_key(), store=store))
+
+
+def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
+    """Some tables of one array, whatever state it is in."""
+    try:
+        rows = Rows(open_array(array, options), options.start, options.end)
+        return {name: rows.table(name) for name in names}
+    except Exception as error:  # one bad array, whatever is bad in it, never stops a fleet
+        return tables_of_unreadable(array, error)
+
+
+def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[str, T]]:
+    """What is made of each array, in order; in a bucket, a few arrays are read ahead.
+
+    >>> list(in_order(str.upper, ["a", "b"]))
+    [('a', 'A'), ('b', 'B')]
+    """
+    wanted = tuple(arrays)
+    if all(find_place(array).scheme == "file" for array in wanted):
+        yield from ((array, make(array)) for array in wanted)
+        return
+    waiting: deque[tuple[str, Future[T]]] = deque()
+    with ThreadPoolExecutor(AHEAD, thread_name_prefix="chronotile-array") as pool:
+        for array in wanted:
+            waiting.append((array, pool.submit(make, array)))
+            if len(waiting) > AHEAD:
+                first, made = waiting.popleft()
+                yield first, made.result()
+        for first, made in waiting:
+            yield first, made.result()
+
+
+def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
+    """One table of all the arrays of a share, batch by batch."""
+    name = options.table
+    for _, tables in in_order(lambda array: tables_of(array, options, (name,)), share.arrays):
+        yield from tables[name].to_batches(BATCH_ROWS)
+    if name == "findings":
+        yield from folder_findings(share).to_batches(BATCH_ROWS)
+
+
+def folder_findings(share: Share) -> pa.Table:
+    """What is said of folders that could not be listed."""
+    return findings_table(
+        tuple(unreadable(one.uri, StorageError(one.uri, one.message)) for one in share.problems)
+    )

@@ -1,0 +1,103 @@
+"""The Spark data source `chronotile`.
+
+In: options, as `options` explains them. Out: a table of the contract, in Arrow batches. Plans
+from listings; each task opens what it needs itself, so that it can run, and run again, anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from chronotile.errors import ChronotileError
+from chronotile.spark.filters import Filters, FilterTaker
+from chronotile.spark.options import Options, read_options
+from chronotile.spark.planning import Share, find_fleet, shares
+from chronotile.spark.reading import read_share
+from chronotile.spark.rows import SCHEMAS
+from chronotile.spark.streaming import CommitStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+@dataclass
+class SharePartition(InputPartition):
+    """What one task reads: a few URIs."""
+
+    share: Share
+
+
+class ChronotileSource(DataSource):
+    """Commit logs of TileDB arrays as tables.
+
+    Example:
+        spark.read.format("chronotile").option("table", "commits").load("s3://lake/arrays")
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "chronotile"
+
+    def schema(self) -> StructType:
+        """The columns of the table that was asked for."""
+        return from_arrow_schema(SCHEMAS[read_options(_without_state(self.options)).table])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the table once."""
+        options = read_options(self.options)
+        self._check(schema, options)
+        # A reader that takes filters fails where Spark's switch for them is off, as it is by
+        # default: so only a user who asks for it gets one.
+        return FilteredReader(options) if options.push_filters else TableReader(options)
+
+    def streamReader(self, schema: StructType) -> CommitStream:  # noqa: N802 - Spark's name
+        """Reads every new commit, once."""
+        options = read_options(self.options, streaming=True)
+        self._check(schema, options)
+        return CommitStream(options)
+
+    @staticmethod
+    def _check(schema: StructType, options: Options) -> None:
+        own = from_arrow_schema(SCHEMAS[options.table])
+        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
+            problem = f"expected no schema, or {own.simpleString()}, found {schema.simpleString()}"
+            raise ChronotileError(f"table {options.table}", problem)
+
+
+class TableReader(DataSourceReader):
+    """Reads one table of a fleet."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.filters = Filters()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One task a share."""
+        fleet = find_fleet(self.options, self.filters.arrays)
+        made = shares(fleet, self.options.partition_bytes)
+        return [SharePartition(share) for share in made or (Share(()),)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share."""
+        assert isinstance(partition, SharePartition)
+        for batch in read_share(partition.share, self.options):
+            kept = self.filters.keep(batch)
+            if kept.num_rows:
+                yield kept
+
+
+class FilteredReader(FilterTaker, TableReader):
+    """The same, taking filters from Spark."""
+
+
+def _without_state(options: object) -> dict[str, str]:
+    # Spark asks for the schema before it says whether it will read once or stream.
+    return {n: v for n, v in dict(options).items() if n.lower() != "state"}  # type: ignore[call-overload]

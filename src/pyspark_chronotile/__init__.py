@@ -1,0 +1,9 @@
+"""The module by which Spark finds the data source `chronotile` by itself.
+
+In: nothing. Out: `DefaultSource`. Spark imports every top-level module whose name starts with
+`pyspark_`, and registers the class of that name.
+"""
+
+from chronotile.spark.source import ChronotileSource as DefaultSource
+
+__all__ = ["DefaultSource"]
