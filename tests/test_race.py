@@ -6,6 +6,7 @@ asked afterwards.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -124,20 +125,76 @@ def test_a_fragment_removed_while_its_con_is_written(tmp_path: pathlib.Path) -> 
 
 
 def test_a_removal_that_has_only_begun_when_the_con_is_written(tmp_path: pathlib.Path) -> None:
-    """The engine removes the commit first and then the fragment: between the two it is no more."""
+    """The engine removes the commit first and then the fragment: between the two we wait."""
     array = EngineArray(tmp_path / "array").create()
     for at in (10, 20):
         array.write(at, {at: at})
     (commit,) = array.files("__commits", "__20_*")
+    (folder,) = array.files("__fragments", "__20_*")
+    later = threading.Timer(0.2, shutil.rmtree, [array.folder / "__fragments" / folder])
 
     def crossing(operation: str, path: str) -> None:
         if operation == "put" and path.endswith(".con"):
             (array.commits_folder / commit).unlink()
+            later.start()
 
     consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    later.join()
     assert values(array) == {10}
-    array.delete_fragments(20, 20)
-    assert values(array) == {10}
+
+
+def test_a_vacuum_that_relies_on_the_con_just_written(tmp_path: pathlib.Path) -> None:
+    """Loose commits that are gone since the new `.con` itself holds them still count."""
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20):
+        array.write(at, {at: at})
+
+    def crossing(operation: str, path: str) -> None:
+        if operation == "read" and path.endswith(".con"):
+            vacuum(array.uri)
+
+    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    assert [step.path.rpartition(".")[2] for step in report.steps] == ["con"]
+    assert not array.files("__commits", "*.wrt")
+    assert values(array) == {10, 20}
+
+
+def test_a_con_that_is_replaced_before_it_is_read_back(tmp_path: pathlib.Path) -> None:
+    """Another maintainer takes a later commit in and vacuums the `.con` that was just put."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {10: 10})
+
+    def crossing(operation: str, path: str) -> None:
+        if operation == "read" and path.endswith(".con"):
+            array.write(20, {20: 20})
+            consolidate(array.uri)
+            vacuum(array.uri)
+
+    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    assert "gone already" in report.notes[0]
+    assert len(array.files("__commits")) == 1
+    assert values(array) == {10, 20}
+
+
+def test_a_removal_from_a_con_that_is_gone_without_a_trace(tmp_path: pathlib.Path) -> None:
+    """The `.con` that was read, and the `.ign` of the removal, are vacuumed before ours is put."""
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20):
+        array.write(at, {at: at})
+    consolidate(array.uri)
+    vacuum(array.uri)
+    array.write(30, {30: 30})
+
+    def crossing(operation: str, path: str) -> None:
+        if operation == "put" and path.endswith(".con"):
+            array.delete_fragments(20, 20)
+            consolidate(array.uri)
+            vacuum(array.uri)
+            assert not array.files("__commits", "*.ign")
+
+    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    assert [step.path.rpartition(".")[2] for step in report.steps] == ["con", "ign"]
+    assert values(array) == {10, 30}
 
 
 def test_a_vacuum_that_crosses_a_consolidation_of_the_same(tmp_path: pathlib.Path) -> None:

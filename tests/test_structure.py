@@ -31,7 +31,7 @@ FLOW = re.findall(
     anyfile contents layouts schema_files discovery
     times findings plans reports advice
     ledger con_holdings checks_conditions checks_files checks_fragments checks fleet log
-    writers maintenance consolidation superseded orphans vacuuming
+    writers maintenance crossings consolidation superseded orphans vacuuming
     quarantine mending repairing sample
     story timeline timeline_axes timeline_counts timeline_chart timeline_page
     cli

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from chronotile import text_columns
 from chronotile.con_columns import encode_rows
-from chronotile.errors import ArrayNotFoundError, ChangedError
-from chronotile.history import read_history
+from chronotile.crossings import removed_meanwhile
+from chronotile.errors import ChangedError
 from chronotile.ledger import later_name, later_name_at, rank
 from chronotile.listing import COMMITS
 from chronotile.maintenance import raw_key, sound_history, write_version
@@ -73,7 +73,8 @@ def consolidate(
     history, _ = sound_history(opened, raw_key(key), fragments=False)
     table = history.table
     rows = wanted_rows(table, updates=updates)
-    steps = []
+    steps: list[Step] = []
+    notes = [*_notes(table, updates=updates)]
     if len(rows) and not _is_there(table, rows):
         t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
         cons = [source.path for source in table.sources if not source.loose]
@@ -82,14 +83,15 @@ def consolidate(
         path, reason = f"{COMMITS}/{name}.con", _counted(table, rows)
         steps.append(Step(op="put", path=path, size=len(data), reason=reason, data=data))
     if steps and not dry_run:
-        put_compared(opened, steps[0].path, steps[0].data or b"")
-        steps += _ignore_vanished(opened, history, rows, steps[0].path)
+        if not _put(opened, steps[0].path, steps[0].data or b""):
+            notes.append(f"{steps[0].path} is gone already: another maintainer's .con replaced it")
+        steps += _ignore_removed(opened, history, rows)
     return Report(
         command="consolidate",
         array=opened.uri,
         dry_run=dry_run,
         steps=tuple(steps),
-        notes=tuple(_notes(table, updates=updates)),
+        notes=tuple(notes),
         at_ms=now_ms(),
     )
 
@@ -142,51 +144,27 @@ def _is_there(table: CommitTable, rows: I64) -> bool:
     return bool((table.source[rows[(ext == DEL) | (ext == UPD)]] == latest).all())
 
 
-def _ignore_vanished(store: Store, history: History, rows: I64, own: str) -> list[Step]:
-    """Ignore the writes that somebody removed while the `.con` was made.
-
-    Their removal and this `.con` crossed each other: no `.ign` of theirs can know of it. That
-    can only be so of loose ones; whoever removes a write that stands in a `.con` writes an `.ign`.
-    """
-    gone = _vanished(store, history.table, rows)
-    if gone:
-        gone -= _held_elsewhere(store, history, own)
-    if not gone:
+def _ignore_removed(store: Store, history: History, rows: I64) -> list[Step]:
+    lines = removed_meanwhile(store, history.table, rows)
+    if not lines:
         return []
-    lines = sorted(gone)
     data = encode_lines(lines)
     path = f"{COMMITS}/{later_name(lines, (), write_version(history))}.ign"
-    put_compared(store, path, data)
-    reason = f"{len(gone)} writes were removed meanwhile"
+    _put(store, path, data)
+    reason = f"{len(lines)} writes were removed meanwhile"
     return [Step(op="put", path=path, size=len(data), reason=reason)]
 
 
-def _vanished(store: Store, table: CommitTable, rows: I64) -> set[str]:
-    """The loose writes among the rows whose file is gone."""
-    gone: set[str] = set()
-    for number, source in enumerate(table.sources):
-        here = rows[(table.source[rows] == number) & (table.uris.ext[rows] <= OK)]
-        if source.loose and len(here):
-            base = f"{source.path}/" if source.path else ""
-            there = {f"{base}{name}" for name in store.list_names(source.path).files}
-            gone.update(
-                uri for uri in text_columns.uris(table, here).to_pylist() if uri not in there
-            )
-    return gone
+def _put(store: Store, path: str, data: bytes) -> bool:
+    """Put a file; say whether it is still there.
 
-
-def _held_elsewhere(store: Store, history: History, own: str) -> set[str]:
-    """What other `.con` files hold by now: another maintainer's, who then removed loose files."""
+    Another maintainer may have vacuumed it at once, for a later one that holds the same.
+    """
     try:
-        table = read_history(store.uri, key=history.key, store=store, fragments=False).table
-    except ArrayNotFoundError as cause:
-        raise ChangedError(store.uri, "expected the array to stay, found it gone") from cause
-    held: set[str] = set()
-    for number, source in enumerate(table.sources):
-        if not source.loose and source.path != own:
-            rows = np.flatnonzero(table.source == number)
-            held.update(text_columns.uris(table, rows).to_pylist())
-    return held
+        put_compared(store, path, data)
+    except ChangedError:
+        return False
+    return True
 
 
 def _counted(table: CommitTable, rows: I64) -> str:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from chronotile import conditions, tiles
 from chronotile.condition_nodes import Condition, UpdateValue, flatten, negate
 from chronotile.condition_text import to_text
-from chronotile.errors import KeyNeededError, StorageError
+from chronotile.errors import ChangedError, KeyNeededError, StorageError
 from chronotile.findings import RefusedError
 from chronotile.history import History, read_history
 from chronotile.listing import COMMITS
 from chronotile.names import new_name
 from chronotile.plans import Report, Step
 from chronotile.predicates import parse_predicate
-from chronotile.store import Store, open_store
+from chronotile.store import MissingObjectError, Store, open_store
 from chronotile.surprises import also_keeps, also_removes, engine_refuses
 from chronotile.times import now_ms
 from chronotile.updates import parse_assignments, update_values
@@ -40,6 +40,7 @@ def put_compared(store: Store, path: str, data: bytes) -> None:
 
     Raises:
         ObjectExistsError: The name is taken; what is there stays.
+        ChangedError: It is gone already: somebody else is at work.
         StorageError: What was read back is not what was written.
 
     >>> store = open_store("memory:doc-put-compared")
@@ -48,7 +49,11 @@ def put_compared(store: Store, path: str, data: bytes) -> None:
     b'x'
     """
     store.put_if_absent(path, data)
-    found = store.read(path, limit=max(len(data), 1) * 2)
+    try:
+        found = store.read(path, limit=max(len(data), 1) * 2)
+    except MissingObjectError as cause:
+        problem = "expected what was just written, found it gone: the array is being maintained"
+        raise ChangedError(store.uri_of(path), problem) from cause
     if found != data:
         problem = f"expected the {len(data)} bytes just written, found {len(found)} others"
         raise StorageError(store.uri_of(path), problem)
