@@ -189,6 +189,23 @@ def test_an_orphan_that_is_committed_meanwhile_stays(array: EngineArray) -> None
     assert array.answer() == ((20, 20), (30, 30), (50, 50))
 
 
+def test_an_orphan_that_is_committed_in_a_con_meanwhile_stays(array: EngineArray) -> None:
+    name = orphan(array)
+    done: list[str] = []
+
+    def commit(operation: str, path: str) -> None:
+        if operation == "list" and path == f"__fragments/{name}" and not done:
+            done.append(path)
+            (array.commits_folder / f"{name}.wrt").touch()
+            consolidate(array.uri)
+            vacuum(array.uri, mode="commits")
+
+    store = open_store(array.uri, on_operation=commit)
+    assert not vacuum(array.uri, orphans=True, orphans_age_ms=0, store=store).steps
+    assert not array.files("__commits", "*.wrt")
+    assert array.answer() == ((20, 20), (30, 30), (50, 50))
+
+
 def test_a_folder_that_is_no_fragment_stays(array: EngineArray) -> None:
     stranger = array.folder / "__fragments" / "lost+found"
     stranger.mkdir()

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from chronotile.checks_files import consolidated, is_name
 from chronotile.findings import RefusedError
+from chronotile.history import read_history
 from chronotile.listing import COMMITS, FRAGMENTS
 from chronotile.maintenance import beside
 from chronotile.places import LEFTOVER
 from chronotile.plans import Step
 from chronotile.store import MissingObjectError
+from chronotile.visibility import Rules
 
 if TYPE_CHECKING:
     from chronotile.history import History
     from chronotile.store import Entry, Store
-    from chronotile.visibility import Rules
 
 HOURS_24 = 24 * 60 * 60 * 1000
 """The age from which on a fragment without a commit is taken for an orphan."""
@@ -77,6 +78,19 @@ def find_orphans(
     return tuple(found), tuple(notes)
 
 
+def still_orphans(store: Store, history: History, found: tuple[Orphan, ...]) -> tuple[Orphan, ...]:
+    """Those that a second reading of the array finds without a commit too.
+
+    A list that was made while others wrote a `.con` and vacuumed can lack a commit in both
+    places; and one that was missing may be in a `.con` by now.
+    """
+    if not found:
+        return ()
+    again = read_history(store.uri, key=history.key, store=store)
+    names = frozenset(Rules(again).uncommitted())
+    return tuple(o for o in found if not o.is_folder or o.path.rpartition("/")[2] in names)
+
+
 def remove_orphan(store: Store, orphan: Orphan) -> bool:
     """Removes one, unless it has changed or been committed since; says whether it did."""
     if not orphan.is_folder:
@@ -85,10 +99,8 @@ def remove_orphan(store: Store, orphan: Orphan) -> bool:
     if store.list_prefix(orphan.path, sizes=True) != orphan.files:
         return False
     name = orphan.path.rpartition("/")[2]
-    commits = {entry.path for entry in store.list_dir(COMMITS).files}
-    if f"{COMMITS}/{name}.wrt" in commits or f"{name}.ok" in {
-        entry.path for entry in store.list_dir().files
-    }:
+    loose = (*store.list_names(COMMITS).files, *store.list_names("").files)
+    if f"{name}.wrt" in loose or f"{name}.ok" in loose:
         return False
     store.remove_folder(orphan.path)
     return True

@@ -29,7 +29,7 @@ from chronotile.maintenance import (
     raw_key,
     sound_history,
 )
-from chronotile.orphans import HOURS_24, Orphan, find_orphans, remove_orphan
+from chronotile.orphans import HOURS_24, Orphan, find_orphans, remove_orphan, still_orphans
 from chronotile.plans import Report, Step
 from chronotile.records import WRITES, decode_con, decode_ign, decode_vac, encode_lines
 from chronotile.store import MissingObjectError, Store, open_store
@@ -99,6 +99,7 @@ def vacuum(
     steps = plan.steps()
     if not dry_run:
         steps = _Run(opened, history, plan).done()
+        strays = still_orphans(opened, history, strays)
     for orphan in strays:
         if dry_run or remove_orphan(opened, orphan):
             steps += orphan.steps
