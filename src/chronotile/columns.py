@@ -28,6 +28,7 @@ from chronotile.uris import (
     fitting,
     numbers,
     one_by_one,
+    only,
     reordered,
     shape_of,
     windows,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from chronotile.uris import I64, Bytes
 
-_BLOCK = 1 << 15
+_BLOCK = 1 << 14
 _TRIAL = 64
 """Rows of a run, at least: fewer go with all the others that are not alike."""
 _TILE_MARKS = (b".del", b".upd")
@@ -85,6 +86,8 @@ def scan_con(data: bytes, where: str) -> tuple[Uris, Tiles]:
 
 def _has_strays(uris: Uris, rows: I64) -> bool:
     """Whether any record is neither a write nor one of the rows that hold a tile."""
+    if only(uris.ext) in (WRT, OK):
+        return False
     is_stray = (uris.ext != WRT) & (uris.ext != OK)
     is_stray[rows] = False
     return bool(is_stray.any())
@@ -213,17 +216,16 @@ def scan_lines(data: bytes, first: int, last: int) -> Uris | None:
 
 def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
     """The lines of one shape that follow one another from `at` on; None if they are few."""
-    matrix = buffer[at : at + rows * size].reshape(rows, size)[:, :-1]
-    shape = shape_of(matrix[0].tobytes())
+    lines = buffer[at : at + rows * size].reshape(rows, size)
+    shape = shape_of(lines[0, :-1].tobytes())
     if shape is None:
         return None
-    fits = fitting(matrix, shape)
-    fits &= buffer[at + size - 1 : at + rows * size : size] == _NEWLINE
+    fits = fitting(lines, shape)
     count = rows if fits.all() else int(np.argmin(fits))
     if count < min(rows, _TRIAL):
         return None
     starts = at + size * np.arange(count, dtype=np.int64)
-    return numbers(matrix[:count], starts, shape)
+    return numbers(lines[:count], starts, shape)
 
 
 def _mixed(data: bytes, buffer: Bytes, first: int, last: int) -> Uris:

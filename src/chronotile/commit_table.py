@@ -31,6 +31,7 @@ from chronotile.uris import (
     Uris,
     concatenated,
     constant,
+    only,
     reordered,
 )
 
@@ -239,13 +240,14 @@ def _assembled(
     tile_rows = np.concatenate([p.tiles.row + b for p, b in zip(parts, bases, strict=False)])
     offsets = np.concatenate([part.tiles.offset for part in parts])
     lengths = np.concatenate([part.tiles.length for part in parts])
-    order = _time_order(uris, source)
+    rising = bool((uris.t1[1:] > uris.t1[:-1]).all())
+    order = None if rising else _time_order(uris, source)
     if order is not None:
         uris, place = reordered(uris, order)
         source, tile_rows = source[order], place[tile_rows]
         by_row = np.argsort(tile_rows, kind="stable")
         tile_rows, offsets, lengths = tile_rows[by_row], offsets[by_row], lengths[by_row]
-    nothing = np.zeros(len(source), bool)
+    nothing = constant(0, bool, len(source))
     table = CommitTable(
         sources=tuple(part.source for part in parts),
         uris=uris,
@@ -258,6 +260,8 @@ def _assembled(
         loose_tiles=held,
         ignores=ignores,
     )
+    if rising and not ignores:
+        return replace(table, counts=constant(1, bool, len(source)))
     ignored = _ignored(table)
     return replace(table, ignored=ignored, counts=_counting(table, ignored))
 
@@ -274,8 +278,6 @@ def _time_order(uris: Uris, source: I32) -> I64 | None:
     """The order by time, then name, then source; None if the rows are in it already."""
     t1, t2, key = uris.t1, uris.t2, uris.key
     later = t1[1:] > t1[:-1]
-    if later.all():
-        return None
     same = t1[1:] == t1[:-1]
     later |= same & (t2[1:] > t2[:-1])
     same &= t2[1:] == t2[:-1]
@@ -329,6 +331,8 @@ def _alike(column: U64) -> Mask:
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     """Which rows are writes that count, but have none of these folders as their fragment."""
     uris = table.uris
+    if not folders and only(table.counts) and only(uris.ext) == WRT:
+        return table.counts
     lost: Mask = table.counts & (uris.ext == WRT)
     if not folders:
         return lost

@@ -38,7 +38,8 @@ NO_VERSION = 0xFFFF_FFFF
 _UNDERSCORE, _ZERO, _NINE, _A, _F = b"_09af"
 _FEW = 1 << 16
 _LEN_MAX = 512
-_TOP_BITS = np.uint64(0x8080808080808080)
+_LEN_AT_ONCE = 3 << 16
+"""Bytes of lines that are checked at once: with their bounds they stay in a core's cache."""
 
 
 class Uris(NamedTuple):
@@ -76,18 +77,21 @@ class Shape(NamedTuple):
     ext: int
 
 
-class _Range(NamedTuple):
-    """The ranges of eight bytes of a line, as what sets their top bits."""
+class _Bounds(NamedTuple):
+    """What the bytes of some lines may be, line after line.
 
-    at: int
-    low: np.uint64
-    high: np.uint64
-    letters: tuple[np.uint64, np.uint64] | None
+    Less `low`, each must be at most `width`; less `skip` then, at least `least`.
+    """
+
+    low: Bytes
+    width: Bytes
+    skip: Bytes
+    least: Bytes
 
 
 def shape_of(line: bytes) -> Shape | None:
     """The shape of a line as the engine writes it, from its underscores."""
-    if len(line) > _LEN_MAX:
+    if len(line) > _LEN_MAX or not line.isascii():
         return None
     ext = next((n for n, text in enumerate(EXTENSIONS) if n and line.endswith(text.encode())), 0)
     prefix = line.rfind(b"/") + 1
@@ -109,61 +113,60 @@ def shape_of(line: bytes) -> Shape | None:
     return Shape(prefix, t1, t2, slice(three + 1, uuid_end), version, ext)
 
 
-def fitting(matrix: Bytes, shape: Shape) -> npt.NDArray[np.bool_]:
-    """Which rows are of the shape: the same text around the parts, digits, hex digits.
+def fitting(lines: Bytes, shape: Shape) -> npt.NDArray[np.bool_]:
+    """Which rows are as the first one: the same text around the parts, digits, hex digits.
 
     Every byte of a line has a range that it must be in: one value, `0` to `9`, or also `a` to
-    `f`. Eight bytes are checked at once: with b below 128, adding 128 - low to it sets its top
-    bit just if b >= low, and no sum spills into the byte above.
+    `f`. All bytes of some lines are checked at once. Below `low` they wrap round to large ones.
     """
-    line = matrix[0].copy()
-    for part in (shape.t1, shape.t2, shape.uuid, *([shape.version] if shape.version else [])):
-        line[part] = _ZERO
-    fits = np.ones(len(matrix), bool)
-    for at, low, high, letters in _ranges(line.tobytes()):
-        value = _load(matrix, at)
-        found = (value + low) & ~(value + high)
-        if letters is not None:
-            found |= (value + letters[0]) & ~(value + letters[1])
-        found &= ~value
-        found &= _TOP_BITS
-        fits &= found == _TOP_BITS
+    rows, size = lines.shape
+    fits = np.ones(rows, bool)
+    bounds = _bounds(_model(lines[0].tobytes(), shape))
+    flat, step = lines.reshape(-1), bounds.low.size // size
+    room = np.empty((3, min(rows, step) * size), np.uint8)
+    for first in range(0, rows, step):
+        part = flat[first * size : (first + step) * size]
+        low, width, skip, least = (column[: len(part)] for column in bounds)
+        above, *marks = room[:, : len(part)]
+        is_below, is_beyond = (mark.view(bool) for mark in marks)
+        np.subtract(part, low, out=above)
+        np.less_equal(above, width, out=is_below)
+        np.subtract(above, skip, out=above)
+        np.greater_equal(above, least, out=is_beyond)
+        if not (is_below.all() and is_beyond.all()):
+            is_below &= is_beyond
+            fits[first : first + step] = is_below.reshape(-1, size).all(axis=1)
     return fits
 
 
-@lru_cache(maxsize=256)
-def _ranges(line: bytes) -> tuple[_Range, ...]:
-    """What to add to each word of a line to see that its bytes are in their ranges.
+def _model(line: bytes, shape: Shape) -> bytes:
+    """A line with its times and its uuid as zeros, so that lines of one kind are equal."""
+    for part in (shape.t1, shape.t2, shape.uuid):
+        line = line[: part.start] + b"0" * (part.stop - part.start) + line[part.stop :]
+    return line
 
-    The parts of the line are filled with zeros, so that lines of one shape are equal.
-    """
-    shape = shape_of(line)
+
+@lru_cache(maxsize=16)
+def _bounds(line: bytes) -> _Bounds:
+    """The bounds of as many lines as are checked at once."""
+    shape = shape_of(line.removesuffix(b"\n"))
     assert shape is not None
     low = np.frombuffer(line, np.uint8).copy()
-    high = low.copy()
-    for part in (shape.t1, shape.t2, shape.uuid, *([shape.version] if shape.version else [])):
-        low[part], high[part] = _ZERO, _NINE
-    in_uuid = np.zeros(len(line), bool)
-    in_uuid[shape.uuid] = True
-    ranges = []
-    for at in _words(len(line)):
-        word = slice(at, at + 8)
-        letters = None
-        if in_uuid[word].any():
-            above = np.where(in_uuid[word], 128 - _A, 0)
-            beyond = np.where(in_uuid[word], 127 - _F, 0)
-            letters = _constant(above), _constant(beyond)
-        ranges.append(_Range(at, _constant(128 - low[word]), _constant(127 - high[word]), letters))
-    return tuple(ranges)
+    width, skip, least = np.zeros((3, len(line)), np.uint8)
+    for part in (shape.t1, shape.t2):
+        width[part] = _NINE - _ZERO
+    width[shape.uuid] = _F - _ZERO
+    skip[shape.uuid] = _NINE + 1 - _ZERO
+    least[shape.uuid] = _A - _NINE - 1
+    if shape.version is not None and not line[shape.version].isdigit():
+        least[shape.version] = 255  # no line fits: the number is none
+    times = max(_LEN_AT_ONCE // len(line), 1)
+    return _Bounds(*(np.tile(column, times) for column in (low, width, skip, least)))
 
 
 def _words(size: int) -> list[int]:
-    """Where to load eight bytes at a time to see all of a line; the last may overlap."""
+    """Where to load eight bytes at a time to see all of a text; the last may overlap."""
     return [*range(0, size - 8, 8), size - 8]
-
-
-def _constant(values: npt.NDArray[Any]) -> np.uint64:
-    return np.uint64(int.from_bytes(bytes(values.astype(np.uint8)), "little"))
 
 
 def _load(matrix: Bytes, column: int) -> U64:
@@ -172,60 +175,52 @@ def _load(matrix: Bytes, column: int) -> U64:
     return words
 
 
-def numbers(matrix: Bytes, starts: I64, shape: Shape) -> Uris:
-    """The columns of rows that fit a shape; `starts` tells where each row starts."""
-    count = len(matrix)
-    t1 = _decimal(matrix, shape.t1)
-    t2 = t1 if _same(matrix, shape.t1, shape.t2) else _decimal(matrix, shape.t2)
+def numbers(lines: Bytes, starts: I64, shape: Shape) -> Uris:
+    """The columns of rows that fit the first one; `starts` tells where each row starts."""
+    count, end = len(lines), (shape.version or shape.uuid).stop + len(EXTENSIONS[shape.ext])
+    t1 = _decimal(lines, shape.t1)
+    t2 = t1 if _same(lines, shape.t1, shape.t2) else _decimal(lines, shape.t2)
+    version = int(lines[0, shape.version].tobytes()) if shape.version else NO_VERSION
     return Uris(
         start=starts,
-        length=constant(matrix.shape[1], np.int32, count),
+        length=constant(end, np.int32, count),
         prefix=constant(shape.prefix, np.int32, count),
         ext=constant(shape.ext, np.uint8, count),
         t1=t1,
         t2=t2,
-        version=_versions(matrix, shape.version),
-        key=_load(matrix, shape.uuid.start).byteswap(),
+        version=constant(version, np.uint32, count),
+        key=_load(lines, shape.uuid.start).byteswap(inplace=True),
         bad=() if t2 is t1 else tuple(np.flatnonzero(t1 > t2).tolist()),
     )
 
 
-def _versions(matrix: Bytes, part: slice | None) -> U32:
-    """The format versions, which are mostly all the same."""
-    if part is None:
-        return constant(NO_VERSION, np.uint32, len(matrix))
-    if (matrix[:, part] == matrix[0, part]).all():
-        return constant(int(matrix[0, part].tobytes()), np.uint32, len(matrix))
-    return _decimal(matrix, part).astype(np.uint32)
-
-
-def _same(matrix: Bytes, one: slice, other: slice) -> bool:
+def _same(lines: Bytes, one: slice, other: slice) -> bool:
     """Whether two parts of each row are the same text, as mostly both timestamps are."""
     width = one.stop - one.start
     if width != other.stop - other.start or width < 8:
         return False
-    return (
-        all(
-            bool((_load(matrix, one.start + at) == _load(matrix, other.start + at)).all())
-            for at in (0, width - 8)
-        )
-        and width <= 16
-    )
+    places = ((one.start + at, other.start + at) for at in _words(width))
+    return all(np.array_equal(_load(lines, a), _load(lines, b)) for a, b in places)
 
 
-def _decimal(matrix: Bytes, part: slice) -> U64:
+def _decimal(lines: Bytes, part: slice) -> U64:
     """The numbers that stand in some columns; from eight digits on, eight at a time."""
     digits = part.stop - part.start
-    if digits >= 8:
-        value = _eight_digits(_load(matrix, part.stop - 8))
-        if digits > 8:
-            ahead = slice(part.start, part.stop - 8)
-            value += _decimal(matrix, ahead) * np.uint64(10**8)
+    value = np.zeros(len(lines), np.uint64)
+    if digits < 8:
+        for column in range(part.start, part.stop):
+            value *= np.uint64(10)
+            value += lines[:, column] - np.uint8(_ZERO)
         return value
-    value = np.zeros(len(matrix), np.uint64)
-    for column in range(part.start, part.stop):
-        value *= np.uint64(10)
-        value += matrix[:, column] - np.uint8(_ZERO)
+    done = 0
+    for at in _words(digits):
+        # Of a word that overlaps the one before only the digits behind that count.
+        text = _load(lines, part.start + at)
+        if done > at:
+            text &= np.uint64((1 << 64) - (1 << 8 * (done - at)))
+        value *= np.uint64(10 ** (at + 8 - done))
+        value += _eight_digits(text)
+        done = at + 8
     return value
 
 
@@ -261,10 +256,9 @@ def stand_at(data: bytes, starts: I64, text: bytes) -> npt.NDArray[np.bool_]:
     if not len(starts):
         return np.zeros(0, bool)
     matrix = windows(data, len(text))[starts]
-    wanted = np.frombuffer(text, np.uint8)
     found = np.ones(len(starts), bool)
     for at in _words(len(text)):
-        found &= _load(matrix, at) == _constant(wanted[at : at + 8])
+        found &= _load(matrix, at) == np.uint64(int.from_bytes(text[at : at + 8], "little"))
     return found
 
 
@@ -334,6 +328,15 @@ def constant(value: int, dtype: npt.DTypeLike, rows: int) -> npt.NDArray[Any]:
     [7, 7, 7]
     """
     return np.broadcast_to(np.array(value, dtype), rows)
+
+
+def only(column: npt.NDArray[Any]) -> Any:
+    """The one value of such a column; None of any other.
+
+    >>> int(only(constant(7, np.uint8, 3))), only(np.array([7, 7]))
+    (7, None)
+    """
+    return column[0] if len(column) and column.strides == (0,) else None
 
 
 def concatenated(parts: Sequence[Uris]) -> Uris:

@@ -33,14 +33,14 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
 from chronotile import text_columns
 from chronotile.columns import scan_names
-from chronotile.uris import DEL, NO_VERSION, OK, UPD, WRT
+from chronotile.uris import DEL, NO_VERSION, OK, UPD, WRT, constant, only
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from chronotile.uris import I64
 
     Mask: TypeAlias = npt.NDArray[np.bool_]
+
+T = TypeVar("T", bound="np.generic[Any]")
 
 TIMESTAMPED_CELLS = 15
 """From this version on a sparse fragment keeps a timestamp for each cell."""
@@ -108,9 +110,21 @@ class Rules:
         An `.ok` without its folder is no fragment; a `.wrt` without it breaks the array.
         """
         table = self.history.table
+        if self._are_all:
+            return np.arange(len(table))
         chosen = table.counts & ((table.uris.ext == WRT) | (table.uris.ext == OK))
         chosen[self.idle] = False
         return np.flatnonzero(chosen)
+
+    @cached_property
+    def _are_all(self) -> bool:
+        """Whether every row is a fragment, as in most logs: nothing is then picked out."""
+        table = self.history.table
+        return bool(only(table.counts)) and only(table.uris.ext) == WRT
+
+    def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
+        """The rows of the fragments."""
+        return column if self._are_all else column[self.fragments]
 
     @cached_property
     def idle(self) -> I64:
@@ -139,17 +153,18 @@ class Rules:
     @cached_property
     def by_cell(self) -> Mask:
         """Which fragments keep a timestamp for each cell."""
-        if self.history.dense:
-            return np.zeros(len(self.fragments), bool)
         version = self.history.table.uris.version
+        if self.history.dense:
+            return self._of(constant(0, bool, len(version)))
+        if only(version) is not None:
+            version = version[:1]
         by_cell: Mask = (version >= TIMESTAMPED_CELLS) & (version != NO_VERSION)
-        return by_cell[self.fragments]
+        return self._of(np.broadcast_to(by_cell, len(self.history.table)))
 
     @cached_property
     def missing(self) -> Mask:
         """Which fragments have no folder."""
-        missing: Mask = self.history.lost[self.fragments]
-        return missing
+        return self._of(self.history.lost)
 
     @cached_property
     def vacuumed(self) -> tuple[I64, ...]:
@@ -167,7 +182,7 @@ class Rules:
     def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
         """The rule that decides on each fragment."""
         uris, rows = self.history.table.uris, self.fragments
-        t1, t2 = uris.t1[rows], uris.t2[rows]
+        t1, t2 = self._of(uris.t1), self._of(uris.t2)
         inside = (t1 >= start) & (t2 <= end)
         seen = inside | (self.by_cell & (t1 <= end) & (t2 >= start))
         rules = np.full(len(rows), Rule.OUTSIDE, object)
@@ -179,17 +194,19 @@ class Rules:
 
     def visible(self, start: int, end: int) -> tuple[I64, Mask]:
         """The rows of visible fragments, in order, and which of them are read cell by cell."""
-        uris, rows = self.history.table.uris, self.fragments
-        inside = ((uris.t1 >= start) & (uris.t2 <= end))[rows]
-        overlaps = ((uris.t1 <= end) & (uris.t2 >= start))[rows]
+        uris = self.history.table.uris
+        inside = self._of((uris.t1 >= start) & (uris.t2 <= end))
+        overlaps = self._of((uris.t1 <= end) & (uris.t2 >= start))
         seen = inside | (self.by_cell & overlaps)
-        seen &= ~self.superseded(start, end)
+        if self.history.vacuums:
+            seen &= ~self.superseded(start, end)
         seen &= ~self.missing
-        return rows[seen], ~inside[seen]
+        places = np.flatnonzero(seen)
+        return places if self._are_all else self.fragments[places], ~inside[places]
 
     def superseded(self, start: int, end: int) -> Mask:
         """Which fragments a `.vac` in the window lists."""
-        hidden = np.zeros(len(self.fragments), bool)
+        hidden = np.zeros(len(self.missing), bool)
         dense = self.history.dense
         for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
             if is_seen(vacuum.name, start, end, dense=dense):
