@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pytest
 from commit_strategies import EXTENSIONS, con_files, mutated, names, odd_names
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spec_files import CORPUS, corpus_files
 
-from chronotile.columns import scan_con, scan_lines, scan_names
+from chronotile.columns import _BLOCK, scan_con, scan_lines, scan_names
 from chronotile.errors import BadFileError, BadNameError
 from chronotile.names import parse_name
 from chronotile.records import decode_con
 from chronotile.uris import EXTENSIONS as KNOWN
-from chronotile.uris import NO_VERSION, Uris, key_of
+from chronotile.uris import NO_VERSION, Uris, fitting, key_of, shape_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +140,46 @@ def test_many_shapes_in_turn() -> None:
     ]
     for data in (b"".join(lines), b"".join(lines[::2] + lines[1::2]), b"".join(lines * 40)):
         assert fast(data) == slowly(data)
+
+
+@pytest.mark.parametrize("more", range(1, 21))
+@pytest.mark.parametrize("few", [1, 7, 8, 9, 12, 13, 15, 16, 17, 19, 20])
+def test_times_of_every_width(few: int, more: int) -> None:
+    """Runs of lines whose times have any number of digits, all the same ones or any."""
+    for digit in "1234567890"[: 9 if max(few, more) < 20 else 1]:
+        pairs = [(digit * few, digit * more), ("1234567890" * 2, "1029384756" * 2)]
+        for t1, t2 in pairs:
+            line = f"__commits/__{t1[:few]}_{t2[:more]}_{'0a' * 16}_22.wrt\n".encode()
+            assert fast(line * 66) == slowly(line * 66)
+
+
+def test_every_byte_of_a_line() -> None:
+    """One byte of a line is replaced by every other one: does it still fit?"""
+    line = b"__commits/__1700000000000_1700000000001_" + b"0123456789abcdef" * 2 + b"_22.wrt\n"
+    shape = shape_of(line[:-1])
+    assert shape is not None
+    pattern = re.compile(rb"__commits/__[0-9]{13}_[0-9]{13}_[0-9a-f]{32}_22\.wrt\n")
+    lines = [line]
+    lines += [
+        line[:at] + bytes([b]) + line[at + 1 :] for at in range(len(line)) for b in range(256)
+    ]
+    matrix = np.frombuffer(b"".join(lines), np.uint8).reshape(-1, len(line))
+    fits = fitting(matrix, shape).tolist()
+    assert fits == [pattern.fullmatch(one) is not None for one in lines]
+    assert 0 < sum(fits) < len(fits)
+
+
+@pytest.mark.parametrize("at", [_BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 2 * _BLOCK + 70])
+@pytest.mark.parametrize("ending", [b".del", b".upd", b".ign", b".wrt\n"])
+def test_an_odd_line_behind_blocks_of_even_ones(at: int, ending: bytes) -> None:
+    """One of their own length stands where a block ends or begins."""
+    first = 1_700_000_000_000
+    times = range(first, first + 2 * _BLOCK + 200)
+    lines = [f"__commits/__{t}_{t}_{t:032x}_22.wrt\n".encode() for t in times]
+    tile = bytes([80, 0, 0, 0, 0, 0, 0, 0]) + lines[0] if ending in (b".del", b".upd") else b""
+    odd = lines[at][:-5] + ending + b"\n" + tile
+    data = b"".join(lines[:at]) + odd + b"".join(lines[at + 1 :])
+    assert fast(data) == slowly(data)
 
 
 @given(st.lists(st.one_of(names(), odd_names(), st.text(max_size=9)), max_size=30), EXTENSIONS)

@@ -19,7 +19,7 @@ SRC = ROOT / "src" / "chronotile"
 FLOW = re.findall(
     r"\w+",
     """
-    errors
+    errors ahead
     places disk buckets store
     names listing
     kaitai datatypes tiles schema

@@ -197,14 +197,18 @@ class Bucket:
 
     def read(self, path: str, limit: int) -> bytes:
         """All bytes of one object, of at most `limit`."""
+        return bytes(self.view(path, limit))
 
-        def once() -> bytes:
+    def view(self, path: str, limit: int) -> memoryview:
+        """What `read` gives, as it was received."""
+
+        def once() -> memoryview:
             answer = obstore.get(self._client(), self._place.join(path))
             size = answer.meta["size"]
             if size > limit:
                 where = self._place.uri_of(path)
                 raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
-            return self._whole(bytes(answer.bytes()), size)
+            return self._whole(memoryview(answer.bytes()), size)
 
         return self._tried(path, once)
 
@@ -218,12 +222,12 @@ class Bucket:
                 return b""
             span = (start, min(end, size))
             answer = obstore.get(self._client(), self._place.join(path), options={"range": span})
-            return self._whole(bytes(answer.bytes()), span[1] - span[0])
+            return bytes(self._whole(memoryview(answer.bytes()), span[1] - span[0]))
 
         return self._tried(path, once)
 
     @staticmethod
-    def _whole(data: bytes, size: int) -> bytes:
+    def _whole(data: memoryview, size: int) -> memoryview:
         if len(data) != size:
             message = f"expected {size} bytes, found {len(data)}"
             raise OSError(message)

@@ -56,7 +56,7 @@ class Tiles(NamedTuple):
     length: I64
 
 
-def scan_con(data: bytes, where: str) -> tuple[Uris, Tiles]:
+def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     r"""Reads a consolidated commits file into columns.
 
     Raises:
@@ -67,7 +67,7 @@ def scan_con(data: bytes, where: str) -> tuple[Uris, Tiles]:
     >>> uris.t2.tolist()
     [8, 8, 8]
     """
-    walk = _Walk(data)
+    walk = _Walk(memoryview(data))
     if not walk.to_the_end():
         return _scan_slowly(data, where)
     spans = np.array(walk.spans, np.int64).reshape(len(walk.spans), 2)
@@ -96,7 +96,7 @@ def _has_strays(uris: Uris, rows: I64) -> bool:
 class _Walk:
     """One pass over a `.con`: runs of writes as columns, everything else as spans."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: memoryview) -> None:
         self.data = data
         self.buffer = np.frombuffer(data, np.uint8)
         self.runs = Growing()
@@ -109,29 +109,46 @@ class _Walk:
     def to_the_end(self) -> bool:
         """Walks; false if the file is damaged."""
         data, size = self.data, len(self.data)
-        at = 0
+        at = before = 0
         while at < size:
-            end = data.find(b"\n", at)
+            end = self._line_end(at)
             if end < 0:
                 return False
-            if data.endswith(_TILE_MARKS, at, end):
+            if bytes(data[max(end - 4, at) : end]) in _TILE_MARKS:
                 at = self._tile(at, end)
                 if at < 0:
                     return False
                 continue
             length = end + 1 - at
-            rows = self._alike(at, length)
+            rows = self._alike(at, length, before)
             run = _uniform_run(self.buffer, at, rows, length) if rows else None
             if run is None:
                 at = self._odd_lines(at)
                 continue
             at += len(run.start) * length
+            before = length if len(run.start) == _BLOCK else 0
             self._keep(run, (size - at) // length)
         return True
 
-    def _alike(self, at: int, length: int) -> int:
-        """How many lines of one length follow one another, at most a block; 0 for a few."""
+    def _line_end(self, at: int) -> int:
+        """Where the line ends that a place is in; -1 if it has no end."""
+        step = 1 << 7
+        while at < len(self.data):
+            found = bytes(self.data[at : at + step]).find(b"\n")
+            if found >= 0:
+                return at + found
+            at += step
+            step *= 2
+        return -1
+
+    def _alike(self, at: int, length: int, before: int) -> int:
+        """How many lines of one length follow one another, at most a block; 0 for a few.
+
+        Where the block before was of that length too, one line's end tells.
+        """
         most = min((len(self.data) - at) // length, _BLOCK)
+        if length == before and self.data[at + most * length - 1] == _NEWLINE:
+            return most
         few = min(most, _TRIAL)
         for rows in (few, most):
             ends = self.buffer[at + length - 1 : at + rows * length : length] == _NEWLINE
@@ -158,20 +175,22 @@ class _Walk:
 
     def _odd_lines(self, at: int) -> int:
         """Takes lines of any shape, up to the next tile or some way on."""
-        data = self.data
-        last = data.find(b"\n", min(at + (1 << 20), len(data) - 1)) + 1 or data.rfind(b"\n") + 1
+        size = len(self.data)
+        last = self._line_end(min(at + (1 << 20), size - 1)) + 1
+        lines = bytes(self.data[at : last or size])
         for mark in _TILE_MARKS:
-            hit = data.find(mark + b"\n", at, last)
+            hit = lines.find(mark + b"\n")
             if hit >= 0:
-                last = max(data.rfind(b"\n", at, hit) + 1, at)
-        if last - at > 1 << 13:
-            mixed = _mixed(data, self.buffer, at, last)
-            self._keep(mixed, len(mixed.start) * (len(data) - last) // (last - at))
+                lines = lines[: lines.rfind(b"\n", 0, hit) + 1]
+        lines = lines[: lines.rfind(b"\n") + 1]
+        last = at + len(lines)
+        if len(lines) > 1 << 13:
+            mixed = _mixed(self.data, self.buffer, at, last)
+            self._keep(mixed, len(mixed.start) * (size - last) // (last - at))
             return last
-        while at < last:
-            end = data.find(b"\n", at, last)
-            self.spans.append((at, end - at))
-            at = end + 1
+        for line in lines.split(b"\n")[:-1]:
+            self.spans.append((at, len(line)))
+            at += len(line) + 1
         return last
 
 
@@ -228,14 +247,14 @@ def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
     return numbers(lines[:count], starts, shape)
 
 
-def _mixed(data: bytes, buffer: Bytes, first: int, last: int) -> Uris:
+def _mixed(data: bytes | memoryview, buffer: Bytes, first: int, last: int) -> Uris:
     """Lines of any shape, grouped by length; what fits no shape goes through `names`."""
     ends = first + np.flatnonzero(buffer[first:last] == _NEWLINE)
     starts = np.concatenate((np.array([first]), ends[:-1] + 1))
     return scan_spans(data, starts, ends - starts)
 
 
-def scan_spans(data: bytes, starts: I64, lengths: I64) -> Uris:
+def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
     """Reads the URIs that stand at given places, in rising order, into columns."""
     parts: list[Uris] = []
     left: list[I64] = []
@@ -262,9 +281,9 @@ def scan_spans(data: bytes, starts: I64, lengths: I64) -> Uris:
     return reordered(together, np.argsort(together.start, kind="stable"))[0]
 
 
-def _scan_slowly(data: bytes, where: str) -> tuple[Uris, Tiles]:
+def _scan_slowly(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     """The columns of a `.con`, by way of the generated parser."""
-    records = decode_con(data, where)
+    records = decode_con(bytes(data), where)
     starts = np.array([record.offset for record in records], np.int64)
     lengths = np.array([len(record.uri.encode()) for record in records], np.int64)
     held = [

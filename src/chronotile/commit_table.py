@@ -12,6 +12,7 @@ of deletes and updates, all, each once. `counts` marks one row of each commit th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,11 +52,22 @@ class Source(NamedTuple):
 
     path: str
     """The `.con`, or the folder."""
-    data: bytes
+    data: memoryview
     loose: bool
     """Whether it is a folder of commit files, and not a `.con`."""
     unmarked: bool = False
     """Whether the names are fragments that need no commit file; `.ok` is added to each."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _source, (self.path, bytes(self.data), self.loose, self.unmarked)
+
+    def text(self, start: int, end: int) -> str:
+        """What stands there, as text."""
+        return str(self.data[start:end], "utf-8")
+
+
+def _source(path: str, data: bytes, loose: bool, unmarked: bool) -> Source:
+    return Source(path, memoryview(data), loose, unmarked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +97,7 @@ class CommitTable:
     def name(self, row: int) -> str:
         """The timestamped name."""
         start, end = self.uris.name_bounds(row)
-        return self._source(row).data[start:end].decode()
+        return self._source(row).text(start, end)
 
     def _source(self, row: int) -> Source:
         return self.sources[int(self.source[row])]
@@ -98,18 +110,8 @@ class CommitTable:
         """The commit's URI, relative to the array."""
         source = self._source(row)
         start = int(self.uris.start[row])
-        text = source.data[start : start + int(self.uris.length[row])].decode()
+        text = source.text(start, start + int(self.uris.length[row]))
         return f"{source.path}/{text}" if source.loose and source.path else text
-
-    def every_uri(self) -> list[str]:
-        """What `uri` gives for each row, at a third of the price."""
-        found = []
-        spans = zip(self.uris.start.tolist(), self.uris.length.tolist(), strict=True)
-        for number, (start, length) in zip(self.source.tolist(), spans, strict=True):
-            source = self.sources[number]
-            text = source.data[start : start + length].decode()
-            found.append(f"{source.path}/{text}" if source.loose and source.path else text)
-        return found
 
     def path(self, row: int) -> str:
         """The file that holds the record, relative to the array."""
@@ -130,7 +132,7 @@ class CommitTable:
             return self.loose_tiles[self.uri(row)], 0
         at = int(self.tile_rows.searchsorted(row))
         offset = int(self.tile_offset[at])
-        return source.data[offset : offset + int(self.tile_length[at])], offset
+        return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
 
     def version(self, row: int) -> int:
         """The format version in the name; for older eras, what the engine takes it for."""
@@ -140,22 +142,29 @@ class CommitTable:
         return 4 if self.name(row).count("_") == 4 and self.name(row)[-33] == "_" else 2
 
 
-def build_table(listing: Listing, files: Mapping[str, bytes], report: Report) -> CommitTable:
+def build_table(
+    listing: Listing,
+    files: Mapping[str, bytes],
+    cons: Mapping[str, memoryview],
+    report: Report,
+) -> CommitTable:
     """Puts the records of all files into one table.
 
     Args:
         listing: The array's files.
-        files: Path -> content of every `.con`, `.ign`, `.del` and `.upd` of the listing.
+        files: Path -> content of every `.ign`, `.del` and `.upd` of the listing.
+        cons: Path -> content of every `.con`.
         report: Called with (path, message, kind) for whatever is damaged.
     """
     consolidated = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(".con")]
     unmarked = [f"{name}.ok" for name in listing.unmarked]
-    parts = [
-        *(_consolidated(path, files[path], report) for path in consolidated),
-        _loose(COMMITS, _without(listing.commits, listing.tagged), report),
-        _loose("", _without(listing.root_commits, listing.root_commits), report),
-        _loose("", unmarked, report, unmarked=True),
-    ]
+    parts = [_consolidated(path, cons[path], report) for path in consolidated]
+    if loose := _without(listing.commits, listing.tagged):
+        parts.append(_loose(COMMITS, loose, report))
+    if marked := _without(listing.root_commits, listing.root_commits):
+        parts.append(_loose("", marked, report))
+    if unmarked or not parts:
+        parts.append(_loose("", unmarked, report, unmarked=True))
     held = {path: data for path, data in files.items() if path.endswith(TILES)}
     return _assembled(parts, held, _ignores(listing, files, report))
 
@@ -168,12 +177,12 @@ class _Part(NamedTuple):
     tiles: Tiles
 
 
-def _consolidated(path: str, data: bytes, report: Report) -> _Part:
+def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
     try:
         uris, tiles = scan_con(data, path)
     except BadFileError as error:
         report(path, str(error), "con")
-        spans, held = salvage_con(data)
+        spans, held = salvage_con(bytes(data))
         starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
         uris = scan_spans(data, starts, lengths)
         tiles = Tiles(*np.array(held, np.int64).reshape(len(held), 3).T)
@@ -190,7 +199,9 @@ def _loose(folder: str, names: Sequence[str], report: Report, *, unmarked: bool 
     uris, text = scan_names(names)
     rows = np.flatnonzero((uris.ext == DEL) | (uris.ext == UPD))
     nothing = np.full(len(rows), -1, np.int64)
-    part = _Part(Source(folder, text, True, unmarked), uris, Tiles(rows, nothing, nothing))
+    part = _Part(
+        Source(folder, memoryview(text), True, unmarked), uris, Tiles(rows, nothing, nothing)
+    )
     return _readable(part, report)
 
 
@@ -201,7 +212,8 @@ def _readable(part: _Part, report: Report) -> _Part:
         return part
     for row in uris.bad:
         start = int(uris.start[row])
-        text = source.data[start : start + int(uris.length[row])].decode("utf-8", "replace")
+        raw = bytes(source.data[start : start + int(uris.length[row])])
+        text = raw.decode("utf-8", "replace")
         where = f"{source.path}/{text}" if source.loose and source.path else text
         path = where if source.loose else source.path
         report(path, f"{where}: expected a timestamped name, found another", "name")
@@ -236,7 +248,7 @@ def _assembled(
     uris = concatenated([part.uris for part in parts])
     counts = [len(part.uris.start) for part in parts]
     source = _sources(counts)
-    bases = np.cumsum([0, *counts])
+    bases = accumulate(counts, initial=0)
     tile_rows = np.concatenate([p.tiles.row + b for p, b in zip(parts, bases, strict=False)])
     offsets = np.concatenate([part.tiles.offset for part in parts])
     lengths = np.concatenate([part.tiles.length for part in parts])
@@ -247,13 +259,12 @@ def _assembled(
         source, tile_rows = source[order], place[tile_rows]
         by_row = np.argsort(tile_rows, kind="stable")
         tile_rows, offsets, lengths = tile_rows[by_row], offsets[by_row], lengths[by_row]
-    nothing = constant(0, bool, len(source))
     table = CommitTable(
         sources=tuple(part.source for part in parts),
         uris=uris,
         source=source,
-        ignored=nothing,
-        counts=nothing,
+        ignored=constant(0, bool, len(source)),
+        counts=constant(1, bool, len(source)),
         tile_rows=tile_rows,
         tile_offset=offsets,
         tile_length=lengths,
@@ -261,7 +272,7 @@ def _assembled(
         ignores=ignores,
     )
     if rising and not ignores:
-        return replace(table, counts=constant(1, bool, len(source)))
+        return table
     ignored = _ignored(table)
     return replace(table, ignored=ignored, counts=_counting(table, ignored))
 

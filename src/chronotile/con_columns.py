@@ -64,7 +64,7 @@ def _copied(table: CommitTable, rows: I64, firsts: I64, ends: I64) -> Iterator[b
         if source.loose or ends[after - 1] > len(source.data):
             yield _gathered(table, rows[first:after])
         else:
-            yield memoryview(source.data)[int(table.uris.start[row]) : int(ends[after - 1])]
+            yield source.data[int(table.uris.start[row]) : int(ends[after - 1])]
 
 
 def _gathered(table: CommitTable, rows: I64) -> bytes:

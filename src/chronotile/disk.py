@@ -15,6 +15,9 @@ from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from chronotile.ahead import ahead, cores
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError, TooLargeError
 from chronotile.places import (
     LEFTOVER,
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LINK = "a symbolic link, which is never followed"
 _LEN_READ = 1 << 20
+_LEN_LARGE = 1 << 22
+"""From this size on memory comes in large pages, and several threads read faster than one."""
+_LEN_PAGE = 1 << 21
+"""A large page: two threads that fill one of them would wait for each other."""
 _LEN_GRAIN_NS = 3_000_000_000
 """The coarsest grain of a file's time that is in use, and some more."""
 
@@ -63,49 +70,8 @@ class Disk:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    @contextmanager
-    def _named(self, path: str) -> Generator[None]:
-        where = self._place.uri_of(path)
-        try:
-            yield
-        except ChronotileError:
-            raise
-        except FileNotFoundError:
-            raise MissingObjectError(where, "expected an object, found nothing") from None
-        except FileExistsError:
-            raise ObjectExistsError(where, "expected no object, found one") from None
-        except OSError as cause:
-            raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause
-
-    @contextmanager
-    def _folder(self, path: str, *, create: bool = False) -> Generator[int]:
-        """Open a folder and give its descriptor; `""` is the root, which may be a link."""
-        try:
-            at = os.open(self._place.root, _DIRECTORY)
-        except FileNotFoundError:
-            raise ArrayNotFoundError(self._place.uri, "expected a folder, found nothing") from None
-        except NotADirectoryError:
-            raise ArrayNotFoundError(self._place.uri, "expected a folder, found a file") from None
-        try:
-            parts = path.split("/") if path else []
-            for depth, part in enumerate(parts, start=1):
-                if create:
-                    with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=at)
-                        os.fsync(at)
-                try:
-                    below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-                except OSError as cause:
-                    if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
-                        raise
-                    kind = _kind(os.stat(part, dir_fd=at, follow_symlinks=False).st_mode)
-                    where = self._place.uri_of("/".join(parts[:depth]))
-                    raise StorageError(where, f"expected a folder, found {kind}") from None
-                os.close(at)
-                at = below
-            yield at
-        finally:
-            os.close(at)
+    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> _Within:
+        return _Within(self._place, folder, folder if path is None else path, create=create)
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
         """List one folder. A folder that is not there is empty, unless it is the root."""
@@ -114,7 +80,7 @@ class Disk:
         folders: list[str] = []
         strangers: list[Stranger] = []
         try:
-            with self._named(path), self._folder(path) as at, os.scandir(at) as items:
+            with self._in(path) as at, os.scandir(at) as items:
                 for item in items:
                     name = item.name
                     if not is_path(name):
@@ -141,7 +107,7 @@ class Disk:
         """List one folder as bare names, in no order; what is odd about one takes the long way."""
         folders: list[str] = []
         try:
-            with self._named(path), self._folder(path) as at, os.scandir(at) as items:
+            with self._in(path) as at, os.scandir(at) as items:
                 found = list(items)
         except MissingObjectError:
             return Names()
@@ -156,7 +122,7 @@ class Disk:
     def mark(self, path: str) -> int | None:
         """The time of a folder's last change; None while another may follow within its grain."""
         try:
-            with self._named(path), self._folder(path) as at:
+            with self._in(path) as at:
                 changed = os.fstat(at).st_mtime_ns
         except MissingObjectError:
             return None
@@ -180,7 +146,7 @@ class Disk:
         parent, _, name = path.rpartition("/")
         # Not blocking: opening a pipe that somebody left there would wait for ever.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with self._named(path), self._folder(parent) as at:
+        with self._in(parent, path) as at:
             try:
                 file = os.open(name, flags, dir_fd=at)
             except OSError as cause:
@@ -205,14 +171,26 @@ class Disk:
     def read(self, path: str, limit: int) -> bytes:
         """All bytes of one file, of at most `limit`."""
         with self._file(path) as (file, status):
-            size, parts = status.st_size, []
-            while size <= limit and (part := os.read(file, max(status.st_size, _LEN_READ))):
-                parts.append(part)
-                size = max(size, sum(map(len, parts)))
-            if size > limit:
-                where = self._place.uri_of(path)
-                raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return self._read(path, file, status.st_size, limit)
+
+    def view(self, path: str, limit: int) -> memoryview:
+        """What `read` gives; a large file is read by all cores, into memory of large pages."""
+        with self._file(path) as (file, status):
+            if _LEN_LARGE <= status.st_size <= limit:
+                room = np.empty(status.st_size, np.uint8)
+                if _is_filled(room.data, file):
+                    return room.data.toreadonly()
+            return memoryview(self._read(path, file, status.st_size, limit))
+
+    def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
+        step, parts = max(size, _LEN_READ), []
+        while size <= limit and (part := os.read(file, step)):
+            parts.append(part)
+            size = max(size, sum(map(len, parts)))
+        if size > limit:
+            where = self._place.uri_of(path)
+            raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """The bytes from `start` to before `end`, or to the end of the file."""
@@ -229,14 +207,14 @@ class Disk:
         parent, _, name = path.rpartition("/")
         part = f".chronotile-{secrets.token_hex(8)}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with self._named(path), self._folder("") as root:
+        with self._in("", path) as root:
             file = os.open(part, flags, 0o666, dir_fd=root)
             try:
                 with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
                     out.write(data)
                     out.flush()
                     os.fsync(file)
-                with self._folder(parent, create=True) as at:
+                with self._in(parent, path, create=True) as at:
                     # A link is made whole and fails if the name is taken; a rename replaces.
                     os.link(part, name, src_dir_fd=root, dst_dir_fd=at)
                     os.fsync(at)
@@ -249,9 +227,8 @@ class Disk:
         to_parent, _, to_name = target.rpartition("/")
         self.head(source)
         with (
-            self._named(target),
-            self._folder(from_parent) as at,
-            self._folder(to_parent, create=True) as to,
+            self._in(from_parent, target) as at,
+            self._in(to_parent, target, create=True) as to,
         ):
             os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
             os.fsync(to)
@@ -272,7 +249,7 @@ class Disk:
         """Remove files. One that is gone already is no error; a link or folder is."""
         for path in paths:
             parent, _, name = path.rpartition("/")
-            with suppress(MissingObjectError), self._named(path), self._folder(parent) as at:
+            with suppress(MissingObjectError), self._in(parent, path) as at:
                 mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
                 if not stat.S_ISREG(mode):
                     where = self._place.uri_of(path)
@@ -282,20 +259,99 @@ class Disk:
     def settle(self, paths: Sequence[str]) -> None:
         """Make the removal of these paths outlast a loss of power."""
         for parent in sorted({path.rpartition("/")[0] for path in paths}):
-            with suppress(MissingObjectError), self._named(parent), self._folder(parent) as at:
+            with suppress(MissingObjectError), self._in(parent) as at:
                 os.fsync(at)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """Remove empty folders, the deepest first."""
         for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
             parent, _, name = path.rpartition("/")
-            with suppress(MissingObjectError), self._named(path), self._folder(parent) as at:
+            with suppress(MissingObjectError), self._in(parent, path) as at:
                 os.rmdir(name, dir_fd=at)
 
     def check_child(self, path: str) -> None:
         """Refuse a folder that is reached through a link."""
-        with suppress(MissingObjectError), self._named(path), self._folder(path):
+        with suppress(MissingObjectError), self._in(path):
             pass
+
+
+class _Within:
+    """A folder that is open, as its descriptor; errors meanwhile say of what path they are."""
+
+    __slots__ = ("_at", "_create", "_folder", "_path", "_place")
+
+    def __init__(self, place: Place, folder: str, path: str, *, create: bool) -> None:
+        self._place, self._folder, self._path = place, folder, path
+        self._create = create
+
+    def __enter__(self) -> int:
+        try:
+            self._at = self._opened()
+        except OSError as cause:
+            self._complain(cause)
+            raise
+        return self._at
+
+    def __exit__(self, _: object, cause: BaseException | None, trace: object) -> None:
+        os.close(self._at)
+        if isinstance(cause, OSError):
+            self._complain(cause)
+
+    def _complain(self, cause: OSError) -> None:
+        """Put the disk's own errors into words; ours have them."""
+        if isinstance(cause, ChronotileError):
+            return
+        where = self._place.uri_of(self._path)
+        if isinstance(cause, FileNotFoundError):
+            raise MissingObjectError(where, "expected an object, found nothing") from None
+        if isinstance(cause, FileExistsError):
+            raise ObjectExistsError(where, "expected no object, found one") from None
+        raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause
+
+    def _opened(self) -> int:
+        """Open the folder; `""` is the root, which may be a link."""
+        try:
+            at = os.open(self._place.root, _DIRECTORY)
+        except FileNotFoundError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found nothing") from None
+        except NotADirectoryError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found a file") from None
+        parts = self._folder.split("/") if self._folder else ()
+        for depth, part in enumerate(parts, start=1):
+            above = at
+            try:
+                at = self._below(above, part, "/".join(parts[:depth]))
+            finally:
+                os.close(above)
+        return at
+
+    def _below(self, above: int, part: str, path: str) -> int:
+        if self._create:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=above)
+                os.fsync(above)
+        try:
+            return os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as cause:
+            if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                raise
+            kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
+            where = self._place.uri_of(path)
+            raise StorageError(where, f"expected a folder, found {kind}") from None
+
+
+def _is_filled(room: memoryview, file: int) -> bool:
+    """Read a file into a room of its size; false if it is of another size by now."""
+    step = _LEN_PAGE * max(1, len(room) // (_LEN_PAGE * 32))
+
+    def read(start: int) -> bool:
+        end = min(start + step, len(room))
+        while start < end and (size := os.preadv(file, [room[start:end]], start)):
+            start += size
+        return start == end
+
+    whole = all(ahead(read, range(0, len(room), step), cores()))
+    return whole and not os.pread(file, 1, len(room))
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:

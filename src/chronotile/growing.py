@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chronotile.uris import Uris, empty
+from chronotile.uris import Uris, constant, empty
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,7 +78,7 @@ class _Column:
 
     def whole(self) -> npt.NDArray[Any]:
         if self._constant and self.rows:
-            return np.broadcast_to(self._values, self.rows)
+            return constant(self._values[0], self._values.dtype, self.rows)
         return self._values[: self.rows]
 
 

@@ -174,13 +174,17 @@ def _read(
     enumerations = listing.enumerations if has_conditions else ()
     wanted = [*commits, *meta, *listing.schemas, *enumerations]
     files: dict[str, bytes] = {}
-    for path, found in store.read_many(wanted):
+    cons: dict[str, memoryview] = {}
+    for path, found in store.view_many(wanted):
         if isinstance(found, ChronotileError):
             raise found
-        files[path] = found
+        if path.endswith(".con"):
+            cons[path] = found
+        else:
+            files[path] = bytes(found)
     problems: list[Problem] = []
     schemas = _schemas(listing, files, enumerations, key, problems)
-    table = build_table(listing, files, lambda *p: problems.append(Problem(*p)))
+    table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
     lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
     checked = 0
     if lost.any() and (None in marks or marks != [store.mark(path) for path in _CHANGING]):
@@ -199,7 +203,7 @@ def _read(
         dense=dense,
         problems=tuple(problems),
         skipped=tuple(sorted(skipped)),
-        bytes_read=sum(map(len, files.values())),
+        bytes_read=sum(map(len, (*files.values(), *cons.values()))),
         requests=listing.requests + len(wanted) + asked + checked,
         key=key,
     )

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from chronotile import text_columns
 from chronotile.errors import BadNameError
 from chronotile.findings import RefusedError
 from chronotile.names import format_name
@@ -116,7 +119,8 @@ def read_ledger(history: History) -> Ledger:
     table = history.table
     cons: dict[str, dict[str, Tile]] = {s.path: {} for s in table.sources if not s.loose}
     loose: dict[str, Tile] = {}
-    columns = (table.source.tolist(), table.uris.ext.tolist(), table.every_uri())
+    uris = text_columns.uris(table, np.arange(len(table))).to_pylist()
+    columns = (table.source.tolist(), table.uris.ext.tolist(), uris)
     for row, (number, ext, uri) in enumerate(zip(*columns, strict=True)):
         source = table.sources[number]
         if source.unmarked:

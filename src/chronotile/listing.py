@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, BadNameError
 from chronotile.names import parse_name, version_of
-from chronotile.store import MissingObjectError
+from chronotile.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
-    from chronotile.store import Names, Store
+    from chronotile.store import Store
 
 COMMITS = "__commits"
 FRAGMENTS = "__fragments"
@@ -66,6 +66,8 @@ class Listing:
     """Whole paths of what belongs to nobody."""
     requests: int
     """Calls to the storage that the listing took."""
+    spared: int
+    """Further ones that a bucket takes, which is asked for folders that are not there."""
 
 
 def list_array(store: Store, *, fragments: bool = True) -> Listing:
@@ -80,18 +82,19 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
     if store.place.scheme == "file":
-        # Starting the threads takes longer than the listing, the more so on busy cores.
-        found = {path: store.list_names(path) for path in wanted}
+        listed = _one_by_one(store, wanted)
     else:
         with ThreadPoolExecutor(len(wanted)) as pool:
-            found = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
+            listed = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
+    found = {path: listed.get(path, Names()) for path in wanted}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
     names = set(root.files)
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
         raise ArrayNotFoundError(store.uri, "expected an array, found no schema")
-    root_fragments = tuple(sorted(name for name in root.folders if _is_fragment(name)))
+    strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
+    root_fragments = tuple(sorted(name for name in strange if _is_fragment(name)))
     unmarked, asked = _unmarked(store, root_fragments, names)
     return Listing(
         commits=found[COMMITS].files,
@@ -108,8 +111,24 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
         meta=tuple(sorted(found[META].files)),
         others=_others(found),
-        requests=len(wanted) + asked,
+        requests=len(listed) + asked,
+        spared=len(wanted) - len(listed),
     )
+
+
+def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
+    """List folders of a disk that are there, the root first.
+
+    Starting threads for it takes longer than the listing, the more so on busy cores.
+    """
+    found = {"": store.list_names("")}
+    for path in paths[1:]:
+        above, _, name = path.rpartition("/")
+        files, folders, strangers = found.get(above, Names())
+        # What is no folder where one should be is for the store to complain of.
+        if name in folders or name in files or strangers:
+            found[path] = store.list_names(path)
+    return found
 
 
 def _paths(folder: str, names: Names) -> tuple[str, ...]:

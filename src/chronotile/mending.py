@@ -87,7 +87,7 @@ class Mender:
         lines = {item.path for item in strange if item.path.endswith(_LINES)}
         for source in self.history.table.sources:
             if not source.loose and source.path not in self.found.moves:
-                self._con(source.path, source.data, needed=source.path in lines)
+                self._con(source.path, bytes(source.data), needed=source.path in lines)
         for path in sorted(p for p in lines if p.endswith(".ign")):
             self._ign(path)
         for vacuum in (*self.history.vacuums, *self.history.meta_vacuums):

@@ -6,13 +6,12 @@ Knows nothing of what the objects mean, and touches nothing outside the array.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from chronotile.ahead import ahead
 from chronotile.buckets import Bucket, Options, Retry
 from chronotile.disk import Disk
 from chronotile.errors import ArrayNotFoundError, BadNameError, ChronotileError, StorageError
@@ -49,6 +48,16 @@ READ_LIMIT = 1 << 31
 
 Hook: TypeAlias = Callable[[str, str], None]
 Progress: TypeAlias = Callable[[int, int], None]
+
+
+_UNTOLD = nullcontext()
+
+
+@contextmanager
+def _told(hook: Hook, operation: str, path: str) -> Generator[None]:
+    hook(operation, path)
+    yield
+    hook(f"{operation}.done", path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +131,8 @@ class Store:
     def _checked(self, path: str) -> str:
         return check_path(path, self.place.uri)
 
-    @contextmanager
-    def _step(self, operation: str, path: str) -> Generator[None]:
-        self._called(operation, path)
-        yield
-        self._called(f"{operation}.done", path)
-
-    def _called(self, operation: str, path: str) -> None:
-        if self.on_operation is not None:
-            self.on_operation(operation, path)
+    def _step(self, operation: str, path: str) -> AbstractContextManager[None]:
+        return _told(self.on_operation, operation, path) if self.on_operation else _UNTOLD
 
     def list_dir(self, path: str = "", *, sizes: bool = False) -> Folder:
         """List one level: files, folders, and strangers such as symbolic links.
@@ -258,19 +260,31 @@ class Store:
         >>> [(path, type(got).__name__) for path, got in store.read_many(["a", "b"])]
         [('a', 'bytes'), ('b', 'MissingObjectError')]
         """
+        found = self.view_many(paths, limit=limit, concurrency=concurrency, progress=progress)
+        for path, got in found:
+            yield path, got if isinstance(got, ChronotileError) else bytes(got)
+
+    def view_many(
+        self,
+        paths: Iterable[str],
+        *,
+        limit: int = READ_LIMIT,
+        concurrency: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[str, memoryview | ChronotileError]]:
+        """What `read_many` gives, as views: a large object is not copied once it has been read."""
         wanted = tuple(paths)
 
-        def outcome(path: str) -> bytes | ChronotileError:
+        def outcome(path: str) -> memoryview | ChronotileError:
             try:
-                return self.read(path, limit=limit)
+                with self._step("read", path):
+                    return self._backend.view(self._checked(path), limit)
             except ChronotileError as error:
                 return error
 
-        found: Iterator[bytes | ChronotileError] = map(outcome, wanted)
         threads = min(concurrency or self._backend.concurrency, len(wanted))
-        if threads > 1:
-            found = _ahead(outcome, wanted, threads)
-        for done, (path, got) in enumerate(zip(wanted, found, strict=True), start=1):
+        found = zip(wanted, ahead(outcome, wanted, threads), strict=True)
+        for done, (path, got) in enumerate(found, start=1):
             if progress is not None:
                 progress(done, len(wanted))
             yield path, got
@@ -306,11 +320,10 @@ class Store:
         wanted = [self._checked(path) for path in paths]
         for at in range(0, len(wanted), self._backend.batch):
             batch = wanted[at : at + self._backend.batch]
-            for path in batch:
-                self._called("remove", path)
-            self._backend.remove(batch)
-            for path in batch:
-                self._called("remove.done", path)
+            with ExitStack() as steps:
+                for path in batch:
+                    steps.enter_context(self._step("remove", path))
+                self._backend.remove(batch)
         self._backend.settle(wanted)
 
     def remove_folder(self, path: str) -> None:
@@ -399,20 +412,3 @@ def open_store(
 
 def _rebuild(place: Place, options: Options, retry: Retry) -> Store:
     return Store(place=place, options=options, retry=retry)
-
-
-def _ahead(
-    outcome: Callable[[str], bytes | ChronotileError], paths: tuple[str, ...], threads: int
-) -> Iterator[bytes | ChronotileError]:
-    """Run the reads in threads, no more than a few ahead of the caller, and keep the order."""
-    waiting: deque[Future[bytes | ChronotileError]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="chronotile-read")
-    try:
-        for path in paths:
-            waiting.append(pool.submit(outcome, path))
-            if len(waiting) >= 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

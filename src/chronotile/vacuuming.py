@@ -274,7 +274,9 @@ class _Run:
         if plan.loose or plan.cons:
             self._still_there()
             self._remove(plan.loose)
-            read = {source.path: source.data for source in self.history.table.sources}
+            gone = {step.path for step in plan.cons}
+            sources = self.history.table.sources
+            read = {one.path: bytes(one.data) for one in sources if one.path in gone}
             self._unchanged(plan.cons, read, lambda data, _: data)
             self._remove(plan.cons)
             self._bring_back()

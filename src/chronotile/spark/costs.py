@@ -30,7 +30,8 @@ def open_requests(history: History) -> int:
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
     folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    return history.requests + sum(_pages(len(names)) - 1 for names in folders)
+    taken = history.requests + history.listing.spared
+    return taken + sum(_pages(len(names)) - 1 for names in folders)
 
 
 def requests_after_maintenance(history: History) -> int:
