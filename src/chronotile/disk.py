@@ -107,8 +107,10 @@ class Disk:
         """List one folder as bare names, in no order; what is odd about one takes the long way."""
         folders: list[str] = []
         try:
-            with self._in(path) as at, os.scandir(at) as items:
-                found = list(items)
+            with self._in(path) as at:
+                mark = _mark(at)
+                with os.scandir(at) as items:
+                    found = list(items)
         except MissingObjectError:
             return Names()
         files = [item.name for item in found if item.is_file(follow_symlinks=False)]
@@ -117,16 +119,15 @@ class Disk:
         odd = len(files) + len(folders) != len(found)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()
-        return Names(tuple(files), tuple(folders))
+        return Names(tuple(files), tuple(folders), mark=mark)
 
     def mark(self, path: str) -> int | None:
         """The time of a folder's last change; None while another may follow within its grain."""
         try:
             with self._in(path) as at:
-                changed = os.fstat(at).st_mtime_ns
+                return _mark(at)
         except MissingObjectError:
             return None
-        return changed if changed < time.time_ns() - _LEN_GRAIN_NS else None
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
         """List all that is below a folder, at any depth."""
@@ -352,6 +353,11 @@ def _is_filled(room: memoryview, file: int) -> bool:
 
     whole = all(ahead(read, range(0, len(room), step), cores()))
     return whole and not os.pread(file, 1, len(room))
+
+
+def _mark(folder: int) -> int | None:
+    changed = os.fstat(folder).st_mtime_ns
+    return changed if changed < time.time_ns() - _LEN_GRAIN_NS else None
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """How often an array that changes under our hands is read anew."""
 
-_CHANGING = (COMMITS, FRAGMENTS)
 _LEN_KEPT = 1 << 16
 _READ = (".con", ".ign", ".vac", ".del", ".upd")
 
@@ -163,7 +162,6 @@ def read_history(
 def _read(
     store: Store, key: bytes | None, prune_to: tuple[int, int] | None, *, fragments: bool
 ) -> History:
-    marks = [store.mark(path) for path in _CHANGING] if fragments else []
     listed = list_array(store, fragments=fragments)
     skipped = _pruned(listed, prune_to)
     listing = _without(listed, skipped) if skipped else listed
@@ -187,7 +185,7 @@ def _read(
     table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
     lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
     checked = 0
-    if lost.any() and (None in marks or marks != [store.mark(path) for path in _CHANGING]):
+    if lost.any() and not _is_as_marked(store, listed):
         checked = _check_unchanged(store, listed)
     vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
     meta_vacuums = tuple(_vacuums(meta, files, problems))
@@ -207,6 +205,11 @@ def _read(
         requests=listing.requests + len(wanted) + asked + checked,
         key=key,
     )
+
+
+def _is_as_marked(store: Store, listing: Listing) -> bool:
+    now = tuple(store.mark(path) for path in (COMMITS, FRAGMENTS))
+    return None not in now and listing.marks == now
 
 
 def _check_unchanged(store: Store, listing: Listing) -> int:
@@ -266,7 +269,7 @@ def _schemas(
                 schema = _schema(payload, path)
                 # By file, not by name: an extended enumeration keeps its name.
                 own = [labels[text] for _, text in schema.enumeration_files if text in labels]
-                schema = schema.with_enumerations(own)
+                schema = schema.with_enumerations(own) if own else schema
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
         found.append(SchemaFile(path=path, name=_name_or_none(path), schema=schema))

@@ -64,6 +64,8 @@ class Listing:
     """Files of `__meta`."""
     others: tuple[str, ...]
     """Whole paths of what belongs to nobody."""
+    marks: tuple[int | None, int | None]
+    """The store's marks of `__commits` and `__fragments`, as they were listed."""
     requests: int
     """Calls to the storage that the listing took."""
     spared: int
@@ -111,6 +113,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
         meta=tuple(sorted(found[META].files)),
         others=_others(found),
+        marks=(found[COMMITS].mark, found[FRAGMENTS].mark if fragments else None),
         requests=len(listed) + asked,
         spared=len(wanted) - len(listed),
     )
@@ -124,9 +127,9 @@ def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
     found = {"": store.list_names("")}
     for path in paths[1:]:
         above, _, name = path.rpartition("/")
-        files, folders, strangers = found.get(above, Names())
+        names = found.get(above, Names())
         # What is no folder where one should be is for the store to complain of.
-        if name in folders or name in files or strangers:
+        if name in names.folders or name in names.files or names.strangers:
             found[path] = store.list_names(path)
     return found
 

@@ -71,6 +71,8 @@ class Names(NamedTuple):
     folders: tuple[str, ...] = ()
     strangers: tuple[Stranger, ...] = ()
     """Their paths are whole."""
+    mark: int | None = None
+    """What the store's `mark` was just before."""
 
 
 class Folder(NamedTuple):
