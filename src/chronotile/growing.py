@@ -28,12 +28,23 @@ class Growing:
     """
 
     def __init__(self) -> None:
-        self._columns = {name: _Column(empty_one) for name, empty_one in _named(empty())}
+        self._first: Uris | None = None
+        self._columns: dict[str, _Column] = {}
         self._one_time = True
         self._bad: list[int] = []
 
     def add(self, block: Uris, expected: int) -> None:
         """Appends a block; so many rows are expected in all. Only what is filled takes memory."""
+        if not self._columns:
+            if self._first is None:
+                self._first = block
+                return
+            self._columns = {name: _Column(values) for name, values in _named(empty())}
+            self._append(self._first, expected)
+            self._first = None
+        self._append(block, expected)
+
+    def _append(self, block: Uris, expected: int) -> None:
         self._bad += [self._columns["t1"].rows + row for row in block.bad]
         if self._one_time and block.t2 is not block.t1:
             self._one_time = False
@@ -44,7 +55,9 @@ class Growing:
                 self._columns[name].add(values, expected)
 
     def whole(self) -> Uris:
-        """All of it."""
+        """All of it; of a single block, the block."""
+        if not self._columns:
+            return self._first or empty()
         columns = {name: column.whole() for name, column in self._columns.items()}
         if self._one_time:
             columns["t2"] = columns["t1"]

@@ -156,10 +156,10 @@ class Rules:
         version = self.history.table.uris.version
         if self.history.dense:
             return self._of(constant(0, bool, len(version)))
-        if only(version) is not None:
-            version = version[:1]
-        by_cell: Mask = (version >= TIMESTAMPED_CELLS) & (version != NO_VERSION)
-        return self._of(np.broadcast_to(by_cell, len(self.history.table)))
+        if (same := only(version)) is not None:
+            is_so = TIMESTAMPED_CELLS <= same != NO_VERSION
+            return self._of(constant(is_so, bool, len(version)))
+        return self._of((version >= TIMESTAMPED_CELLS) & (version != NO_VERSION))
 
     @cached_property
     def missing(self) -> Mask:
