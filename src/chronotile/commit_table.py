@@ -295,7 +295,10 @@ def _time_order(uris: Uris, source: I32) -> I64 | None:
     later |= same & (key[1:] > key[:-1])
     if later.all():
         return None
-    order: I64 = np.lexsort((source, key, t2, t1))
+    order: I64 = np.argsort(t1, kind="stable")
+    in_order = t1[order]
+    if not (in_order[1:] > in_order[:-1]).all():
+        order = np.lexsort((source, key, t2, t1))
     return order
 
 

@@ -208,8 +208,8 @@ def _read(
 
 
 def _is_as_marked(store: Store, listing: Listing) -> bool:
-    now = tuple(store.mark(path) for path in (COMMITS, FRAGMENTS))
-    return None not in now and listing.marks == now
+    now = store.mark(COMMITS), store.mark(FRAGMENTS)
+    return None not in now and now == (listing.commits_mark, listing.fragments_mark)
 
 
 def _check_unchanged(store: Store, listing: Listing) -> int:

@@ -64,8 +64,9 @@ class Listing:
     """Files of `__meta`."""
     others: tuple[str, ...]
     """Whole paths of what belongs to nobody."""
-    marks: tuple[int | None, int | None]
-    """The store's marks of `__commits` and `__fragments`, as they were listed."""
+    commits_mark: int | None
+    """The store's mark of `__commits` as it was listed."""
+    fragments_mark: int | None
     requests: int
     """Calls to the storage that the listing took."""
     spared: int
@@ -100,7 +101,8 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     unmarked, asked = _unmarked(store, root_fragments, names)
     return Listing(
         commits=found[COMMITS].files,
-        tagged=tuple(sorted(n for n in found[COMMITS].files if not n.endswith(".wrt"))),
+        # A slice is compared faster than `endswith` is called.
+        tagged=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
         root_commits=tuple(sorted(n for n in names if n.endswith(_ROOT_FILES[:2]))),
         fragments=found[FRAGMENTS].folders if fragments else (),
         root_fragments=root_fragments,
@@ -113,7 +115,8 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
         meta=tuple(sorted(found[META].files)),
         others=_others(found),
-        marks=(found[COMMITS].mark, found[FRAGMENTS].mark if fragments else None),
+        commits_mark=found[COMMITS].mark,
+        fragments_mark=found[FRAGMENTS].mark if fragments else None,
         requests=len(listed) + asked,
         spared=len(wanted) - len(listed),
     )
