@@ -150,7 +150,7 @@ class _Walk:
         if length == before and self.data[at + most * length - 1] == _NEWLINE:
             return most
         few = min(most, _TRIAL)
-        for rows in (few, most):
+        for rows in (few, most) if few < most else (few,):
             ends = self.buffer[at + length - 1 : at + rows * length : length] == _NEWLINE
             if not ends.all():
                 found = int(np.argmin(ends))

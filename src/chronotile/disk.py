@@ -311,6 +311,11 @@ class _Within:
 
     def _opened(self) -> int:
         """Open the folder; `""` is the root, which may be a link."""
+        if self._folder and "/" not in self._folder and not self._create:
+            # In one step, in which no link below the root can be followed either.
+            with suppress(OSError):
+                path = f"{self._place.root}/{self._folder}"
+                return os.open(path, _DIRECTORY | os.O_NOFOLLOW)
         try:
             at = os.open(self._place.root, _DIRECTORY)
         except FileNotFoundError:
