@@ -145,7 +145,7 @@ def _is_there(table: CommitTable, rows: I64) -> bool:
 
 
 def _ignore_removed(store: Store, history: History, rows: I64) -> list[Step]:
-    lines = removed_meanwhile(store, history.table, rows)
+    lines = removed_meanwhile(store, history, rows)
     if not lines:
         return []
     data = encode_lines(lines)

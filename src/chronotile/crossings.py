@@ -17,15 +17,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from chronotile import text_columns
 from chronotile.errors import ArrayNotFoundError, ChangedError
-from chronotile.listing import list_array
+from chronotile.listing import COMMITS, list_array
 from chronotile.uris import OK
 
 if TYPE_CHECKING:
-    from chronotile.commit_table import CommitTable
+    from chronotile.history import History
     from chronotile.listing import Listing
     from chronotile.store import Store
     from chronotile.uris import I64
@@ -34,12 +32,12 @@ WAITS_S = (0.0, 0.1, 0.3, 0.6)
 """How long to wait before each look at the folders of which a commit file is gone."""
 
 
-def removed_meanwhile(store: Store, table: CommitTable, rows: I64) -> tuple[str, ...]:
+def removed_meanwhile(store: Store, history: History, rows: I64) -> tuple[str, ...]:
     """The writes among some rows whose fragment is gone since they were read.
 
     Args:
         store: Where the array is.
-        table: What the `.con` was made from.
+        history: What the `.con` was made from.
         rows: What is in it.
 
     Returns:
@@ -48,7 +46,7 @@ def removed_meanwhile(store: Store, table: CommitTable, rows: I64) -> tuple[str,
     Raises:
         ChangedError: The whole array is gone.
     """
-    waiting = _moved(store, table, rows)
+    waiting = _moved(store, history, rows)
     gone: set[str] = set()
     for wait in WAITS_S if waiting else ():
         time.sleep(wait)
@@ -60,30 +58,19 @@ def removed_meanwhile(store: Store, table: CommitTable, rows: I64) -> tuple[str,
     return tuple(sorted(gone))
 
 
-def _moved(store: Store, table: CommitTable, rows: I64) -> set[str]:
+def _moved(store: Store, history: History, rows: I64) -> set[str]:
     """The writes of which the file that they were read from is gone."""
-    here = rows[table.uris.ext[rows] <= OK]
-    numbers = np.unique(table.source[here]).tolist()
-    listed: dict[str, frozenset[str]] = {}
-
-    def names(folder: str) -> frozenset[str]:
-        if folder not in listed:
-            listed[folder] = frozenset(store.list_names(folder).files)
-        return listed[folder]
-
-    moved: set[str] = set()
-    for number in numbers:
-        source = table.sources[number]
-        own = here[table.source[here] == number]
-        if source.loose:
-            there, base = names(source.path), f"{source.path}/" if source.path else ""
-            uris = text_columns.uris(table, own).to_pylist()
-            moved.update(uri for uri in uris if uri.removeprefix(base) not in there)
-        else:
-            folder, _, name = source.path.rpartition("/")
-            if name not in names(folder):
-                moved.update(text_columns.uris(table, own).to_pylist())
-    return moved
+    table, gone = history.table, set[str]()
+    for folder, names in ((COMMITS, history.listing.commits), ("", history.listing.root_commits)):
+        if names:
+            lost = frozenset(names).difference(store.list_names(folder).files)
+            gone |= {f"{folder}/{name}" if folder else name for name in lost}
+    if not gone:
+        return set()
+    writes = rows[table.uris.ext[rows] <= OK]
+    files = text_columns.paths(table, writes).to_pylist()
+    uris = text_columns.uris(table, writes).to_pylist()
+    return {uri for uri, file in zip(uris, files, strict=True) if file in gone}
 
 
 def _list(store: Store) -> Listing:
