@@ -20,7 +20,7 @@ from chronotile.errors import ChronotileError
 from chronotile.updates import to_json as values_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from chronotile.history import History, SchemaFile
     from chronotile.schema import Schema
@@ -166,6 +166,9 @@ class Rows(Sequence[T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, range(len(self)))
 
     @overload
     def __getitem__(self, at: int) -> T: ...
