@@ -9,22 +9,29 @@ from __future__ import annotations
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from engine_arrays import EngineArray
+from spec_files import CORPUS
 
 from chronotile.consolidation import consolidate
 from chronotile.errors import ChangedError
 from chronotile.ledger import read_ledger
 from chronotile.log import open_log
+from chronotile.names import new_name
 from chronotile.store import open_store
 from chronotile.vacuuming import vacuum
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable
+
+    from servers import S3Server
+
+    from chronotile.store import Store
 
 ROUNDS = 50
 
@@ -40,6 +47,15 @@ def together(*tasks: Callable[[], object]) -> None:
     with ThreadPoolExecutor(len(tasks)) as pool:
         for future in [pool.submit(run, task) for task in tasks]:
             future.result()
+
+
+def maintained(store: Store) -> None:
+    """Maintain an array while others do; what gives up is to be tried again, as it says."""
+    for _ in range(3):
+        with suppress(ChangedError):
+            consolidate("", store=store)
+            vacuum("", store=store)
+            break
 
 
 def values(array: EngineArray) -> set[int]:
@@ -77,13 +93,7 @@ def test_two_vacuums_two_consolidates_and_a_writer(tmp_path: pathlib.Path) -> No
         array.write(at, {at: at})
         written.add(at)
 
-    def maintain() -> None:
-        consolidate(array.uri)
-        try:
-            vacuum(array.uri)
-        except ChangedError:
-            consolidate(array.uri)
-
+    maintain = partial(maintained, open_store(array.uri))
     for number in range(ROUNDS // 2):
         together(maintain, maintain, write)
         assert values(array) == written, f"round {number}"
@@ -91,6 +101,34 @@ def test_two_vacuums_two_consolidates_and_a_writer(tmp_path: pathlib.Path) -> No
     vacuum(array.uri)
     assert values(array) == written
     assert len(array.files("__commits")) == 1
+
+
+def test_maintainers_and_a_writer_in_a_bucket(s3: S3Server, bucket: str) -> None:
+    """The same where folders are prefixes and an open makes many requests; our view tells."""
+    store = open_store(f"{bucket}/array", s3.options)
+    for path in (CORPUS / "bare" / "array" / "__schema").iterdir():
+        store.put_if_absent(f"__schema/{path.name}", path.read_bytes())
+    written: set[str] = set()
+
+    def write() -> None:
+        name = new_name(at := len(written) + 1, at, 22)
+        store.put_if_absent(f"__fragments/{name}/__fragment_metadata.tdb", b"metadata")
+        store.put_if_absent(f"__commits/{name}.wrt", b"")
+        written.add(name)
+
+    maintain = partial(maintained, store)
+
+    def seen() -> set[str]:
+        view = open_log(store.uri, storage_options=s3.options).view()
+        return {fragment.name for fragment in view.fragments}
+
+    for number in range(12):
+        together(maintain, maintain, write)
+        assert seen() == written, f"round {number}"
+    consolidate("", store=store)
+    vacuum("", store=store)
+    assert seen() == written
+    assert len(store.list_names("__commits").files) == 1
 
 
 def test_two_vacuums_of_the_same_fragments(tmp_path: pathlib.Path) -> None:
