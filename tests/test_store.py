@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import subprocess
 import sys
 import uuid
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from servers import FAULTS, random_plan, scripted_plan
 
+from chronotile.disk import _is_filled
 from chronotile.errors import (
     ArrayNotFoundError,
     BadNameError,
@@ -786,3 +788,26 @@ def test_random_faults_never_give_a_wrong_answer(
         else:
             assert type(removed) is StorageError
     assert dict(sure.read_many(truth)) == truth
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 22) - 1, 1 << 22, (9 << 20) + 7, 70 << 20])
+def test_a_file_of_any_size_is_viewed_whole(tmp_path: Path, size: int) -> None:
+    """From 4 MiB on several threads read it, into one room."""
+    data = random.Random(size).randbytes(size)
+    (tmp_path / "a").write_bytes(data)
+    ((_, view),) = open_store(tmp_path).view_many(["a"])
+    assert isinstance(view, memoryview)
+    assert view.readonly
+    assert bytes(view) == data
+    ((_, refused),) = open_store(tmp_path).view_many(["a"], limit=size - 1)
+    assert isinstance(refused, TooLargeError)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 1 << 21, -(1 << 21)])
+def test_a_file_that_has_another_size_by_now_does_not_fill_its_room(
+    tmp_path: Path, more: int
+) -> None:
+    size = 5 << 20
+    (tmp_path / "a").write_bytes(bytes(size))
+    with (tmp_path / "a").open("rb") as file:
+        assert _is_filled(memoryview(bytearray(size + more)), file.fileno()) is (more == 0)
