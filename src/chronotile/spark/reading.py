@@ -6,10 +6,9 @@ and stops nobody. What a task needs is opened here, inside it.
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from chronotile.ahead import ahead
 from chronotile.errors import StorageError
 from chronotile.fleet import unreadable
 from chronotile.history import read_history
@@ -57,18 +56,8 @@ def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[
     [('a', 'A'), ('b', 'B')]
     """
     wanted = tuple(arrays)
-    if all(find_place(array).scheme == "file" for array in wanted):
-        yield from ((array, make(array)) for array in wanted)
-        return
-    waiting: deque[tuple[str, Future[T]]] = deque()
-    with ThreadPoolExecutor(AHEAD, thread_name_prefix="chronotile-array") as pool:
-        for array in wanted:
-            waiting.append((array, pool.submit(make, array)))
-            if len(waiting) > AHEAD:
-                first, made = waiting.popleft()
-                yield first, made.result()
-        for first, made in waiting:
-            yield first, made.result()
+    local = all(find_place(array).scheme == "file" for array in wanted)
+    yield from zip(wanted, ahead(make, wanted, 1 if local else AHEAD), strict=True)
 
 
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
