@@ -1,7 +1,7 @@
 """How fast, side by side with the engine: `make bench`.
 
 Every comparison is made in this one run, on the same files, in turns, and the best of the rounds
-counts. Nothing here is a test: it prints a table, and JSON with --json FILE.
+counts. Nothing here is a test: it prints a table and JSON, which --json FILE also keeps.
 
 The arrays are made by our own writers, with a schema that the engine wrote. Fragments of so many
 commits would fill the disk, and the engine refuses to open a commit without its fragment inside
@@ -152,13 +152,17 @@ def peak(path: Path) -> float:
     return grown / con.stat().st_size
 
 
+def figures(row: dict[str, Any]) -> dict[str, float]:
+    """What was measured, without the words."""
+    return {name: value for name, value in row.items() if name not in ("work", "aim")}
+
+
 def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
-    def say(work: str, aim: str, **figures: float) -> None:
-        rows.append({"work": work, "aim": aim, **figures})
-        shown = ", ".join(f"{name} {value:.3g}" for name, value in figures.items())
-        print(f"{work}: {shown} (aim: {aim})", flush=True)
+    def say(work: str, aim: str, **measured: float) -> None:
+        rows.append({"work": work, "aim": aim, **measured})
+        print(f"{work}: done", file=sys.stderr, flush=True)
 
     million = consolidated(folder / "million", 1_000_000)
     ours, engine, parser = in_turns(
@@ -277,6 +281,12 @@ def main() -> None:
     print(f"engine: libtiledb {'.'.join(map(str, tiledb.libtiledb.version()))}")
     with tempfile.TemporaryDirectory() as folder:
         rows = run(Path(folder), options.rounds, options.most)
+    print()
+    for row in rows:
+        shown = ", ".join(f"{name} {value:.3g}" for name, value in figures(row).items())
+        print(f"{row['work']:<40} | {row['aim']:<40} | {shown}")
+    print()
+    print(json.dumps(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2))
     print(f"peak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
