@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from arrays import Made
@@ -16,12 +18,15 @@ from corpus.recipes.scene import KEY
 from test_conformance import CASES, expected, log_of
 
 import chronotile as ct
+from chronotile import tiles
 from chronotile.conditions import Compare, Op, encode
 from chronotile.errors import ArrayNotFoundError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.records import Record, encode_con
 from chronotile.tiles import encode as encode_tile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chronotile.log import Log
 
 SECRET = [case for case in CASES if expected(case)["key"]]
@@ -293,3 +298,51 @@ def test_a_moved_array_says_the_same(tmp_path: Path) -> None:
                 assert {**one, "array": ""} == {**other, "array": ""}
             else:
                 assert one == other
+
+
+def test_tiles_are_opened_when_asked_for_and_equal_ones_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made(tmp_path / "array")
+    for at in (10, 20, 30):
+        made.delete(at, "a < 12345")
+    made.delete(40, "a < 54321")
+    opened: list[bytes] = []
+    decode = tiles.decode
+
+    def counted(data: bytes, where: str, **more: Any) -> tiles.Tile:
+        opened.append(data)
+        return decode(data, where, **more)
+
+    log = ct.open_log(made.uri)
+    monkeypatch.setattr(tiles, "decode", counted)
+    deletes = log.view().deletes
+    assert len(log.commits()) == len(deletes) == 4
+    assert opened == []
+    assert [delete.text for delete in deletes] == ["a < 12345"] * 3 + ["a < 54321"]
+    assert len(opened) == len(set(opened)) == 2
+
+
+def test_no_file_is_asked_for_its_size_to_list_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million commit files are not a million calls."""
+
+    class Bare:
+        """An entry of a folder that cannot tell more than its name and what it is."""
+
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.name, self.is_file, self.is_dir = entry.name, entry.is_file, entry.is_dir
+
+    made = Made(tmp_path / "array")
+    made.live()
+    expected = ct.open_log(made.uri).commits()
+    scan = os.scandir
+
+    @contextmanager
+    def scandir(folder: int) -> Iterator[Iterator[Bare]]:
+        with scan(folder) as entries:
+            yield map(Bare, entries)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert ct.open_log(made.uri).commits().equals(expected)
