@@ -21,10 +21,9 @@ seq:
   - id: version
     -orig-id: Version number
     type: u4
-    valid:
-      min: 1
-      max: 23
-    doc: Format version of the library that wrote the tile.
+    doc: |
+      Format version of the library that wrote the tile. The engine reads a
+      tile whatever stands here, so no number is refused.
   - id: len_persisted
     -orig-id: Persisted size
     type: u8
@@ -40,7 +39,9 @@ seq:
       before it takes that memory.
   - id: datatype
     -orig-id: Datatype
-    type: datatype
+    type: u1
+    enum: datatype::codes
+    doc: The engine reads a tile whatever stands here, as for the version.
   - id: cell_size
     -orig-id: Cell size
     type: u8

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy import condition
 from chronotile_ksy import generic_tile
+from chronotile_ksy import condition
 import zlib
 
 

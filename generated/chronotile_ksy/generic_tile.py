@@ -35,17 +35,13 @@ class GenericTile(KaitaiStruct):
 
     def _read(self):
         self.version = self._io.read_u4le()
-        if not self.version >= 1:
-            raise kaitaistruct.ValidationLessThanError(1, self.version, self._io, u"/seq/0")
-        if not self.version <= 23:
-            raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/seq/0")
         self.len_persisted = self._io.read_u8le()
         if not self.len_persisted >= 8:
             raise kaitaistruct.ValidationLessThanError(8, self.len_persisted, self._io, u"/seq/1")
         if not self.len_persisted <= self._io.size() - self._io.pos():
             raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_persisted, self._io, u"/seq/1")
         self.len_tile = self._io.read_u8le()
-        self.datatype = datatype.Datatype(self._io)
+        self.datatype = KaitaiStream.resolve_enum(datatype.Datatype.Codes, self._io.read_u1())
         self.cell_size = self._io.read_u8le()
         self.encryption_type = KaitaiStream.resolve_enum(GenericTile.EncryptionTypes, self._io.read_u1())
         if not isinstance(self.encryption_type, GenericTile.EncryptionTypes):
@@ -65,7 +61,6 @@ class GenericTile(KaitaiStruct):
 
     def _fetch_instances(self):
         pass
-        self.datatype._fetch_instances()
         self.filter_pipeline._fetch_instances()
         self.tile._fetch_instances()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chronotile import tiles
 from chronotile.conditions import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.findings import Finding, Severity, finding
@@ -39,6 +40,12 @@ def conditions(history: History, rules: Rules) -> Iterator[Finding]:
         except ChronotileError as error:
             yield finding(history.array, "tile-corrupt", commit.source, str(error))
             continue
+        odd = tiles.oddity(commit.tile)
+        if odd is not None:
+            hint = "nothing to run: the engine reads it all the same"
+            yield finding(
+                history.array, "tile-corrupt", commit.source, odd, severity="warning", hint=hint
+            )
         yield from _refusal(history, commit, stored)
         if isinstance(commit, Update):
             if commit.offset == 0:

@@ -47,8 +47,8 @@ _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
 # A tile of one GZIP chunk: the bytes that are always the same, and where the others stand.
-_NEWEST_VERSION = 23
 _DATATYPES = frozenset(map(int, Datatype))
+_NEWEST_VERSION = 23
 _PLAIN = struct.Struct("<IQQBQ")
 _SIZES = struct.Struct("<II")
 _LEN_PLAIN = 88
@@ -64,10 +64,47 @@ class Tile:
 
     version: int
     """Format version of the library that wrote it."""
-    datatype: Datatype
+    datatype: Datatype | None
+    """None where the number is unknown: the engine passes over it."""
     cell_size: int
     encrypted: bool
     payload: bytes
+
+
+def extent(data: bytes | memoryview) -> int | None:
+    """The bytes that a tile's header says it has, header included; None where it has no header.
+
+    The engine reads so many bytes, and passes over whatever stands behind them.
+
+    >>> data = encode(b"payload", version=22)
+    >>> extent(data + b"more") == len(data)
+    True
+    """
+    if len(data) < _HEADER.size:
+        return None
+    _, persisted, _, _, _, _, pipeline = _HEADER.unpack_from(data)
+    return int(_HEADER.size + pipeline + persisted)
+
+
+def oddity(data: bytes) -> str | None:
+    """What is odd about a tile that the engine reads all the same; None if nothing is.
+
+    >>> oddity(encode(b"payload", version=22) + b"more")
+    '4 bytes behind its end, which the engine passes over'
+    """
+    size = extent(data)
+    if size is None:
+        return None
+    version, datatype = _HEADER.unpack_from(data)[0], data[20]
+    if size < len(data):
+        count = len(data) - size
+        text = "1 byte" if count == 1 else f"{count} bytes"
+        return f"{text} behind its end, which the engine passes over"
+    if not 1 <= version <= _NEWEST_VERSION:
+        return f"version {version} in its header, which the engine passes over"
+    if datatype not in _DATATYPES:
+        return f"datatype {datatype} in its header, which the engine passes over"
+    return None
 
 
 def decode(
@@ -76,7 +113,7 @@ def decode(
     """Opens a tile.
 
     Args:
-        data: The whole tile, from its header on.
+        data: The whole tile, from its header on. What stands behind it is passed over.
         where: The file's name, for errors.
         key: The array's 32-byte AES-256 key, if it is encrypted.
         ceiling: Most payload bytes to take memory for.
@@ -90,6 +127,9 @@ def decode(
     >>> decode(encode(b"payload", version=22), "a.del").payload
     b'payload'
     """
+    size = extent(data)
+    if size is not None and size < len(data):
+        data = data[:size]
     plain = _plain(data, where, ceiling)
     return _decode_any(data, where, key, ceiling) if plain is None else plain
 
@@ -109,8 +149,7 @@ def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
         return None
     version, persisted, size, datatype, cell_size = _PLAIN.unpack_from(data)
     if (
-        not 1 <= version <= _NEWEST_VERSION
-        or datatype not in _DATATYPES
+        datatype not in _DATATYPES
         or persisted != len(data) - 52
         or size > ceiling
         or _SIZES.unpack_from(data, 60) != (size, left)
@@ -129,7 +168,7 @@ def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
 def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Tile:
     tree = parse(GenericTileSpec, where, data)
     filters = tuple(item.filter_type for item in tree.filter_pipeline.filters)
-    _refuse_unknown_filters(filters, where)
+    _refuse_unknown_filters(tree.filter_pipeline.filters, where)
     encrypted = tree.encryption_type.value != 0
     if encrypted != (_AES_256_GCM in (f.value for f in filters)):
         problem = f"expected the filters to match encryption type {tree.encryption_type.value}"
@@ -145,7 +184,7 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
         raise BadFileError(where, problem)
     return Tile(
         version=tree.version,
-        datatype=Datatype(tree.datatype.code.value),
+        datatype=_datatype(data[20]),
         cell_size=tree.cell_size,
         encrypted=encrypted,
         payload=b"".join(_unfilter(chunk, filters, where, key) for chunk in tree.tile.chunks),
@@ -190,13 +229,24 @@ def encode(
     return header + pipeline + body
 
 
-def _refuse_unknown_filters(filters: tuple[Any, ...], where: str) -> None:
+def _datatype(code: int) -> Datatype | None:
+    return Datatype(code) if code in _DATATYPES else None
+
+
+def _refuse_unknown_filters(filters: list[Any], where: str) -> None:
     supported = {(), (_GZIP,), (_GZIP, _AES_256_GCM), (_AES_256_GCM,)}
-    if tuple(f.value for f in filters) not in supported:
-        found = " + ".join(f.name for f in filters)
+    if tuple(f.filter_type.value for f in filters) not in supported:
+        found = " + ".join(f.filter_type.name for f in filters)
         raise UnsupportedFilterError(
             where, f"expected no filter, gzip or aes_256_gcm, found {found}"
         )
+    for one in filters:
+        # The engine goes by the compressor that the options name, not by the filter's type.
+        if one.filter_type.value == _GZIP and one.options.compressor != _GZIP:
+            problem = (
+                f"expected compressor {_GZIP} in a gzip filter, found {one.options.compressor}"
+            )
+            raise BadFileError(where, problem)
 
 
 def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | None) -> bytes:

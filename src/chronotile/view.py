@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 from chronotile import conditions, tiles
 from chronotile.condition_nodes import Condition, UpdateValue, fields, negate
 from chronotile.condition_text import to_json, to_text
-from chronotile.errors import ChronotileError
+from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.updates import to_json as values_to_json
 
 if TYPE_CHECKING:
@@ -147,12 +147,21 @@ class Update(Delete):
 
 @lru_cache(maxsize=4096)
 def _decode(tile: bytes, key: bytes | None) -> Condition:
-    return conditions.decode(tiles.decode(tile, "tile", key=key).payload, "tile")
+    return conditions.decode(_payload(tile, key), "tile")
 
 
 @lru_cache(maxsize=4096)
 def _decode_update(tile: bytes, key: bytes | None) -> tuple[Condition, tuple[UpdateValue, ...]]:
-    return conditions.decode_update(tiles.decode(tile, "tile", key=key).payload, "tile")
+    return conditions.decode_update(_payload(tile, key), "tile")
+
+
+def _payload(tile: bytes, key: bytes | None) -> bytes:
+    try:
+        return tiles.decode(tile, "tile", key=key).payload
+    except WrongKeyError as cause:
+        # The key has opened the array's schema, or nobody would have got this far.
+        problem = "expected a tile that the array's key opens, found damaged bytes"
+        raise BadFileError("tile", problem) from cause
 
 
 class Rows(Sequence[T], Generic[T]):

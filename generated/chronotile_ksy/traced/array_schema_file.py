@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy.traced import array_schema
 from chronotile_ksy.traced import generic_tile
+from chronotile_ksy.traced import array_schema
 import collections
 import zlib
 

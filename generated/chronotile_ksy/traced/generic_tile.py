@@ -39,10 +39,6 @@ class GenericTile(KaitaiStruct):
         self._debug['version']['start'] = self._io.pos()
         self.version = self._io.read_u4le()
         self._debug['version']['end'] = self._io.pos()
-        if not self.version >= 1:
-            raise kaitaistruct.ValidationLessThanError(1, self.version, self._io, u"/seq/0")
-        if not self.version <= 23:
-            raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/seq/0")
         self._debug['len_persisted']['start'] = self._io.pos()
         self.len_persisted = self._io.read_u8le()
         self._debug['len_persisted']['end'] = self._io.pos()
@@ -54,8 +50,7 @@ class GenericTile(KaitaiStruct):
         self.len_tile = self._io.read_u8le()
         self._debug['len_tile']['end'] = self._io.pos()
         self._debug['datatype']['start'] = self._io.pos()
-        self.datatype = datatype.Datatype(self._io)
-        self.datatype._read()
+        self.datatype = KaitaiStream.resolve_enum(datatype.Datatype.Codes, self._io.read_u1())
         self._debug['datatype']['end'] = self._io.pos()
         self._debug['cell_size']['start'] = self._io.pos()
         self.cell_size = self._io.read_u8le()
@@ -88,7 +83,6 @@ class GenericTile(KaitaiStruct):
 
     def _fetch_instances(self):
         pass
-        self.datatype._fetch_instances()
         self.filter_pipeline._fetch_instances()
         self.tile._fetch_instances()
 
