@@ -212,15 +212,17 @@ class Bucket:
 
         return self._tried(path, once)
 
-    def read_range(self, path: str, start: int, end: int) -> bytes:
+    def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:
         """The bytes from `start` to before `end`, or to the end of the object."""
 
         def once() -> bytes:
             # Asked first: stores differ in what they answer to a range beyond the end.
-            size = obstore.head(self._client(), self._place.join(path))["size"]
-            if start >= min(end, size):
+            known = size
+            if known is None:
+                known = obstore.head(self._client(), self._place.join(path))["size"]
+            if start >= min(end, known):
                 return b""
-            span = (start, min(end, size))
+            span = (start, min(end, known))
             answer = obstore.get(self._client(), self._place.join(path), options={"range": span})
             return bytes(self._whole(memoryview(answer.bytes()), span[1] - span[0]))
 

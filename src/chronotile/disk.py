@@ -88,7 +88,7 @@ class Disk:
                     elif item.is_file(follow_symlinks=False):
                         if name[0] == "." and LEFTOVER.fullmatch(name):
                             what = "left by an interrupted write"
-                            strangers.append(Stranger(base + name, what))
+                            strangers.append(Stranger(base + name, what, "leftover"))
                         elif not sizes:
                             files.append(Entry(base + name))
                         else:
@@ -97,8 +97,7 @@ class Disk:
                     elif item.is_dir(follow_symlinks=False):
                         folders.append(base + name)
                     else:
-                        what = _LINK if item.is_symlink() else "neither a file nor a folder"
-                        strangers.append(Stranger(base + name, what))
+                        strangers.append(_stranger(base + name, item))
         except MissingObjectError:
             return Folder()
         return _sorted(files, folders, strangers)
@@ -193,7 +192,7 @@ class Disk:
             raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def read_range(self, path: str, start: int, end: int) -> bytes:
+    def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:  # noqa: ARG002 - a bucket asks less with it
         """The bytes from `start` to before `end`, or to the end of the file."""
         with self._file(path) as (file, status):
             parts: list[bytes] = []
@@ -368,6 +367,14 @@ def _mark(folder: int) -> int | None:
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:
     files.sort(key=itemgetter(0))
     return Folder(tuple(files), tuple(sorted(folders)), tuple(sorted(strangers)))
+
+
+def _stranger(path: str, item: os.DirEntry[str]) -> Stranger:
+    if not item.is_symlink():
+        return Stranger(path, "neither a file nor a folder", "special")
+    if item.is_dir():
+        return Stranger(path, _LINK, "folder-link")
+    return Stranger(path, _LINK, "file-link" if item.is_file() else "special")
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

@@ -21,6 +21,7 @@ from chronotile_ksy.condition import Condition as ConditionSpec
 from chronotile_ksy.consolidated_commits import ConsolidatedCommits as ConsolidatedCommitsSpec
 from chronotile_ksy.delete_commit import DeleteCommit as DeleteCommitSpec
 from chronotile_ksy.enumeration import Enumeration as EnumerationSpec
+from chronotile_ksy.fragment_metadata import FragmentMetadata as FragmentMetadataSpec
 from chronotile_ksy.generic_tile import GenericTile as GenericTileSpec
 from chronotile_ksy.ignore_file import IgnoreFile as IgnoreFileSpec
 from chronotile_ksy.update import Update as UpdateSpec
@@ -52,6 +53,7 @@ __all__ = [
     "ConsolidatedCommitsSpec",
     "DeleteCommitSpec",
     "EnumerationSpec",
+    "FragmentMetadataSpec",
     "GenericTileSpec",
     "IgnoreFileSpec",
     "Span",
@@ -73,13 +75,15 @@ class Span(NamedTuple):
     value: Any
 
 
-def parse(spec: Any, where: str, data: bytes) -> Any:
-    r"""Parses all of the bytes as one spec.
+def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = True) -> Any:
+    r"""Parses bytes as one spec.
 
     Args:
         spec: A generated class of this module, such as `IgnoreFileSpec`.
         where: The file's name, for the error.
         data: The whole file or payload.
+        params: The parameters of the spec, if it has any.
+        whole: Whether bytes that are left over are an error.
 
     Raises:
         BadFileError: The bytes are not what the spec says.
@@ -91,11 +95,11 @@ def parse(spec: Any, where: str, data: bytes) -> Any:
     chronotile.errors.BadFileError: a.ign: at byte 6: expected an end of line, found the end
     """
     try:
-        tree = spec.from_bytes(data)
+        tree = spec(*params, KaitaiStream(BytesIO(data)))
     except (KaitaiStructError, UnicodeDecodeError, RecursionError) as cause:
         raise _explain(where, cause) from cause
     left = len(data) - tree._io.pos()
-    if left:
+    if left and whole:
         problem = f"expected the end of the file, found {left} more bytes"
         raise BadFileError(where, problem, len(data) - left)
     return tree

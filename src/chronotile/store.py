@@ -222,8 +222,14 @@ class Store:
         with self._step("read", path):
             return self._backend.read(self._checked(path), limit)
 
-    def read_range(self, path: str, start: int, end: int) -> bytes:
+    def read_range(self, path: str, start: int, end: int, *, size: int | None = None) -> bytes:
         """Read the bytes from `start` to before `end`, less what is beyond the object's end.
+
+        Args:
+            path: The object.
+            start: The first byte.
+            end: The byte behind the last one.
+            size: The size of the object, if it is known: a bucket is then asked once, not twice.
 
         >>> store = open_store("memory:doc-range")
         >>> store.put_if_absent("a", b"abcdef")
@@ -234,7 +240,7 @@ class Store:
         if not 0 <= start <= end:
             raise StorageError(self.uri_of(path), f"expected a range, found {start} to {end}")
         with self._step("read", path):
-            return self._backend.read_range(path, start, end)
+            return self._backend.read_range(path, start, end, size)
 
     def read_many(
         self,
