@@ -28,11 +28,9 @@ from chronotile.uris import (
     NO_VERSION,
     OK,
     UPD,
-    WRT,
     Uris,
     concatenated,
     constant,
-    only,
     reordered,
 )
 
@@ -340,28 +338,3 @@ def _alike(column: U64) -> Mask:
     """Where a number is the same as the next one."""
     alike: Mask = column[1:] == column[:-1]
     return alike
-
-
-def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
-    """Which rows are writes that count, but have none of these folders as their fragment."""
-    uris = table.uris
-    if not folders and only(table.counts) and only(uris.ext) == WRT:
-        return table.counts
-    lost: Mask = table.counts & (uris.ext == WRT)
-    if not folders:
-        return lost
-    rows = np.flatnonzero(lost)
-    there, _ = scan_names(folders)
-    columns = ((there.t1, uris.t1[rows]), (there.t2, uris.t2[rows]), (there.key, uris.key[rows]))
-    if len(folders) == len(rows):
-        order = np.lexsort((there.key, there.t2, there.t1))
-        if all(np.array_equal(theirs[order], ours) for theirs, ours in columns):
-            return np.zeros(len(table), bool)
-    found = _marks(*(theirs for theirs, _ in columns))
-    lost[rows] = ~np.isin(_marks(*(ours for _, ours in columns)), found)
-    return lost
-
-
-def _marks(t1: U64, t2: U64, key: U64) -> U64:
-    """One number that tells names apart."""
-    return t1 * np.uint64(0x9E3779B97F4A7C15) + t2 * np.uint64(0xC2B2AE3D27D4EB4F) + key

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile import tiles
-from chronotile.commit_table import CommitTable, build_table, lost_writes
+from chronotile.commit_table import CommitTable, build_table
 from chronotile.errors import (
     BadFileError,
     BadNameError,
@@ -27,11 +27,19 @@ from chronotile.errors import (
     KeyNeededError,
     WrongKeyError,
 )
+from chronotile.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    METADATA,
+    footer_size,
+    is_dense,
+)
 from chronotile.listing import COMMITS, FRAGMENTS, META, Listing, list_array
+from chronotile.missing_fragments import lost_writes
 from chronotile.names import Name, parse_name
 from chronotile.records import decode_vac, vacuumed_name
 from chronotile.schema import Schema, decode_enumeration, decode_schema
 from chronotile.store import MissingObjectError, Store, open_store
+from chronotile.uris import OK, WRT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +50,8 @@ ATTEMPTS = 3
 """How often an array that changes under our hands is read anew."""
 
 _LEN_KEPT = 1 << 16
+_LEN_TAIL = 1 << 20
+"""Bytes at the end of a fragment's metadata that are read for its footer."""
 _READ = (".con", ".ign", ".vac", ".del", ".upd")
 
 
@@ -127,6 +137,7 @@ def read_history(
     store: Store | None = None,
     prune_to: tuple[int, int] | None = None,
     fragments: bool = True,
+    labels: bool = False,
 ) -> History:
     """Lists and reads an array's log, anew if a file vanishes in between.
 
@@ -141,6 +152,8 @@ def read_history(
             these are then not seen, and ignored commits come back.
         fragments: Whether to list the fragments. Without them nothing is said of what is
             visible; who only tends the log has no need of a list that may be very long.
+        labels: Whether to read the labels of enumerations even if no delete or update is there
+            that may need them.
 
     Raises:
         ArrayNotFoundError: There is no array.
@@ -151,7 +164,7 @@ def read_history(
     store = store or open_store(array, storage_options)
     for attempt in range(ATTEMPTS):
         try:
-            return _read(store, key, prune_to, fragments=fragments)
+            return _read(store, key, prune_to, fragments=fragments, labels=labels)
         except (MissingObjectError, ChangedError) as cause:
             if attempt + 1 == ATTEMPTS:
                 problem = "expected it to stay, found it gone: the array is changing; try again"
@@ -160,7 +173,12 @@ def read_history(
 
 
 def _read(
-    store: Store, key: bytes | None, prune_to: tuple[int, int] | None, *, fragments: bool
+    store: Store,
+    key: bytes | None,
+    prune_to: tuple[int, int] | None,
+    *,
+    fragments: bool,
+    labels: bool,
 ) -> History:
     listed = list_array(store, fragments=fragments)
     skipped = _pruned(listed, prune_to)
@@ -169,7 +187,7 @@ def _read(
     commits += [n for n in listing.root_commits if n.endswith(".vac")]
     meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
     has_conditions = any(name.endswith((".con", ".del", ".upd")) for name in listing.tagged)
-    enumerations = listing.enumerations if has_conditions else ()
+    enumerations = listing.enumerations if has_conditions or labels else ()
     wanted = [*commits, *meta, *listing.schemas, *enumerations]
     files: dict[str, bytes] = {}
     cons: dict[str, memoryview] = {}
@@ -189,7 +207,7 @@ def _read(
         checked = _check_unchanged(store, listed)
     vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
     meta_vacuums = tuple(_vacuums(meta, files, problems))
-    dense, asked = _is_dense(store, listing, schemas, table)
+    dense, asked = _is_dense(store, schemas, table, lost)
     return History(
         array=store.uri,
         listing=listing,
@@ -252,21 +270,20 @@ def _schemas(
     key: bytes | None,
     problems: list[Problem],
 ) -> tuple[SchemaFile, ...]:
+    payloads = _payloads([*enumerations, *listing.schemas], files, key, problems)
     labels = {}
     for path in enumerations:
-        payload = _payload(path, files[path], key, problems)
         try:
-            if payload is not None:
-                labels[path.rpartition("/")[2]] = decode_enumeration(payload, path)
+            if path in payloads:
+                labels[path.rpartition("/")[2]] = decode_enumeration(payloads[path], path)
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
     found = []
     for path in listing.schemas:
         schema = None
-        payload = _payload(path, files[path], key, problems)
         try:
-            if payload is not None:
-                schema = _schema(payload, path)
+            if path in payloads:
+                schema = _schema(payloads[path], path)
                 # By file, not by name: an extended enumeration keeps its name.
                 own = [labels[text] for _, text in schema.enumeration_files if text in labels]
                 schema = schema.with_enumerations(own) if own else schema
@@ -274,6 +291,36 @@ def _schemas(
             problems.append(Problem(path, str(error), "schema"))
         found.append(SchemaFile(path=path, name=_name_or_none(path), schema=schema))
     return tuple(found)
+
+
+def _payloads(
+    paths: Iterable[str],
+    files: Mapping[str, bytes],
+    key: bytes | None,
+    problems: list[Problem],
+) -> dict[str, bytes]:
+    """The payloads of the tiles that can be opened.
+
+    Raises:
+        WrongKeyError: The key opens none of them. If it opens one, the others are damaged.
+    """
+    found: dict[str, bytes] = {}
+    sealed: dict[str, WrongKeyError] = {}
+    for path in paths:
+        try:
+            found[path] = tiles.decode(files[path], path, key=key).payload
+        except WrongKeyError as error:
+            sealed[path] = error
+        except KeyNeededError as error:
+            problems.append(Problem(path, str(error), "encrypted"))
+        except BadFileError as error:
+            problems.append(Problem(path, str(error), "schema"))
+    for path, refused in sealed.items():
+        if not found:
+            raise refused
+        problem = "expected a tile that the array's key opens, found damaged bytes"
+        problems.append(Problem(path, f"{path}: {problem}", "schema"))
+    return found
 
 
 def _schema(payload: bytes, path: str) -> Schema:
@@ -287,18 +334,6 @@ def _schema(payload: bytes, path: str) -> Schema:
 @lru_cache(maxsize=64)
 def _decoded(payload: bytes) -> Schema:
     return decode_schema(payload, "")
-
-
-def _payload(path: str, data: bytes, key: bytes | None, problems: list[Problem]) -> bytes | None:
-    try:
-        return tiles.decode(data, path, key=key).payload
-    except WrongKeyError:
-        raise
-    except KeyNeededError as error:
-        problems.append(Problem(path, str(error), "encrypted"))
-    except BadFileError as error:
-        problems.append(Problem(path, str(error), "schema"))
-    return None
 
 
 def _name_or_none(path: str) -> Name | None:
@@ -328,20 +363,37 @@ def _vacuums(
 
 
 def _is_dense(
-    store: Store, listing: Listing, schemas: tuple[SchemaFile, ...], table: CommitTable
+    store: Store, schemas: tuple[SchemaFile, ...], table: CommitTable, lost: Mask
 ) -> tuple[bool, int]:
     """Whether the array is dense, and the calls that it took to find out.
 
     The schema tells. Where it cannot be read, as in an encrypted array without its key, only
-    a sparse array has deletes, and only a sparse fragment has files of coordinates.
+    a sparse array has deletes, and the footer of a committed fragment, which is never encrypted,
+    says what it is. A folder that no commit names may be unfinished: it tells nothing.
     """
     for item in schemas:
         if item.schema is not None:
             return item.schema.dense, 0
     if len(table.tile_rows):
         return False, 0
-    paths = [f"{FRAGMENTS}/{name}" for name in listing.fragments] or list(listing.root_fragments)
-    if not paths:
-        return True, 0
-    files = [entry.path.rpartition("/")[2] for entry in store.list_dir(paths[0]).files]
-    return not any(name.startswith(("d", "__coords")) for name in files), 1
+    calls = 0
+    writes = table.counts & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+    for row in np.flatnonzero(writes).tolist():
+        calls += 2
+        with suppress(BadFileError, MissingObjectError):
+            found = _is_dense_fragment(store, table.fragment_path(row), table.version(row))
+            if found is not None:
+                return found, calls
+    return True, calls
+
+
+def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
+    """Whether a fragment is dense; None where its footer cannot be found without a schema."""
+    if version < FIRST_WITH_SCHEMA_NAME:
+        files = [entry.path.rpartition("/")[2] for entry in store.list_dir(path).files]
+        return False if any(name.startswith(("d", "__coords")) for name in files) else None
+    where = f"{path}/{METADATA}"
+    size = store.head(where).size or 0
+    tail = store.read_range(where, max(size - _LEN_TAIL, 0), size, size=size)
+    length = footer_size(tail, size, version, None, where)
+    return is_dense(tail[-length:], where) if length <= len(tail) else None

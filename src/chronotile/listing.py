@@ -64,6 +64,16 @@ class Listing:
     """Files of `__meta`."""
     others: tuple[str, ...]
     """Whole paths of what belongs to nobody."""
+    stray_folders: tuple[str, ...]
+    """Those of them that are folders."""
+    file_links: tuple[str, ...]
+    """Whole paths of symbolic links to files, which are never followed; the engine follows them."""
+    folder_links: tuple[str, ...]
+    """Likewise of links to folders."""
+    specials: tuple[str, ...]
+    """Links to nothing, pipes, sockets, devices: the engine fails to list what holds one."""
+    linked_fragments: tuple[str, ...]
+    """Whole paths of fragments whose folder is a link; they are among the fragments."""
     commits_mark: int | None
     """The store's mark of `__commits` as it was listed."""
     fragments_mark: int | None
@@ -96,16 +106,19 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
         raise ArrayNotFoundError(store.uri, "expected an array, found no schema")
+    links = _links(found, "folder-link")
+    linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if _is_fragment(name)))
     unmarked, asked = _unmarked(store, root_fragments, names)
+    inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     return Listing(
         commits=found[COMMITS].files,
         # A slice is compared faster than `endswith` is called.
         tagged=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
         root_commits=tuple(sorted(n for n in names if n.endswith(_ROOT_FILES[:2]))),
-        fragments=found[FRAGMENTS].folders if fragments else (),
-        root_fragments=root_fragments,
+        fragments=(*found[FRAGMENTS].folders, *inside) if fragments else (),
+        root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         unmarked=unmarked,
         fragment_meta=(
             *sorted(name for name in names if name.endswith(".meta")),
@@ -115,6 +128,11 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
         meta=tuple(sorted(found[META].files)),
         others=_others(found),
+        stray_folders=_stray_folders(found),
+        file_links=_links(found, "file-link"),
+        folder_links=links,
+        specials=_links(found, "special"),
+        linked_fragments=linked,
         commits_mark=found[COMMITS].mark,
         fragments_mark=found[FRAGMENTS].mark if fragments else None,
         requests=len(listed) + asked,
@@ -172,12 +190,28 @@ def _unmarked(
 def _others(found: dict[str, Names]) -> tuple[str, ...]:
     root = found[""]
     others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(_ROOT_FILES)]
-    others += [n for n in root.folders if n not in _KNOWN_FOLDERS]
     others = [name for name in others if not _is_fragment(name)]
-    for path, names in found.items():
-        others += [stranger.path for stranger in names.strangers]
-        strays: tuple[str, ...] = names.folders if path else ()
-        if path == FRAGMENTS:
-            strays = names.files
-        others += [f"{path}/{n}" for n in strays if f"{path}/{n}" != ENUMERATIONS]
+    others += _stray_folders(found)
+    others += [f"{FRAGMENTS}/{name}" for name in found.get(FRAGMENTS, Names()).files]
+    for names in found.values():
+        others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
     return tuple(sorted(others))
+
+
+def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
+    """Folders that are neither the format's own nor fragments."""
+    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not _is_fragment(n)]
+    for path, names in found.items():
+        if path not in ("", FRAGMENTS):
+            stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
+    return tuple(sorted(stray))
+
+
+def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
+    return tuple(sorted(s.path for n in found.values() for s in n.strangers if s.kind == kind))
+
+
+def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
+    """Whether a stranger is a link to a folder where a fragment of that name would be."""
+    folder, _, name = path.rpartition("/")
+    return kind == "folder-link" and folder in ("", FRAGMENTS) and _is_fragment(name)
