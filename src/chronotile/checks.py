@@ -1,7 +1,7 @@
 """What is wrong with an array, and what to do about it.
 
-In: a history and its rules. Out: findings, the worst first. Looks at no file that was not read
-for the log, and changes nothing.
+In: a history and its rules, and a store if more than the log is to be looked at. Out: findings, the
+worst first. Changes nothing.
 """
 
 from __future__ import annotations
@@ -11,22 +11,33 @@ from typing import TYPE_CHECKING
 from chronotile.checks_conditions import broken_tiles, conditions
 from chronotile.checks_files import RELATIVE_VAC, consolidated, damage
 from chronotile.checks_fragments import fragments, missing
+from chronotile.checks_storage import stored
 from chronotile.findings import SEVERITIES, Finding, RefusedError, finding
 from chronotile.ledger import check_tiles
 from chronotile.visibility import Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chronotile.history import History
+    from chronotile.store import Store
 
 __all__ = ["RELATIVE_VAC", "Finding", "blocking", "check"]
 
 
-def check(history: History, rules: Rules | None = None) -> tuple[Finding, ...]:
+def check(
+    history: History,
+    rules: Rules | None = None,
+    store: Store | None = None,
+    on_fragment: Callable[[], None] | None = None,
+) -> tuple[Finding, ...]:
     """Finds what is wrong with an array.
 
     Args:
         history: What was read of it.
         rules: The rules applied to it, if they are at hand.
+        store: Where it is: fragments and metadata are looked at too. Without it nothing is read.
+        on_fragment: Called after each fragment that was looked at.
 
     Returns:
         The findings, the worst first.
@@ -34,6 +45,8 @@ def check(history: History, rules: Rules | None = None) -> tuple[Finding, ...]:
     rules = rules or Rules(history)
     found = [*damage(history), *fragments(history, rules), *conditions(history, rules)]
     found += [*_differing(history), *consolidated(history)]
+    if store is not None:
+        found += stored(store, history, rules, on_fragment)
     return tuple(sorted(found, key=_worst_first))
 
 

@@ -14,7 +14,15 @@ import numpy as np
 from chronotile.con_holdings import free_ignores, superseded_cons
 from chronotile.errors import BadNameError
 from chronotile.findings import Finding, Severity, finding
-from chronotile.listing import COMMITS, FRAGMENT_META, META, SCHEMA
+from chronotile.listing import (
+    COMMITS,
+    ENUMERATIONS,
+    FRAGMENT_META,
+    FRAGMENTS,
+    META,
+    OLD_SCHEMA,
+    SCHEMA,
+)
 from chronotile.names import parse_name
 from chronotile.records import WRITES, commit_name
 from chronotile.uris import OK, stand_at
@@ -123,10 +131,7 @@ def damage(history: History) -> Iterator[Finding]:
 def _strange_names(history: History) -> Iterator[Finding]:
     listing, known = history.listing, {problem.path for problem in history.problems}
     wanted = "expected a timestamped name, found another"
-    for path in listing.others:
-        if path.startswith(f"{COMMITS}/") and path.endswith(_EXTENSIONS):
-            message = "expected a file with a name, found what is never touched: see to it by hand"
-            yield finding(history.array, "name-malformed", path, message)
+    yield from _strange_kinds(history)
     for text in listing.tagged:
         path = f"{COMMITS}/{text}"
         if text.endswith((".con", ".ign")) and not is_name(text[:-4]):
@@ -142,6 +147,56 @@ def _strange_names(history: History) -> Iterator[Finding]:
             yield finding(history.array, "name-malformed", path, wanted)
         elif not path.endswith(".meta") and path.startswith(FRAGMENT_META):
             yield finding(history.array, "name-malformed", path, "expected a .meta, found another")
+
+
+def _strange_kinds(history: History) -> Iterator[Finding]:
+    """What stands where a file should be and is none: links, folders, pipes, sockets.
+
+    The engine lists the root, `__commits`, `__schema`, `__meta` and `__fragment_meta`, asks for
+    the size of everything in them, and follows links.
+    """
+    listing, array = history.listing, history.array
+    by_hand = "see to it by hand: it is never opened, moved or removed here"
+    folders = {*listing.stray_folders, *listing.folder_links}
+    for path in listing.others:
+        place, _, name = path.rpartition("/")
+        if place in (FRAGMENTS, ENUMERATIONS):
+            continue
+        severity: Severity = "error"
+        if path in listing.specials:
+            message = "neither a file nor a folder: the engine fails to list what holds it"
+        elif path in folders and _breaks_as_folder(place, name):
+            message = "a folder where the engine wants a file, which it fails to read"
+        elif path in listing.file_links and _is_read(place, name):
+            message = "a symbolic link, which is not followed here, but is by the engine"
+            severity = "error" if _breaks_as_link(history, name) else "warning"
+        elif place == COMMITS and name.endswith(_EXTENSIONS) and path not in folders:
+            message = "expected a file with a name, found what is never touched"
+        else:
+            continue
+        yield finding(array, "name-malformed", path, message, severity=severity, hint=by_hand)
+
+
+def _breaks_as_folder(place: str, name: str) -> bool:
+    """Whether a folder of that name keeps the engine from opening the array or its metadata."""
+    if place == COMMITS:
+        return name.endswith(_EXTENSIONS) and not name.endswith(".ok")
+    return name.endswith((".vac", ".meta")) if not place else place != FRAGMENTS
+
+
+def _breaks_as_link(history: History, name: str) -> bool:
+    """Whether a link to a file breaks the array by its name alone."""
+    stem, _, extension = name.rpartition(".")
+    if extension == "wrt":
+        return stem not in history.listing.fragments
+    return extension in ("del", "upd", "vac") and not is_name(stem)
+
+
+def _is_read(place: str, name: str) -> bool:
+    """Whether the engine reads a file of that name, or goes by it."""
+    if place == COMMITS:
+        return name.endswith(_EXTENSIONS)
+    return name.endswith((".ok", ".vac", ".meta", OLD_SCHEMA)) if not place else True
 
 
 def _strange_lines(history: History) -> Iterator[Finding]:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.checks_files import is_name, read_vac_line
-from chronotile.findings import Finding, finding
+from chronotile.checks_files import is_name, read_vac_line, shown
+from chronotile.findings import Finding, Severity, finding
+from chronotile.missing_fragments import near_misses
 from chronotile.names import parse_name
+from chronotile.uris import DEL
+from chronotile.visibility import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +40,24 @@ def fragments(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def missing(history: History, rules: Rules) -> Iterator[Finding]:
-    """Commits whose fragment is gone (F10)."""
+    """Commits whose fragment is gone (F10); one that a `.vac` always hides harms nobody."""
     table, array = history.table, history.array
-    for at in np.flatnonzero(rules.missing).tolist():
+    places = np.flatnonzero(rules.missing).tolist()
+    if places:
+        hidden = rules.superseded(0, NEVER)
+        lost = {int(rules.fragments[at]): table.name(int(rules.fragments[at])) for at in places}
+        near = near_misses(lost.values(), rules.uncommitted())
+    for at in places:
         row = int(rules.fragments[at])
         message = f"{table.uri(row)} is committed, but {table.fragment_path(row)} is gone"
-        yield finding(array, "commit-without-fragment", table.path(row), message)
+        if lost[row] in near:
+            message += (
+                f"; {shown(list(near[lost[row]]))} of the same time is there without a commit: "
+                f"one of the names may be damaged, so nothing must be removed"
+            )
+        severity: Severity = "warning" if hidden[at] else "error"
+        path = table.path(row)
+        yield finding(array, "commit-without-fragment", path, message, severity=severity)
     for row in rules.idle.tolist():
         message = f"{table.uri(row)} has no fragment; the engine passes over it"
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
@@ -99,6 +114,18 @@ def _same_times(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _loose(history: History) -> int:
+    """How many loose commits a vacuum would do away with.
+
+    The file of a delete that stands in a `.con` too does not count: the engine needs it (F1).
+    """
     table = history.table
+    if not len(table):
+        return 0
     loose = np.array([s.loose and not s.unmarked for s in table.sources], bool)
-    return int(loose[table.source].sum()) if len(table) else 0
+    count = int(loose[table.source].sum())
+    if count < MANY_LOOSE:
+        return count
+    deletes = [row for row in table.tile_rows.tolist() if table.uris.ext[row] == DEL]
+    held = {table.uri(row) for row in deletes if not table.is_loose(row)}
+    kept = sum(table.is_loose(row) and table.uri(row) in held for row in deletes)
+    return count - kept

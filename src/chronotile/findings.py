@@ -25,17 +25,30 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-truncated": ("error", f"{_REPAIR} brings back what can be told for certain"),
     "con-name-range": ("warning", f"{_TIDY}: the new file is named for what it holds"),
     "con-superseded": ("info", "chronotile vacuum {array} removes it"),
-    "con-blocks-consolidation": ("warning", f"{_TIDY}: these do not need the lost file"),
+    "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
     "con-has-updates": ("warning", "nothing to run: an engine that reads updates may need it"),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
-    "commit-without-fragment": ("error", f"{_REPAIR} takes the commit out"),
+    "commit-without-fragment": (
+        "error",
+        f"{_REPAIR} brings back what it was made from, or takes the commit out",
+    ),
     "fragment-without-commit": (
         "warning",
         "if no write is under way, chronotile vacuum {array} --orphans removes it",
     ),
+    "fragment-file-missing": (
+        "error",
+        f"{_REPAIR} brings back what it was made from, if that is there",
+    ),
+    "fragment-damaged": (
+        "error",
+        f"{_REPAIR} brings back what it was made from, if that is there",
+    ),
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
     "delete-hits-null": ("warning", "if these rows matter, write them again"),
-    "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out: its rows come back"),
+    "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
+    "delete-lost": ("warning", "do not consolidate its fragments with the engine: it would crash"),
+    "delete-hits-older": ("warning", "if these rows matter, write them again"),
     "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
     "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),
     "update-deletes": ("warning", "write the rows anew, or take the update out by hand"),
@@ -78,14 +91,20 @@ class Finding:
 
 
 def finding(
-    array: str, code: str, path: str, message: str, *, severity: Severity | None = None
+    array: str,
+    code: str,
+    path: str,
+    message: str,
+    *,
+    severity: Severity | None = None,
+    hint: str | None = None,
 ) -> Finding:
-    """Makes a finding with the severity and the hint of its code.
+    """Makes a finding with the severity and the hint of its code, unless others are given.
 
     >>> finding("a", "name-malformed", "__commits/x.wrt", "no name").hint
     'chronotile repair a moves it, or mends the file that names it'
     """
-    usual, hint = CODES[code]
+    usual, advice = CODES[code]
     return Finding(
         code=code,
         severity=severity or usual,
@@ -93,7 +112,7 @@ def finding(
         path=path,
         # A name from inside a file may hold anything, even what moves a terminal's cursor.
         message=printable(message),
-        hint=hint.format(array=array),
+        hint=(advice if hint is None else hint).format(array=array),
     )
 
 

@@ -13,6 +13,7 @@ from chronotile.discovery import Unlisted, find_arrays
 from chronotile.errors import ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.findings import SEVERITIES, Finding, finding
 from chronotile.history import read_history
+from chronotile.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,7 @@ def check_fleet(
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,
     on_array: Callable[[str], None] | None = None,
+    log_only: bool = False,
 ) -> FleetCheck:
     """Checks every array at or below the roots.
 
@@ -53,6 +55,7 @@ def check_fleet(
         key: The key of those that are encrypted.
         storage_options: What the storage needs to know.
         on_array: Called with each array before it is read.
+        log_only: Look at the commit logs, and at no fragment.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -68,7 +71,9 @@ def check_fleet(
         if on_array is not None:
             on_array(uri)
         try:
-            found += check(read_history(uri, key=key, storage_options=storage_options))
+            store = open_store(uri, storage_options)
+            history = read_history(uri, key=key, store=store)
+            found += check(history, store=None if log_only else store)
         except ChronotileError as error:
             found.append(unreadable(uri, error))
     return FleetCheck(fleet.uris, tuple(found), fleet.problems)

@@ -16,10 +16,13 @@ import pyarrow as pa
 
 from chronotile import text_columns
 from chronotile.checks import check
+from chronotile.condition_nodes import fields
 from chronotile.errors import ChronotileError
 from chronotile.explain import Explanation, explain
+from chronotile.fragment_files import inspect, lacking_fragments
 from chronotile.history import History, read_history
 from chronotile.lifelines import lifelines
+from chronotile.store import open_store
 from chronotile.view import View as BaseView
 from chronotile.visibility import NEVER, Rules
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chronotile.findings import Finding
+    from chronotile.store import Store
+    from chronotile.view import Delete
 
 COMMITS_SCHEMA = pa.schema(
     [
@@ -57,6 +62,8 @@ class Log:
     """The commit log of one array: a value. It can be pickled and shared between threads."""
 
     history: History = field(repr=False)
+    store: Store | None = field(default=None, repr=False)
+    """Where the array is; `check` looks there for more than the log holds."""
 
     @property
     def array(self) -> str:
@@ -112,9 +119,31 @@ class Log:
             schema=COMMITS_SCHEMA,
         )
 
-    def check(self) -> tuple[Finding, ...]:
-        """What is wrong with the array, the worst first, and what to do about it."""
-        return check(self.history, self.rules)
+    def check(self, *, log_only: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with the array, the worst first, and what to do about it.
+
+        The metadata of each fragment is read, and held to the files that lie beside it.
+
+        Args:
+            log_only: Reason on what was read of the log, and read nothing more.
+        """
+        return check(self.history, self.rules, None if log_only else self.store)
+
+    def lacking_fragments(self, commit: Delete) -> dict[str, tuple[str, ...]]:
+        """The fragments that a delete empties as they lack a field that it names (F15).
+
+        Their metadata is read if some schema of the array lacks one, and never otherwise.
+        """
+        store, history = self.store, self.history
+        if store is None:
+            return {}
+        return lacking_fragments(
+            history,
+            self.rules,
+            fields(commit.stored),
+            commit.t2,
+            lambda paths: inspect(store, history, paths),
+        )
 
     def lifelines(self) -> pa.Table:
         """One row a fragment: from when to when it is visible, and why it stops."""
@@ -144,6 +173,5 @@ def open_log(
         StorageError: The storage failed.
     """
     raw = key.encode() if isinstance(key, str) else key
-    return Log(
-        read_history(str(array), key=raw, storage_options=storage_options, prune_to=prune_to)
-    )
+    store = open_store(str(array), storage_options)
+    return Log(read_history(store.uri, key=raw, store=store, prune_to=prune_to), store)

@@ -16,6 +16,7 @@ import numpy as np
 
 from chronotile.condition_text import field_name, literal
 from chronotile.errors import BadNameError, ChronotileError
+from chronotile.fragment_files import lacking_words
 from chronotile.listing import COMMITS, FRAGMENTS, META
 from chronotile.names import parse_name
 from chronotile.reports import count_text
@@ -263,7 +264,9 @@ class Story:
                 gone = item.name not in self._folders
                 return self._write_words(item) + ("; its files are gone" if gone else ""), ()
             case "delete":
-                return delete_words(self._commit(Delete, item.name, kind))
+                commit = self._commit(Delete, item.name, kind)
+                text, notes = delete_words(commit)
+                return text, (*self._older(commit), *notes)
             case "update":
                 return update_words(self._commit(Update, item.name, kind))
             case "consolidated":
@@ -292,6 +295,14 @@ class Story:
         if item.reason == "uncommitted":
             return "wrote a fragment, but did not commit it"
         return "wrote a fragment"
+
+    def _older(self, commit: Delete) -> tuple[str, ...]:
+        """What a delete did to fragments that lack a field that it names (F15)."""
+        try:
+            found = self.log.lacking_fragments(commit)
+        except ChronotileError:
+            return ()
+        return (lacking_words(found),) if found else ()
 
     def _consolidated_words(self, source: str) -> str:
         held = self._held.get(source, Counter())

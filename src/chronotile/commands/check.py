@@ -80,11 +80,13 @@ class CheckReport:
     default="info",
     help="The least severity to show: info.",
 )
+@click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
 @storage_options
 @json_option
 def check(
     places: tuple[str, ...],
     severity: str,
+    log_only: bool,
     key_file: str | None,
     storage: tuple[str, ...],
     as_json: bool,
@@ -92,7 +94,8 @@ def check(
     """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
-    are debt. Exits with 1 if there is an error or a warning.
+    are debt. Besides the log, the metadata of each fragment is read, and held to the files beside
+    it; cells are not. Exits with 1 if there is an error or a warning.
     """
     from chronotile.fleet import check_fleet
     from chronotile.reports import emit, progress
@@ -103,6 +106,7 @@ def check(
             key=read_key(key_file),
             storage_options=read_storage(storage),
             on_array=lambda _: step(),
+            log_only=log_only,
         )
     emit(CheckReport(found=found, least=severity), as_json=as_json)
     if found.problems and as_json:
