@@ -2,7 +2,8 @@
 
 In: a store, a history, an age. Out: the folders and files that are old enough to go, one by one.
 A write makes its folder first and commits it last, so that only age tells an orphan from a write
-that is under way.
+that is under way. A fragment that is whole lacks nothing but its commit, which may have been lost:
+it stays, unless it is asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.checks_files import consolidated, is_name
 from chronotile.findings import RefusedError
+from chronotile.fragment_files import inspect
 from chronotile.history import read_history
 from chronotile.listing import COMMITS, FRAGMENTS
 from chronotile.maintenance import beside
@@ -47,9 +49,16 @@ class Orphan:
 
 
 def find_orphans(
-    store: Store, history: History, rules: Rules, older_than_ms: int
+    store: Store, history: History, rules: Rules, older_than_ms: int, *, whole: bool = False
 ) -> tuple[tuple[Orphan, ...], tuple[str, ...]]:
     """Finds what is old enough to go, and says what is not.
+
+    Args:
+        store: Where the array is.
+        history: What was read of it.
+        rules: The rules applied to it.
+        older_than_ms: When the newest file of an orphan must have been written, at the latest.
+        whole: Whether fragments go that lack nothing but a commit.
 
     Raises:
         RefusedError: A `.con` may have been cut, or a quarantine stands beside the array: what
@@ -58,14 +67,20 @@ def find_orphans(
     _refuse_doubt(store, history)
     found, notes = [], []
     in_root = set(history.listing.root_fragments)
-    for name in filter(is_name, rules.uncommitted()):
-        path = name if name in in_root else f"{FRAGMENTS}/{name}"
+    names = [*filter(is_name, rules.uncommitted())]
+    paths = [name if name in in_root else f"{FRAGMENTS}/{name}" for name in names]
+    health = inspect(store, history, paths)
+    for path in paths:
         files = store.list_prefix(path, sizes=True)
         orphan = Orphan(path=path, files=files, is_folder=True)
-        if _newest(files) <= older_than_ms:
-            found.append(orphan)
-        else:
+        if _newest(files) > older_than_ms:
             notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
+        elif health[path].is_broken or (whole and health[path].is_whole):
+            found.append(orphan)
+        elif health[path].is_whole:
+            notes.append(f"{path} lacks nothing but its commit, which may have been lost: it stays")
+        else:
+            notes.append(f"{path} has no commit, but {health[path].problem}: it stays")
     for path in history.listing.others:
         if not LEFTOVER.fullmatch(path):
             continue

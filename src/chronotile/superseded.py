@@ -10,7 +10,8 @@ do not (fault F4 misnames both), the fragment stays. In a dense array, or an old
 that end or start inside of the `.vac`'s times see the fragments only: they lose them.
 
 The data must be somewhere: a `.vac` is followed to the fragment of its own name, or to the one
-that replaced that in turn, which has to be committed. A `.vac` without one removes nothing.
+that replaced that in turn, which has to be committed, and has to be shown to be whole, with all
+others of its times: a consolidation may write several. A `.vac` without such a one removes nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from chronotile.names import Name, parse_name, version_of
 from chronotile.visibility import TIMESTAMPED_CELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from chronotile.fragment_files import Health
     from chronotile.history import History, VacuumFile
     from chronotile.visibility import Rules
 
@@ -53,25 +55,40 @@ class Removal:
     notes: tuple[str, ...]
 
 
-def removable(history: History, rules: Rules) -> Removal:
-    """Works out which fragments can go, and what that costs."""
+def removable(
+    history: History, rules: Rules, health: Callable[[Iterable[str]], Mapping[str, Health]]
+) -> Removal:
+    """Works out which fragments can go, and what that costs.
+
+    Args:
+        history: What was read of the array.
+        rules: The rules applied to it.
+        health: Looks at the fragments in some folders.
+    """
     listing, table = history.listing, history.table
     here = {name: f"{FRAGMENTS}/{name}" for name in listing.fragments}
     here |= {name: name for name in listing.root_fragments}
-    counting = {table.name(row) for row in rules.fragments.tolist()}
+    counting = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
     found: dict[str, Superseded] = {}
     done: list[str] = []
     losses: list[tuple[int, int]] = []
     notes: list[str] = []
     for vacuum in history.vacuums:
-        targets = [name for name in listed[vacuum.path] if name in here]
-        if targets and not _is_backed(vacuum.name.text, history, listed, counting):
+        lost = [name for name in listed[vacuum.path] if name in counting and name not in here]
+        if lost:
             notes.append(
-                f"{vacuum.path} is left alone: its own fragment is not committed, so what it "
-                f"lists may be the only copy"
+                f"{vacuum.path} is left alone: it hides {lost[0]}, which is committed and gone"
             )
             continue
+        targets = [name for name in listed[vacuum.path] if name in here]
+        if targets:
+            doubt = _doubt(_backing(vacuum.name.text, history, listed, counting), health)
+            if doubt is not None:
+                notes.append(
+                    f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"
+                )
+                continue
         by_cell = not history.dense and (vacuum.name.version or 0) >= TIMESTAMPED_CELLS
         exposed = []
         for text in targets:
@@ -114,21 +131,36 @@ def _covers(outer: Name, inner: Name) -> bool:
     return outer.t1 <= inner.t1 and inner.t2 <= outer.t2
 
 
-def _is_backed(
-    own: str, history: History, listed: Mapping[str, tuple[str, ...]], counting: set[str]
-) -> bool:
-    """Whether a fragment, or the one that replaced it in turn, is committed and stays."""
-    waiting, seen = [own], {own}
+def _backing(
+    own: str,
+    history: History,
+    listed: Mapping[str, tuple[str, ...]],
+    counting: Mapping[str, str],
+) -> list[str]:
+    """The folders of the fragments that hold what a `.vac` lists: committed, and here to stay."""
+    waiting, seen, found = [own], {own}, list[str]()
     while waiting:
         text = waiting.pop()
         above = [v.name.text for v in history.vacuums if text in listed[v.path]]
         if not above and text in counting:
-            return True
+            # One consolidation may have written several fragments, all of the same times.
+            times = parse_name(text)[:2]
+            found += [path for name, path in counting.items() if parse_name(name)[:2] == times]
         for other in above:
             if other not in seen:
                 seen.add(other)
                 waiting.append(other)
-    return False
+    return found
+
+
+def _doubt(paths: list[str], health: Callable[[Iterable[str]], Mapping[str, Health]]) -> str | None:
+    """Why fragments cannot be relied on to hold what was consolidated into them."""
+    if not paths:
+        return "its own fragment is not committed"
+    for path, found in health(paths).items():
+        if not found.is_whole:
+            return f"{path} was not shown to be whole ({found.problem})"
+    return None
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

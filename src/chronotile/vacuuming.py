@@ -9,7 +9,8 @@ The order, so that a stop at any point leaves every window as it was:
      consolidation that is under way may yet write them into one;
   2. their own commit files go: from here on nothing counts them;
   3. their folders go, and then the `.vac` files that listed them;
-  4. loose commits go of which a `.con`, read in this run and still there, holds the same;
+  4. loose commits go of which a `.con`, read again just now, holds the same; unless they are
+     asked for, the files of deletes stay, as the engine looks for them when it consolidates (F1);
   5. `.con` files go of which later ones hold every commit that counts (see `ledger`);
   6. `.ign` files go that name no write of any `.con` that is left.
 """
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.fragment_files import Health, inspect
 from chronotile.ledger import Ledger, later_name, read_ledger
 from chronotile.listing import COMMITS, FRAGMENTS
 from chronotile.maintenance import (
@@ -54,6 +56,8 @@ def vacuum(
     dry_run: bool = False,
     orphans: bool = False,
     orphans_age_ms: int = HOURS_24,
+    whole_orphans: bool = False,
+    loose_deletes: bool = False,
     updates: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -67,10 +71,15 @@ def vacuum(
         mode: `commits` (loose commits that a `.con` holds, `.con` and `.ign` files that are
             superseded), `fragments` (those that a `.vac` lists), or both.
         dry_run: Remove nothing.
-        orphans: Remove also fragment folders that no commit names.
+        orphans: Remove also unfinished fragments that no commit names.
         orphans_age_ms: How old the newest file in one must be.
+        whole_orphans: Of these, remove also those that lack nothing but a commit, which may have
+            been lost.
+        loose_deletes: Remove also the files of deletes that a `.con` holds. The engine can then
+            never consolidate commits again, as it looks for them (F1).
         updates: Remove also loose updates that a `.con` holds; an engine does not see them there.
-        key: Not needed; it only lets damaged deletes of an encrypted array be noticed.
+        key: The key of an encrypted array. Without it no fragment can be shown to be whole, so
+            none is removed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
         announce: Called with each note before anything is removed.
@@ -87,13 +96,15 @@ def vacuum(
     history, rules = sound_history(opened, raw_key(key))
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if mode != "commits":
-        removal = removable(history, rules)
+        removal = removable(history, rules, _Inspected(opened, history))
     strays: tuple[Orphan, ...] = ()
     notes = [*_losses(removal), *removal.notes]
-    if orphans:
-        strays, more = find_orphans(opened, history, rules, now_ms() - orphans_age_ms)
+    if orphans or whole_orphans:
+        oldest = now_ms() - orphans_age_ms
+        strays, more = find_orphans(opened, history, rules, oldest, whole=whole_orphans)
         notes += more
-    plan = _plan(opened, history, removal, commits=mode != "fragments", updates=updates)
+    spared = {ext for ext, goes in ((".del", loose_deletes), (".upd", updates)) if not goes}
+    plan = _plan(opened, history, removal, commits=mode != "fragments", spared=tuple(spared))
     for note in notes if announce else ():
         announce(note)  # type: ignore[misc]  # it is not None here
     steps = plan.steps()
@@ -111,6 +122,20 @@ def vacuum(
         notes=tuple(notes),
         at_ms=now_ms(),
     )
+
+
+class _Inspected:
+    """Looks at fragments, at each once."""
+
+    def __init__(self, store: Store, history: History) -> None:
+        self._store, self._history = store, history
+        self._known: dict[str, Health] = {}
+
+    def __call__(self, paths: Iterable[str]) -> Mapping[str, Health]:
+        wanted = tuple(paths)
+        new = [path for path in wanted if path not in self._known]
+        self._known |= inspect(self._store, self._history, new)
+        return {path: self._known[path] for path in wanted}
 
 
 def _losses(removal: Removal) -> Iterable[str]:
@@ -159,7 +184,7 @@ class _Plan:
 
 
 def _plan(
-    store: Store, history: History, removal: Removal, *, commits: bool, updates: bool
+    store: Store, history: History, removal: Removal, *, commits: bool, spared: tuple[str, ...]
 ) -> _Plan:
     ledger = read_ledger(history)
     sizes = _Sizes(store)
@@ -185,7 +210,7 @@ def _plan(
         if one.commit_uri in ledger.loose
     )
     after = ledger.without(loose=[step.path for step in own], ignoring=fresh)
-    covered = tuple(_covered(after, updates=updates)) if commits else ()
+    covered = tuple(_covered(after, spared)) if commits else ()
     cons = after.superseded() if commits else ()
     left = after.without(cons=cons)
     ignores = (f"{COMMITS}/{text}" for text in history.listing.tagged if text.endswith(".ign"))
@@ -207,13 +232,11 @@ def _plan(
     )
 
 
-def _covered(ledger: Ledger, *, updates: bool) -> Iterable[tuple[str, str]]:
+def _covered(ledger: Ledger, spared: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     """Loose commits that a `.con` holds as well, and the latest one that does."""
     later = ledger.later_first
     for uri, tile in ledger.loose.items():
-        if uri.endswith(".upd") and not updates:
-            continue
-        if not ledger.counts(uri):
+        if uri.endswith(spared) or not ledger.counts(uri):
             continue
         for path in later:
             held = ledger.cons[path]
@@ -248,6 +271,10 @@ def _folders(store: Store, removal: Removal) -> tuple[_Folder, ...]:
         )
 
 
+def _viewed(data: bytes, _: str) -> memoryview:
+    return memoryview(data)
+
+
 class _Run:
     """One run of a plan, in the order of the module's text."""
 
@@ -269,15 +296,13 @@ class _Run:
             if not folder.path.startswith(f"{FRAGMENTS}/"):
                 self.store.remove([mark])
             self.store.remove_folder(folder.path)
-        self._unchanged(plan.vacuums, {v.path: v.lines for v in self.history.vacuums}, decode_vac)
+        lines = {v.path: v.lines for v in self.history.vacuums}
+        self._unchanged([step.path for step in plan.vacuums], lines, decode_vac)
         self._remove(plan.vacuums)
         if plan.loose or plan.cons:
             self._still_there()
             self._remove(plan.loose)
-            gone = {step.path for step in plan.cons}
-            sources = self.history.table.sources
-            read = {one.path: bytes(one.data) for one in sources if one.path in gone}
-            self._unchanged(plan.cons, read, lambda data, _: data)
+            self._unchanged([step.path for step in plan.cons], self._cons(), _viewed)
             self._remove(plan.cons)
             self._bring_back()
         removed = self._free_ignores()
@@ -290,14 +315,19 @@ class _Run:
         if steps:
             self.store.remove(step.path for step in steps)
 
+    def _cons(self) -> dict[str, memoryview]:
+        """The `.con` files as they were read."""
+        sources = self.history.table.sources
+        return {one.path: one.data for one in sources if not one.loose}
+
     def _unchanged(
         self,
-        steps: tuple[Step, ...],
+        paths: Iterable[str],
         read: Mapping[str, T],
         decode: Callable[[bytes, str], T],
     ) -> None:
-        """Refuse to remove a file that has grown since it was read: it was being written."""
-        for path, data in self.store.read_many([step.path for step in steps]):
+        """Refuse to go on if a file is no more what was read of it: somebody is writing it."""
+        for path, data in self.store.read_many(paths):
             if isinstance(data, MissingObjectError):
                 continue
             if isinstance(data, ChronotileError):
@@ -310,10 +340,12 @@ class _Run:
         return {entry.path for entry in self.store.list_dir(COMMITS).files}
 
     def _still_there(self) -> None:
+        """Refuse to go on unless what is relied on is there, and holds what it held."""
         gone = self.plan.relied_on - self._names()
         if gone:
             problem = f"expected {min(gone)} to stay, found it gone: the array is changing"
             raise ChangedError(self.store.uri, f"{problem}; try again")
+        self._unchanged(sorted(self.plan.relied_on), self._cons(), _viewed)
 
     def _bring_back(self) -> None:
         """Put back what another maintainer, who keeps other files, left nobody holding."""

@@ -39,6 +39,11 @@ _report = click.option(
     type=click.Path(dir_okay=False),
     help="Where the JSON report goes: beside the array, in ARRAY.reports. '-' for nowhere.",
 )
+_older = click.option(
+    "--allow-older-loss",
+    is_flag=True,
+    help="Go on although all rows go of before a field of the predicate was added.",
+)
 _where = click.option("--where", required=True, metavar="PREDICATE", help="Such as: a < 3.")
 _at = click.option("--at", metavar="TIME", type=Moment(), help="The commit's time: now.")
 
@@ -111,11 +116,13 @@ def _finish(store: Store, done: Report, place: str | None, *, as_json: bool) -> 
 @click.option(
     "--allow-null-loss", is_flag=True, help="Go on although rows with NULL or NaN go too."
 )
+@_older
 def delete(
     array: str,
     where: str,
     at: int | None,
     allow_null_loss: bool,
+    allow_older_loss: bool,
     dry_run: bool,
     report: str | None,
     key_file: str | None,
@@ -134,6 +141,7 @@ def delete(
         where,
         timestamp=at,
         allow_null_loss=allow_null_loss,
+        allow_older_loss=allow_older_loss,
         dry_run=dry_run,
         key=read_key(key_file),
         store=store,
@@ -149,12 +157,14 @@ def delete(
 @click.option("--set", "values", required=True, multiple=True, metavar="FIELD=VALUE")
 @_at
 @click.option("--experimental", is_flag=True, help="I know that the engine takes it for a delete.")
+@_older
 def update(
     array: str,
     where: str,
     values: tuple[str, ...],
     at: int | None,
     experimental: bool,
+    allow_older_loss: bool,
     dry_run: bool,
     report: str | None,
     key_file: str | None,
@@ -174,6 +184,7 @@ def update(
         values,
         timestamp=at,
         experimental=experimental,
+        allow_older_loss=allow_older_loss,
         dry_run=dry_run,
         key=read_key(key_file),
         store=store,
@@ -213,7 +224,10 @@ def consolidate(
     default="all",
     help="What to look at: all.",
 )
-@click.option("--orphans", is_flag=True, help="Remove also fragments that no commit names.")
+@click.option(
+    "--orphans", is_flag=True, help="Remove also unfinished fragments that no commit names."
+)
+@click.option("--whole-orphans", is_flag=True, help="Those too that lack nothing but their commit.")
 @click.option(
     "--orphan-age",
     metavar="HOURS",
@@ -221,12 +235,19 @@ def consolidate(
     default=24.0,
     help="How old they must be: 24.",
 )
+@click.option(
+    "--loose-deletes",
+    is_flag=True,
+    help="Remove also files of deletes that a .con holds: the engine then misses them.",
+)
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
 def vacuum(
     array: str,
     mode: str,
     orphans: bool,
+    whole_orphans: bool,
     orphan_age: float,
+    loose_deletes: bool,
     updates: bool,
     dry_run: bool,
     report: str | None,
@@ -247,6 +268,8 @@ def vacuum(
         dry_run=dry_run,
         orphans=orphans,
         orphans_age_ms=int(orphan_age * 3_600_000),
+        whole_orphans=whole_orphans,
+        loose_deletes=loose_deletes,
         updates=updates,
         key=read_key(key_file),
         store=store,
