@@ -18,16 +18,24 @@ from chronotile import tiles
 from chronotile.checks_conditions import commits, refusal, said
 from chronotile.checks_files import damage, is_commit_line, is_name, read_vac_line
 from chronotile.consolidation import wanted_order
-from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    KeyNeededError,
+    UnsupportedFilterError,
+    WrongKeyError,
+)
 from chronotile.findings import Finding, finding
+from chronotile.fragment_mending import FragmentMending, mend_fragments, write_uri
 from chronotile.ledger import later_name
-from chronotile.listing import COMMITS
+from chronotile.listing import COMMITS, FRAGMENTS
 from chronotile.names import Name, new_name, parse_name
 from chronotile.records import TILES, WRITES, Record, encode_lines, encode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from chronotile.fragment_files import Health
     from chronotile.history import History, VacuumFile
     from chronotile.visibility import Rules
 
@@ -59,7 +67,7 @@ class Mender:
         rules: Rules,
         *,
         version: int,
-        whole: frozenset[str],
+        health: Mapping[str, Health],
         accept_loss: bool,
     ) -> None:
         """Prepare.
@@ -68,11 +76,11 @@ class Mender:
             history: What was read of the array.
             rules: The rules applied to it.
             version: The format version of new files.
-            whole: Names of fragments whose folder has its metadata.
-            accept_loss: Mend a `.con` even where its last entry cannot be told.
+            health: What is known of each fragment that is there, by its folder.
+            accept_loss: Mend even where something that could be read before is then lost.
         """
         self.history, self.rules, self.version = history, rules, version
-        self.whole, self.accept_loss = whole, accept_loss
+        self.health, self.accept_loss = health, accept_loss
         self.found = Mending()
         self.dropped: dict[str, str] = {}
         self.damaged = {p.path: p.kind for p in history.problems}
@@ -83,7 +91,10 @@ class Mender:
         strange = [item for item in damage(self.history) if item.code != "con-truncated"]
         self._move_strangers(strange)
         self._drop_conditions()
-        self._take_out_missing()
+        fragments = mend_fragments(
+            self.history, self.rules, self.health, accept_loss=self.accept_loss
+        )
+        self._take_out(fragments)
         lines = {item.path for item in strange if item.path.endswith(_LINES)}
         for source in self.history.table.sources:
             if not source.loose and source.path not in self.found.moves:
@@ -93,6 +104,7 @@ class Mender:
         for vacuum in (*self.history.vacuums, *self.history.meta_vacuums):
             if vacuum.path in lines:
                 self._vac(vacuum)
+        self._put_deletes_back()
         self._schemas(strange)
         return self.found
 
@@ -121,7 +133,21 @@ class Mender:
                 continue
             why = refusal(self.history, commit, stored)
             if why is not None and why.today and not (commit.offset and uri.endswith(".upd")):
-                self._drop(uri, f"{why.code}: {said(commit)}: {why.message}")
+                reason = f"{said(commit)}: {why.message}"
+                applied = [p for p, h in self.health.items() if commit.name in h.applied]
+                if applied:
+                    self._keep_applied(commit.source, why.code, reason, applied)
+                else:
+                    self._drop(uri, f"{why.code}: {reason}")
+
+    def _keep_applied(self, path: str, code: str, reason: str, applied: list[str]) -> None:
+        """Leave a delete that a fragment has applied: without it the engine crashes (F14)."""
+        message = (
+            f"{reason}; {applied[0]} has applied it, so what it removed there cannot come back, "
+            f"and without it the engine's next consolidation of fragments would crash: it stays"
+        )
+        hint = "open the array at windows that end before it"
+        self.found.left.append(finding(self.history.array, code, path, message, hint=hint))
 
     def _drop(self, uri: str, reason: str) -> None:
         self.dropped[uri] = reason
@@ -134,14 +160,14 @@ class Mender:
         folder, _, text = uri.rpartition("/")
         return text in (listing.commits if folder else listing.root_commits)
 
-    def _take_out_missing(self) -> None:
-        """Commits whose fragment is gone, or has lost its metadata (F10)."""
-        table, lost = self.history.table, []
-        for row in self.rules.fragments.tolist():
-            uri = table.uri(row)
-            if table.name(row) in self.whole or not is_commit_line(uri):
-                continue
-            reason = f"commit-without-fragment: {table.fragment_path(row)} is gone or incomplete"
+    def _take_out(self, fragments: FragmentMending) -> None:
+        """Take out commits whose fragment cannot be read, and put others in their place."""
+        self.found.notes += fragments.notes
+        self.found.left += fragments.left
+        self.found.puts |= fragments.puts
+        self.found.moves |= fragments.moves
+        lost = []
+        for uri, reason in fragments.commits.items():
             if self._is_loose(uri):
                 self.found.moves[uri] = reason
             if self._in_con(uri):
@@ -149,6 +175,20 @@ class Mender:
         if lost:
             path = f"{COMMITS}/{later_name(lost, (), self.version)}.ign"
             self.found.puts[path] = (encode_lines(lost), f"{len(lost)} fragments are gone")
+
+    def _put_deletes_back(self) -> None:
+        """Put back the files of deletes that only a `.con` holds: the engine needs them (F1)."""
+        table = self.history.table
+        for row in table.tile_rows.tolist():
+            uri = table.uri(row)
+            if table.is_loose(row) or not uri.endswith(".del") or uri in table.ignores:
+                continue
+            if self._is_loose(uri) or uri in self.dropped or not is_commit_line(uri):
+                continue
+            tile = self._intact(uri)
+            if tile is not None:
+                reason = "its file, which the engine looks for when it consolidates commits"
+                self.found.puts.setdefault(uri, (tile, reason))
 
     def _rows(self, uri: str) -> Iterator[int]:
         table = self.history.table
@@ -208,7 +248,7 @@ class Mender:
             for row in range(len(table))
             if not table.sources[int(table.source[row])].unmarked
         }
-        free = [n for n in self.rules.uncommitted() if is_name(n) and n in self.whole]
+        free = [n for n in self.rules.uncommitted() if is_name(n) and self._is_there(n)]
         fits = {uri for uri in (*known, *map(write_uri, free)) if uri.startswith(tail)}
         fits -= kept.keys()
         if tail.rpartition("/")[2] and len(fits) == 1:
@@ -224,6 +264,11 @@ class Mender:
             return True
         self.found.left.append(finding(self.history.array, "con-truncated", path, message))
         return False
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a fragment is there and nothing is known to be wrong with it."""
+        found = self.health.get(f"{FRAGMENTS}/{name}") or self.health.get(name)
+        return found is not None and not found.is_broken
 
     def _ign(self, path: str) -> None:
         lines = [uri for uri, by in self.history.table.ignores.items() if by == path]
@@ -297,21 +342,11 @@ def cut_line(data: bytes) -> str | None:
     return None
 
 
-def write_uri(name: str) -> str:
-    """The URI of the commit that a fragment of that name needs.
-
-    >>> write_uri("__1_1_00112233445566778899aabbccddeeff_22")
-    '__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt'
-    """
-    version = parse_name(name).version
-    return f"{COMMITS}/{name}.wrt" if version is not None and version >= 12 else f"{name}.ok"
-
-
 def _opens(tile: bytes, key: bytes | None) -> bool:
     try:
         tiles.decode(tile, "tile", key=key)
     except (KeyNeededError, UnsupportedFilterError):
         return True
-    except BadFileError:
+    except (BadFileError, WrongKeyError):
         return False
     return True

@@ -31,9 +31,11 @@ SUFFIX = ".quarantine"
 _MANIFEST = "manifest.json"
 _STAMP = re.compile(r"[0-9TZ.]{8,40}")
 _FILE = re.compile(r"\d{4,}-[^/]+", re.DOTALL)
-_MENDED = (".con", ".ign", ".vac")
+_MENDED = (".con", ".ign", ".vac", ".wrt", ".ok", ".del")
 _TAKEN = re.compile(
-    r"(?:__commits|__meta|__fragment_meta|__schema)/[^/]+|[^/]+\.(?:ok|vac|meta)", re.DOTALL
+    r"(?:__commits|__meta|__fragment_meta|__schema)/[^/]+|[^/]+\.(?:ok|vac|meta)"
+    r"|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
+    re.DOTALL,
 )
 """Where a repair takes files from."""
 

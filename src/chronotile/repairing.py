@@ -10,13 +10,14 @@ command goes on: new files only say again what old ones say.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.checks import blocking
+from chronotile.checks import blocking, check
+from chronotile.checks_files import is_name
+from chronotile.checks_storage import metadata
+from chronotile.fragment_files import fragment_paths, inspect
 from chronotile.history import History, read_history
-from chronotile.listing import FRAGMENTS
 from chronotile.maintenance import FIRST_WITH_COMMITS, array_version, raw_key
 from chronotile.mending import Mender, Mending
 from chronotile.plans import Report, Step
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chronotile.findings import Finding
-
-_METADATA = "__fragment_metadata.tdb"
+    from chronotile.fragment_files import Health
 
 
 def repair(
@@ -49,8 +49,9 @@ def repair(
         array: A path or a URI.
         dry_run: Change nothing.
         accept_loss: Mend a `.con` that was cut short even where it cannot be told which commit
-            its last line named. The old file stays in the quarantine.
-        key: The key of an encrypted array; without it its deletes cannot be judged.
+            its last line named, and take out fragments that can still be read in part. What goes
+            out stays in the quarantine.
+        key: The key of an encrypted array; without it its deletes and fragments cannot be judged.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
 
@@ -69,10 +70,12 @@ def repair(
         history,
         rules,
         version=max(array_version(history), FIRST_WITH_COMMITS),
-        whole=_whole_fragments(opened, history, rules),
+        health=_health(opened, history, rules),
         accept_loss=accept_loss,
     )
     found = mender.mend()
+    for item in metadata(opened, history):
+        found.moves.setdefault(item.path, f"{item.code}: {item.message}")
     at_ms = now_ms()
     quarantine = new_quarantine(opened, at_ms) if found.moves or found.puts else None
     moves = tuple(
@@ -121,30 +124,21 @@ def _content(store: Store, path: str) -> tuple[bytes, ...]:
         return ()
 
 
-def _whole_fragments(store: Store, history: History, rules: Rules) -> frozenset[str]:
-    """The fragments whose folder has its metadata, without which the engine cannot open."""
-    listing = history.listing
-    here = {name: f"{FRAGMENTS}/{name}" for name in listing.fragments}
-    here |= {name: name for name in listing.root_fragments}
+def _health(store: Store, history: History, rules: Rules) -> dict[str, Health]:
+    """What is known of every fragment that is listed, committed or not."""
+    listed = fragment_paths(history)
+    paths = [path for name, path in listed.items() if is_name(name)]
     # A commit may have come between the two lists: its fragment is looked for all the same.
     table = history.table
-    here |= {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
-
-    def is_whole(name: str) -> bool:
-        try:
-            store.head(f"{here[name]}/{_METADATA}")
-        except MissingObjectError:
-            return False
-        return True
-
-    names = list(here)
-    with ThreadPoolExecutor(8) as pool:
-        whole = zip(names, pool.map(is_whole, names), strict=True)
-        return frozenset(name for name, has_metadata in whole if has_metadata)
+    paths += [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
+    return inspect(store, history, paths)
 
 
 def _left(store: Store, key: bytes | None, found: Mending) -> tuple[Finding, ...]:
+    """What is wrong yet: what could not be mended, and every error that a new look finds."""
     history = read_history(store.uri, key=key, store=store)
-    still = blocking(history, Rules(history))
+    rules = Rules(history)
+    still = [item for item in check(history, rules, store) if item.severity == "error"]
     told = {(item.code, item.path) for item in found.left}
-    return (*found.left, *(item for item in still if (item.code, item.path) not in told))
+    new = dict.fromkeys((*still, *blocking(history, rules)))
+    return (*found.left, *(item for item in new if (item.code, item.path) not in told))
