@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from chronotile import conditions, tiles
-from chronotile.condition_nodes import Condition, UpdateValue, flatten, negate
+from chronotile.condition_nodes import Condition, UpdateValue, fields, flatten, negate
 from chronotile.condition_text import to_text
 from chronotile.errors import ChangedError, KeyNeededError, StorageError
 from chronotile.findings import RefusedError
+from chronotile.fragment_files import inspect, lacking_fragments, lacking_words
 from chronotile.history import History, read_history
 from chronotile.listing import COMMITS
 from chronotile.names import new_name
@@ -24,7 +25,7 @@ from chronotile.surprises import also_keeps, also_removes, engine_refuses
 from chronotile.times import now_ms
 from chronotile.updates import parse_assignments, update_values
 from chronotile.uris import OK, WRT
-from chronotile.visibility import NEVER, TIMESTAMPED_CELLS
+from chronotile.visibility import NEVER, TIMESTAMPED_CELLS, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ def write_delete(
     *,
     timestamp: int | None = None,
     allow_null_loss: bool = False,
+    allow_older_loss: bool = False,
     dry_run: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -77,6 +79,8 @@ def write_delete(
         where: The predicate, such as `a < 3 and s == 'x'`.
         timestamp: The moment in ms since the epoch; now, if it is left out.
         allow_null_loss: Go on although the engine would also remove rows with NULL or NaN.
+        allow_older_loss: Go on although the engine would also remove all rows that were written
+            before a field of the predicate was added.
         dry_run: Write nothing.
         key: The key of an encrypted array.
         storage_options: What the storage needs to know.
@@ -85,7 +89,7 @@ def write_delete(
     Raises:
         PredicateError: The predicate cannot be read, or does not fit the schema.
         RefusedError: The array is dense or too old, the delete would break it, or it would
-            remove rows with NULL and nobody allowed it.
+            remove rows that nobody asked for and nobody allowed it.
 
     >>> write_delete("memory:doc-nowhere", "a < 3")
     Traceback (most recent call last):
@@ -102,7 +106,8 @@ def write_delete(
             f"expected to remove only what was asked for; it also removes {'; '.join(removed)}"
         )
         raise RefusedError(text, f"{problem} (--allow-null-loss permits it)")
-    notes = [f"also removes {rows}" for rows in removed]
+    older = target.older_rows(stored, allowed=allow_older_loss)
+    notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
     payload = conditions.encode(stored)
     return target.write("delete", ".del", payload, text, tuple(notes), dry_run=dry_run)
@@ -115,6 +120,7 @@ def write_update(
     *,
     timestamp: int | None = None,
     experimental: bool = False,
+    allow_older_loss: bool = False,
     dry_run: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -130,6 +136,7 @@ def write_update(
         values: A value for each field, or texts such as `a=3`.
         timestamp: The moment in ms since the epoch; now, if it is left out.
         experimental: Say that you know what an engine makes of it.
+        allow_older_loss: As for a delete.
         dry_run: Write nothing.
         key: The key of an encrypted array.
         storage_options: What the storage needs to know.
@@ -155,7 +162,9 @@ def write_update(
         if isinstance(values, Mapping)
         else parse_assignments(values, target.schema)
     )
-    notes = (meaning, *(f"also hits {rows}" for rows in also_removes(stored, target.schema)))
+    older = target.older_rows(stored, allowed=allow_older_loss)
+    hit = (f"also hits {rows}" for rows in also_removes(stored, target.schema))
+    notes = (meaning, *older, *hit)
     payload = conditions.encode_update(stored, wanted)
     text = to_text(predicate, target.schema)
     return target.write("update", ".upd", payload, text, notes, dry_run=dry_run)
@@ -167,7 +176,7 @@ class _Target:
     def __init__(self, store: Store, key: bytes | str | None, timestamp: int | None) -> None:
         self.store = store
         self.key = key.encode() if isinstance(key, str) else key
-        self.history = read_history(store.uri, key=self.key, store=store)
+        self.history = read_history(store.uri, key=self.key, store=store, labels=True)
         self.moment = now_ms() if timestamp is None else timestamp
         if not 0 <= self.moment <= NEVER:
             raise RefusedError(store.uri, f"expected ms of 64 bits, found {self.moment}")
@@ -201,6 +210,23 @@ class _Target:
                 problem += f", found one that breaks every read: {'; '.join(reasons)}"
                 raise RefusedError(to_text(predicate, self.schema), problem)
         return stored
+
+    def older_rows(self, stored: Condition, *, allowed: bool) -> list[str]:
+        """What is to be said of rows from before a field of the condition was added (F15)."""
+        found = lacking_fragments(
+            self.history,
+            Rules(self.history),
+            fields(stored),
+            self.moment,
+            lambda paths: inspect(self.store, self.history, paths),
+        )
+        if not found:
+            return []
+        words = lacking_words(found)
+        if not allowed:
+            problem = f"expected to remove only what was asked for; {words}"
+            raise RefusedError(self.store.uri, f"{problem} (--allow-older-loss permits it)")
+        return [words]
 
     def write(
         self,
