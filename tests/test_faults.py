@@ -71,6 +71,37 @@ def test_f1_deletes_block_the_engines_consolidation(array: EngineArray) -> None:
     (con,) = array.files("__commits", "*.con")
     assert len(decode_con((array.commits_folder / con).read_bytes(), con)) == 4
     assert array.answers(before) == before
+    # The advice that is given leads out of it.
+    (item,) = found(array, "con-blocks-consolidation")
+    assert "repair" in item.hint
+    report = repair(array.uri)
+    assert [step.path[-4:] for step in report.steps] == [".del"]
+    assert not report.findings
+    assert loud(array) == set()
+    array.write(50, {6: 6})
+    array.consolidate("commits")
+    array.vacuum("commits")
+    assert array.answers(before) == before
+
+
+def test_f1_is_not_given_to_a_healthy_array(array: EngineArray) -> None:
+    basic(array)
+    before = array.answers([(0, 12), (0, 15), (0, 40), (20, 40)])
+    tidy(array)
+    assert len(array.files("__commits", "*.del")) == 1
+    assert loud(array) == set()
+    array.write(30, {5: 5})
+    array.consolidate("commits")
+    assert len(array.files("__commits", "*.con")) == 2
+    tidy(array)
+    assert array.answers(before) == before | {
+        (0, 40): array.answer(0, 40),
+        (20, 40): array.answer(20, 40),
+    }
+    array.consolidate("commits")
+    vacuum(array.uri, loose_deletes=True)
+    assert array.files("__commits", "*.del") == []
+    assert loud(array) == {"con-blocks-consolidation"}
 
 
 def test_f2_the_name_of_a_con_need_not_cover_it(array: EngineArray) -> None:
@@ -260,13 +291,13 @@ def test_f9_what_cannot_be_told_is_told(array: EngineArray) -> None:
     assert "2 fit" in report.findings[0].message
     assert path.exists()
     with pytest.raises(RefusedError):
-        vacuum(array.uri, orphans=True, orphans_age_ms=0)
+        vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)
     assert len(array.files("__fragments")) == 3
     report = repair(array.uri, accept_loss=True)
     assert not report.findings
     assert count(array) == 1
     with pytest.raises(RefusedError, match="quarantine"):
-        vacuum(array.uri, orphans=True, orphans_age_ms=0)
+        vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)
     assert report.restore is not None
     restore(array.uri, report.restore.split()[-1])
     assert path.read_bytes() == data[: data.index(b"__commits/__20_") + 13]
@@ -287,7 +318,7 @@ def test_f9_a_con_cut_between_two_records(array: EngineArray) -> None:
     assert "30" in item.message
     assert found(array, "fragment-without-commit")
     with pytest.raises(RefusedError, match="may be what it lost"):
-        vacuum(array.uri, orphans=True, orphans_age_ms=0)
+        vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)
 
 
 def test_f10_a_commit_without_its_fragment(array: EngineArray) -> None:
@@ -380,5 +411,4 @@ def test_a_clean_array_is_quiet(array: EngineArray) -> None:
     array.delete(40, "a == 10")
     assert open_log(array.uri).check() == ()
     tidy(array)
-    # The engine cannot consolidate what it has itself removed: that much it is told.
-    assert loud(array) == {"con-blocks-consolidation"}
+    assert open_log(array.uri).check() == ()

@@ -154,7 +154,7 @@ class World:
         before = self.fragments()
         self.refuses(lambda store: consolidate(self.array.uri, store=store))
         self.refuses(
-            lambda store: vacuum(self.array.uri, store=store, orphans=True, orphans_age_ms=0)
+            lambda store: vacuum(self.array.uri, store=store, whole_orphans=True, orphans_age_ms=0)
         )
         assert self.fragments() == before, "refused, so nothing was removed"
         self.is_untouched()

@@ -50,6 +50,7 @@ def test_every_thing_that_a_person_opens_has_a_spec() -> None:
         "enumeration",
         "enumeration_file",
         "filter_pipeline",
+        "fragment_metadata",
         "generic_tile",
         "ignore_file",
         "update",
@@ -90,6 +91,8 @@ def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> 
         "compressed_part.len_compressed",
         "encrypted_part.len_plain",
         "encrypted_part.len_encrypted",
+        "fragment_footer.num_tiles",
+        "fragment_footer.num_last_cells",
     }
     name = f"{kind}.{field['id']}"
     if name in unused:
@@ -103,6 +106,9 @@ def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("kind", "field"), ENUMS)
 def test_every_enum_is_checked(kind: str, field: dict[str, Any]) -> None:
+    if f"{kind}.{field['id']}" == "generic_tile.datatype":
+        assert "engine reads a tile whatever stands here" in field["doc"]
+        return
     assert field["valid"] == {"in-enum": True}, f"{kind}.{field['id']}"
 
 

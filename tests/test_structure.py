@@ -22,17 +22,19 @@ FLOW = re.findall(
     errors ahead
     places disk buckets store
     names listing
-    kaitai datatypes tiles schema
+    kaitai datatypes tiles schema fragment_footer
     datetimes values
     condition_nodes conditions condition_text matching expressions surprises
     predicate_tokens predicate_types predicates updates
     records uris growing columns salvage commit_table text_columns con_columns
-    history visibility view lifelines explain
+    missing_fragments history visibility view lifelines explain
     anyfile contents layouts schema_files discovery
     times findings plans reports advice
-    ledger con_holdings checks_conditions checks_files checks_fragments checks fleet log
+    fragment_files
+    ledger con_holdings checks_conditions checks_files checks_fragments checks_storage checks
+    fleet log
     writers maintenance crossings consolidation superseded orphans vacuuming
-    quarantine mending repairing sample
+    quarantine fragment_mending mending repairing sample
     story timeline timeline_axes timeline_counts timeline_chart timeline_page
     cli
     """,

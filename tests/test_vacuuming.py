@@ -35,8 +35,8 @@ def test_loose_commits_go_once_a_con_holds_them(array: EngineArray) -> None:
     array.write(40, {40: 40})
     before = array.answers([(0, 15), (0, 27), (0, 50)])
     report = vacuum(array.uri)
-    assert {step.path.rpartition(".")[2] for step in report.steps} == {"wrt", "del"}
-    assert len(report.steps) == 4
+    assert {step.path.rpartition(".")[2] for step in report.steps} == {"wrt"}
+    assert len(report.steps) == 3
     assert all(".con" in step.reason for step in report.steps)
     assert [name[:5] for name in array.files("__commits", "*.wrt")] == ["__40_"]
     assert array.answers(before) == before
@@ -159,19 +159,19 @@ def test_orphans_go_only_if_asked_and_old(array: EngineArray) -> None:
     name = orphan(array)
     folder = array.folder / "__fragments" / name
     assert not vacuum(array.uri).steps
-    report = vacuum(array.uri, orphans=True)
+    report = vacuum(array.uri, whole_orphans=True)
     assert not report.steps
     assert any("too young" in note for note in report.notes)
     old = time.time() - HOURS_24 / 1000 - 60
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in files[1:]:
         os.utime(path, (old, old))
-    assert not vacuum(array.uri, orphans=True).steps, "one file of it is young"
+    assert not vacuum(array.uri, whole_orphans=True).steps, "one file of it is young"
     os.utime(files[0], (old, old))
-    assert len(vacuum(array.uri, orphans=True, dry_run=True).steps) == len(files)
+    assert len(vacuum(array.uri, whole_orphans=True, dry_run=True).steps) == len(files)
     assert folder.exists()
     before = array.answers([(0, 15), (0, 99)])
-    assert len(vacuum(array.uri, orphans=True).steps) == len(files)
+    assert len(vacuum(array.uri, whole_orphans=True).steps) == len(files)
     assert not folder.exists()
     assert len(array.files("__fragments")) == 3
     assert array.answers(before) == before
@@ -185,7 +185,7 @@ def test_an_orphan_that_is_committed_meanwhile_stays(array: EngineArray) -> None
             (array.commits_folder / f"{name}.wrt").touch()
 
     store = open_store(array.uri, on_operation=commit)
-    assert not vacuum(array.uri, orphans=True, orphans_age_ms=0, store=store).steps
+    assert not vacuum(array.uri, whole_orphans=True, orphans_age_ms=0, store=store).steps
     assert array.answer() == ((20, 20), (30, 30), (50, 50))
 
 
@@ -201,7 +201,7 @@ def test_an_orphan_that_is_committed_in_a_con_meanwhile_stays(array: EngineArray
             vacuum(array.uri, mode="commits")
 
     store = open_store(array.uri, on_operation=commit)
-    assert not vacuum(array.uri, orphans=True, orphans_age_ms=0, store=store).steps
+    assert not vacuum(array.uri, whole_orphans=True, orphans_age_ms=0, store=store).steps
     assert not array.files("__commits", "*.wrt")
     assert array.answer() == ((20, 20), (30, 30), (50, 50))
 
@@ -210,7 +210,7 @@ def test_a_folder_that_is_no_fragment_stays(array: EngineArray) -> None:
     stranger = array.folder / "__fragments" / "lost+found"
     stranger.mkdir()
     (stranger / "x").touch()
-    assert not vacuum(array.uri, orphans=True, orphans_age_ms=0).steps
+    assert not vacuum(array.uri, whole_orphans=True, orphans_age_ms=0).steps
     assert (stranger / "x").exists()
 
 
@@ -218,7 +218,7 @@ def test_the_remains_of_a_broken_put(array: EngineArray) -> None:
     part = array.folder / ".chronotile-0123456789abcdef.part"
     part.write_bytes(b"half")
     assert not vacuum(array.uri).steps
-    assert len(vacuum(array.uri, orphans=True, orphans_age_ms=0).steps) == 1
+    assert len(vacuum(array.uri, whole_orphans=True, orphans_age_ms=0).steps) == 1
     assert not part.exists()
 
 
