@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.ahead import ahead, cores
-from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError, TooLargeError
+from chronotile.errors import (
+    ArrayNotFoundError,
+    ChronotileError,
+    StorageError,
+    TooLargeError,
+    printable,
+)
 from chronotile.places import (
     LEFTOVER,
     Entry,
@@ -30,7 +36,6 @@ from chronotile.places import (
     Stranger,
     are_plain,
     is_path,
-    printable,
 )
 
 if TYPE_CHECKING:

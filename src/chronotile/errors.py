@@ -1,10 +1,72 @@
-"""The errors of the project.
+"""The errors of the project, and text that is safe to print.
 
-In: nothing. Out: one root, `ChronotileError`, and its few kinds. Every message says where,
-what was expected and what was found; every error can be pickled, as Spark sends it.
+In: nothing, or text from anywhere. Out: one root, `ChronotileError`, and its few kinds; and the
+text with escapes for all that cannot be seen. Every message says where, what was expected and what
+was found; every error can be pickled, as Spark sends it.
+
+Text from files may hold what moves a cursor, colours a terminal, turns the order of letters around
+or shows nothing at all. Whoever writes text to a terminal, a page or a picture, writes it
+`printable`; whoever writes JSON, writes it with `printable_json`. Both know nothing of styles.
 """
 
 from __future__ import annotations
+
+import json
+import re
+
+_NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
+_NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
+# Letters and marks, by their category, that show nothing: fillers, variation selectors, the
+# empty Braille pattern. `str.isprintable` knows the rest: control and format characters,
+# separators but the space, surrogates, and what is private or not assigned.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+
+
+def is_printable(character: str) -> bool:
+    r"""Tell whether a character shows as itself, and changes nothing around it.
+
+    >>> is_printable("ä"), is_printable("\u202e"), is_printable("\x9b"), is_printable("\n")
+    (True, False, False, False)
+    """
+    return character.isprintable() and _UNSEEN.match(character) is None
+
+
+def printable(text: str) -> str:
+    r"""Escape what cannot be printed, as Python's `repr` does.
+
+    A backslash stays as it is. So a text that is escaped already does not change, and a predicate,
+    whose strings are escaped, can be copied from where it is shown. JSON has the exact text.
+
+    >>> printable("a\udcff\nb")
+    'a\\udcff\\nb'
+    >>> printable(printable("\x1b[2J Größe")) == "\\x1b[2J Größe"
+    True
+    """
+    return _NOT_ASCII_TEXT.sub(_escaped, text)
+
+
+def printable_json(document: str) -> str:
+    r"""Escape what cannot be printed in a JSON document; what it says stays the same.
+
+    >>> printable_json('{"ä": "\u202e\U000e0001"}')
+    '{"ä": "\\u202e\\udb40\\udc01"}'
+    """
+    if document.isascii() and "\x7f" not in document:
+        return document  # the encoder has escaped all other control characters
+    return _NOT_JSON_TEXT.sub(_escaped_in_json, document)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(
+        c if is_printable(c) else c.encode("unicode_escape").decode("ascii") for c in found.group()
+    )
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in found.group())
 
 
 class ChronotileError(Exception):

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from chronotile.errors import ChronotileError
-from chronotile.places import printable
+from chronotile.errors import ChronotileError, printable
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 

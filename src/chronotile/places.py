@@ -257,14 +257,3 @@ def check_path(path: str, where: str) -> str:
         shown = found if len(found) <= 200 else f"{found[:200]}… ({len(found)} characters)"
         raise BadNameError(where, f"expected a path below it, found {shown}")
     return path
-
-
-def printable(name: str) -> str:
-    r"""Escape what cannot be printed or encoded.
-
-    >>> printable("a\udcff\nb")
-    'a\\udcff\\nb'
-    """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
-    )

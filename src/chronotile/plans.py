@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from chronotile.errors import printable_json
 from chronotile.times import iso_time
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Report:
 
     def to_json(self) -> str:
         """The JSON report as text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        return printable_json(json.dumps(self.to_dict(), indent=2, ensure_ascii=False)) + "\n"
 
     def to_text(self) -> str:
         """The steps as a table, and the notes.

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import BadFileError, ChronotileError, printable_json
 from chronotile.findings import RefusedError
 from chronotile.maintenance import beside, stamp
 from chronotile.places import is_path
@@ -71,7 +71,7 @@ class Quarantine:
             ],
             "put": [_entry(step) for step in puts],
         }
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        text = printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
         put_compared(self.above, f"{self.folder}/{_MANIFEST}", text.encode())
 
     def move(self, moves: Sequence[Step]) -> None:

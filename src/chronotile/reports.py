@@ -1,12 +1,14 @@
 """Reports on their way out: the one place that writes to standard output.
 
 In: a report, which can give itself as JSON and as text. Out: one JSON document; or text, with
-colour on a terminal and plain in a pipe. Knows nothing of what a report says.
+colour on a terminal and plain in a pipe. Knows nothing of what a report says: much of it comes from
+files, so all of it is made printable here. Only our own styles reach a terminal as they are.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +17,39 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as RichText
+from rich.tree import Tree
 
+from chronotile.errors import printable, printable_json
 from chronotile.times import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rich.style import Style
+
 _MANY = 200
 _COMPACT = json.JSONEncoder(ensure_ascii=False).encode
 _ANY_WIDTH = 1 << 20
 """Columns of a pipe: no reader of it wants a line cut."""
+
+
+class Text(RichText):
+    r"""Text in a style, with escapes for what cannot be printed.
+
+    Rich by itself passes escape sequences on, and drops some control characters without a trace.
+
+    >>> Text("a\x1b[2J\r", "bold").append("\u202eb", "red").plain
+    'a\\x1b[2J\\r\\u202eb'
+    """
+
+    def __init__(self, text: str = "", style: str | Style = "") -> None:
+        super().__init__(printable(text), style)
+
+    def append(self, text: RichText | str, style: str | Style | None = None) -> Text:
+        """Adds text behind it."""
+        super().append(printable(text) if isinstance(text, str) else text, style)
+        return self
 
 
 class Report(Protocol):
@@ -52,20 +76,64 @@ def emit(report: Report, *, as_json: bool) -> None:
     }
     """
     if as_json:
-        document = _document(report.to_json())
-        # Text from damaged files may hold halves of letters, which no stream takes.
-        sys.stdout.write(document.encode("utf-8", "backslashreplace").decode() + "\n")
+        sys.stdout.write(_encodable(json_text(report.to_json())) + "\n")
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         for part in report.to_text():
-            console.print(_hung(part) if isinstance(part, Text) else part)
+            shown = _shown(part, console)
+            console.print(_hung(shown) if isinstance(shown, RichText) else shown)
         return
     console = Console(
         file=sys.stdout, width=_ANY_WIDTH, highlight=False, markup=False, emoji=False, no_color=True
     )
     for part in report.to_text():
-        sys.stdout.write(_plain(part, console))
+        sys.stdout.write(_plain(_shown(part, console), console))
+
+
+def json_text(value: Any) -> str:
+    r"""Writes JSON to look at, in which nothing is hidden.
+
+    >>> print(json_text({"\u202e": "é\x7f"}))
+    {
+      "\u202e": "é\u007f"
+    }
+    """
+    return printable_json(_document(value))
+
+
+def _encodable(document: str) -> str:
+    """JSON that standard output takes: what it may have no letters for is escaped as JSON does."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if document.isascii() or encoding.lower().startswith("utf"):
+        return document
+    return re.sub(r"[^ -~\n]+", lambda found: json.dumps(found.group())[1:-1], document)
+
+
+def _shown(part: RenderableType, console: Console) -> RenderableType:
+    """The same, with escapes for what cannot be printed in any text of it."""
+    match part:
+        case str():
+            return Text(part)
+        case Text():
+            return part
+        case RichText():
+            fresh = Text("", part.style)
+            for segment in part.render(console):
+                fresh.append(segment.text, segment.style)
+            return fresh
+        case Table():
+            for column in part.columns:
+                column.header = _shown(column.header, console)
+                column._cells[:] = [_shown(cell, console) for cell in column.cells]
+            return part
+        case Tree():
+            part.label = _shown(part.label, console)
+            for child in part.children:
+                _shown(child, console)
+            return part
+    message = f"expected a text, a table or a tree, found {type(part).__name__}"
+    raise TypeError(message)
 
 
 def _document(value: Any, indent: str = "") -> str:
@@ -97,14 +165,14 @@ def _document(value: Any, indent: str = "") -> str:
     return f"{opened}\n{inner}{between.join(items)}\n{indent}{closed}"
 
 
-def _hung(line: Text) -> RenderableType:
+def _hung(line: RichText) -> RenderableType:
     """A line whose further lines, if it is too long, are indented as the first is."""
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     return Padding(line[indent:], (0, 0, 0, indent)) if indent else line
 
 
 def _plain(part: RenderableType, console: Console) -> str:
-    if isinstance(part, Text):
+    if isinstance(part, RichText):
         return f"{part.plain}\n"
     with console.capture() as capture:
         console.print(part)
@@ -128,13 +196,13 @@ def progress(words: str) -> Iterator[Callable[[], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn(words),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(words, total=None)
+        task = bar.add_task(printable(words), total=None)
         yield lambda: bar.advance(task)
 
 

@@ -15,6 +15,7 @@ from chronotile.commands.options import (
     json_option,
     read_key,
     read_storage,
+    say,
     storage_options,
 )
 
@@ -47,9 +48,7 @@ class CheckReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Array by array, each finding with its hint."""
-        from rich.text import Text
-
-        from chronotile.reports import count_text
+        from chronotile.reports import Text, count_text
 
         last = None
         for item in self._shown():
@@ -111,5 +110,5 @@ def check(
     emit(CheckReport(found=found, least=severity), as_json=as_json)
     if found.problems and as_json:
         for problem in found.problems:
-            click.echo(f"{problem.uri}: could not be listed: {problem.message}", err=True)
+            say(f"{problem.uri}: could not be listed: {problem.message}")
     return 1 if found.worst() in ("error", "warning") or found.problems else 0

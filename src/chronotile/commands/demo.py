@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.commands.options import Place, json_option
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.text import Text
-
+    from chronotile.reports import Text
     from chronotile.sample import Sample
 
 MARK = ".chronotile-demo"
@@ -64,7 +63,7 @@ class DemoReport:
 
     def to_text(self) -> Iterator[Text]:
         """Where everything is."""
-        from rich.text import Text
+        from chronotile.reports import Text
 
         yield Text()
         yield Text(f"All of this is in {self.folder}:", "bold")
@@ -118,7 +117,7 @@ def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
     command = " ".join(("chronotile", *step.arguments))
     if not quiet:
         click.secho(f"\n{step.words}", bold=True)
-        click.secho(f"$ {command}", fg="cyan")
+        click.secho(printable(f"$ {command}"), fg="cyan")
         status = main(step.arguments)
     if quiet or not step.writes_it:
         kept = io.StringIO()

@@ -25,11 +25,10 @@ from chronotile.errors import ChronotileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.text import Text
-
     from chronotile.advice import Advice
     from chronotile.explain import Explanation
     from chronotile.log import View
+    from chronotile.reports import Text
 
 MOST = 8
 """Groups, and conditions, that fit one screen."""
@@ -53,10 +52,8 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[Text]:
         """One screen."""
-        from rich.text import Text
-
         from chronotile.advice import advise
-        from chronotile.reports import place_text, window_text
+        from chronotile.reports import Text, place_text, window_text
 
         view = self.view
         place = place_text(view.history.array)
@@ -81,7 +78,7 @@ class ExplainReport:
         yield from self._taken_away()
 
     def _seen(self) -> Iterator[Text]:
-        from rich.text import Text
+        from chronotile.reports import Text
 
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
@@ -107,9 +104,7 @@ class ExplainReport:
             yield Text(f"Window of all data: {_whole_window(fragments)}")
 
     def _taken_away(self) -> Iterator[Text]:
-        from rich.text import Text
-
-        from chronotile.reports import count_text
+        from chronotile.reports import Text, count_text
         from chronotile.story import delete_words, update_words
 
         view = self.view
@@ -147,9 +142,7 @@ def _whole_window(fragments: list[Explanation]) -> str:
 
 
 def _advice_text(advice: Advice) -> Iterator[Text]:
-    from rich.text import Text
-
-    from chronotile.reports import count_text
+    from chronotile.reports import Text, count_text
 
     many = len(advice.names) > 1
     head = Text("  ")

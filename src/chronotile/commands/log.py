@@ -25,8 +25,7 @@ from chronotile.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.text import Text
-
+    from chronotile.reports import Text
     from chronotile.story import Event, Story, Window
 
 KINDS = (
@@ -57,7 +56,7 @@ class LogReport:
 
     def to_text(self) -> Iterator[Text]:
         """A line on the array, then a few lines an event."""
-        from rich.text import Text
+        from chronotile.reports import Text
 
         yield self._headline()
         for event in self._events():
@@ -65,9 +64,7 @@ class LogReport:
             yield from _event_text(event)
 
     def _headline(self) -> Text:
-        from rich.text import Text
-
-        from chronotile.reports import count_text, place_text
+        from chronotile.reports import Text, count_text, place_text
 
         view, history = self.story.view, self.story.log.history
         fragments = [item for item in self.story.explained if item.kind == "fragment"]
@@ -84,9 +81,7 @@ class LogReport:
 
 
 def _event_text(event: Event) -> Iterator[Text]:
-    from rich.text import Text
-
-    from chronotile.reports import size_text
+    from chronotile.reports import Text, size_text
 
     head = Text(_when(event), style="yellow")
     head.append(f"  {event.kind}  ", "bold")

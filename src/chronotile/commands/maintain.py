@@ -18,6 +18,7 @@ from chronotile.commands.options import (
     json_option,
     read_key,
     read_storage,
+    say,
     storage_options,
 )
 from chronotile.errors import ChronotileError
@@ -64,9 +65,7 @@ class ChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line, a table of files, and what must be known."""
-        from rich.text import Text
-
-        from chronotile.reports import plain_table
+        from chronotile.reports import Text, plain_table
 
         report = self.report
         yield Text(f"{report.array}: {report.summary()}", "bold")
@@ -100,12 +99,12 @@ def _finish(store: Store, done: Report, place: str | None, *, as_json: bool) -> 
     if not done.dry_run and done.steps and place != "-":
         try:
             if place is None:
-                click.echo(f"report: {save_report(store, done)}", err=True)
+                say(f"report: {save_report(store, done)}")
             else:
                 Path(place).write_text(done.to_json(), encoding="utf-8")
         except (ChronotileError, OSError) as error:
             # What was to be done is done: a report that cannot be kept does not undo it.
-            click.echo(f"chronotile: the report could not be kept: {error}", err=True)
+            say(f"chronotile: the report could not be kept: {error}")
     return 1 if done.findings else 0
 
 
@@ -273,7 +272,7 @@ def vacuum(
         updates=updates,
         key=read_key(key_file),
         store=store,
-        announce=lambda note: click.echo(f"note: {note}", err=True),
+        announce=lambda note: say(f"note: {note}"),
     )
     return _finish(store, done, report, as_json=as_json)
 

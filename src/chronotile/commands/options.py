@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +76,11 @@ _key_option = click.option(
 _storage_option = click.option(
     "--storage", metavar="NAME=VALUE", multiple=True, help="What the storage needs to know."
 )
+
+
+def say(words: str) -> None:
+    """Tells the user something beside the answer, on standard error."""
+    click.echo(printable(words), err=True)
 
 
 def storage_options(function: F) -> F:

@@ -43,9 +43,7 @@ class PipelineReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The numbers, then the findings, the worst arrays, and what can be saved."""
-        from rich.text import Text
-
-        from chronotile.reports import count_text, plain_table, size_text
+        from chronotile.reports import Text, count_text, plain_table, size_text
 
         one, totals = self.summary, self.summary.totals
         yield Text(

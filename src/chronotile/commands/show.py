@@ -62,11 +62,10 @@ class ShowReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A tree; with byte ranges, a table for each region after it."""
-        from rich.text import Text
         from rich.tree import Tree
 
         from chronotile.contents import WORDS, name_json, to_json
-        from chronotile.reports import size_text
+        from chronotile.reports import Text, size_text
 
         title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
         tree = Tree(Text(title, "bold"), guide_style="dim")
@@ -82,7 +81,7 @@ class ShowReport:
 
 def _grow(tree: Any, document: Any) -> None:
     """Adds a JSON value to a tree, a line for each thing that fits one."""
-    from rich.text import Text
+    from chronotile.reports import Text
 
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
     for name, value in pairs:

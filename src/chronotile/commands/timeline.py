@@ -24,8 +24,7 @@ from chronotile.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.text import Text
-
+    from chronotile.reports import Text
     from chronotile.timeline import Picture
 
 FORMS = (".html", ".svg", ".png")
@@ -55,9 +54,7 @@ class TimelineReport:
 
     def to_text(self) -> Iterator[Text]:
         """One line."""
-        from rich.text import Text
-
-        from chronotile.reports import count_text, size_text
+        from chronotile.reports import Text, count_text, size_text
 
         shown = count_text(self.picture.fragments, "fragment")
         marks = count_text(self.picture.commits, "delete or update", "deletes and updates")

@@ -44,9 +44,7 @@ class VisibleReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The window, then a table of each kind."""
-        from rich.text import Text
-
-        from chronotile.reports import count_text, place_text, window_text
+        from chronotile.reports import Text, count_text, place_text, window_text
 
         view = self.view
         place = place_text(view.history.array)
@@ -78,8 +76,7 @@ class VisibleReport:
         return table
 
     def _commits(self, kind: str) -> Iterator[RenderableType]:
-        from rich.text import Text
-
+        from chronotile.reports import Text
         from chronotile.story import delete_words, update_words
         from chronotile.view import Update
 
