@@ -1,14 +1,14 @@
 """What all panels of a picture share: the time axis, the colours, the line of the moment.
 
-In: a `Picture`. Out: `Axes`, with which panels are drawn and joined. Knows nothing of what a panel
-shows.
+In: a `Picture`. Out: `Axes`, with which panels are drawn and joined, and the finished document in
+which every text is printable. Knows nothing of what a panel shows.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,24 @@ def altair() -> Any:
         problem = "expected the package altair (pip install 'chronotile[plot]'), found none"
         raise ChronotileError("timeline", problem) from cause
     return found
+
+
+def printable_document(document: Any) -> Any:
+    r"""A chart or model with escapes for what cannot be printed in any text of it.
+
+    XML has no control characters, and the library that draws ends the process over one.
+
+    >>> printable_document({"title": ["a\x1b", 1]})
+    {'title': ['a\\x1b', 1]}
+    """
+    match document:
+        case str():
+            return printable(document)
+        case list():
+            return [printable_document(item) for item in document]
+        case dict():
+            return {name: printable_document(item) for name, item in document.items()}
+    return document
 
 
 def position(picture: Picture, moment: int) -> float:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
 from chronotile.names import parse_name
-from chronotile.timeline_axes import COLOURS, HIDDEN, RANGE, SEEN, WIDTH, Axes, altair, ends
+from chronotile.timeline_axes import (
+    COLOURS,
+    HIDDEN,
+    RANGE,
+    SEEN,
+    WIDTH,
+    Axes,
+    altair,
+    ends,
+    printable_document,
+)
 from chronotile.timeline_counts import counted
 from chronotile.times import local_time
 
@@ -55,7 +65,7 @@ def spec_text(picture: Picture) -> str:
     counts = picture.counts
     chart = _drawn(picture) if counts is None else counted(picture, counts)
     with altair().data_transformers.enable("default", max_rows=None):
-        return json.dumps(chart.to_dict())
+        return json.dumps(printable_document(chart.to_dict()))
 
 
 def _drawn(picture: Picture) -> Any:

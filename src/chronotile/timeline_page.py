@@ -11,7 +11,8 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from chronotile.timeline_axes import position
+from chronotile.errors import printable
+from chronotile.timeline_axes import position, printable_document
 from chronotile.timeline_chart import library, spec_text
 from chronotile.times import local_time
 
@@ -23,8 +24,8 @@ def to_html(picture: Picture) -> str:
     """Draws the picture as a page."""
     template = (resources.files("chronotile") / "timeline.html").read_text("utf-8")
     return Template(template).substitute(
-        title=_escaped(f"History of {picture.title}"),
-        model=_inert(json.dumps(page_model(picture))),
+        title=_escaped(printable(f"History of {picture.title}")),
+        model=_inert(json.dumps(printable_document(page_model(picture)))),
         spec=_inert(spec_text(picture)),
         bundle=library().replace("</script", "<\\/script"),
     )
