@@ -36,7 +36,7 @@ FLOW = re.findall(
     writers maintenance crossings consolidation superseded orphans vacuuming
     quarantine fragment_mending mending repairing sample
     story timeline timeline_axes timeline_counts timeline_chart timeline_page
-    cli
+    complaints cli
     """,
 )
 

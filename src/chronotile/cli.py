@@ -1,7 +1,8 @@
 """The command line.
 
-In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call. Knows
-the names of the commands and where each lives; a command's module is loaded when it is called.
+In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call, 3
+something could not be read. Knows the names of the commands and where each lives; a command's
+module is loaded when it is called. How an error is told is `complaints`' to say.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.errors import ChronotileError
+from chronotile.complaints import TRACEBACK, complain, is_unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments, without the program's name; those of the process if left out.
 
     Returns:
-        0 if all is fine, 1 if something was found or refused, 2 for a wrong call.
+        0 if all is fine, 1 if something was found or refused, 2 for a wrong call, 3 if something
+        could not be read.
 
     >>> main(["--version"])  # doctest: +ELLIPSIS
     chronotile, version ...
@@ -165,20 +167,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
-        return _complain(_words(error), error.exit_code)
-    except ChronotileError as error:
-        return _complain(str(error), error.exit_code)
     except BrokenPipeError:
         # The reader has seen enough: that is no error, and nothing is left to tell it.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        where = error.filename or "storage"
-        return _complain(f"{where}: expected to use it, found: {error.strerror or error}", 1)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped", 130)
+    except (Exception, KeyboardInterrupt) as error:
+        if is_unexpected(error) and os.environ.get(TRACEBACK):
+            raise
+        return complain(error, arguments)
     return status if isinstance(status, int) else 0
 
 
@@ -189,31 +186,3 @@ def run() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(main())
-
-
-def _complain(problem: str, status: int) -> int:
-    click.echo(f"chronotile: {' '.join(problem.split())}", err=True)
-    return status
-
-
-def _words(error: click.ClickException) -> str:
-    """What was expected and found, in one line."""
-    if not isinstance(error, click.UsageError) or error.ctx is None:
-        return error.format_message()
-    path = error.ctx.command_path.removeprefix("chronotile").strip()
-    where = f"{path}: " if path else ""
-    hint = f" (see {error.ctx.command_path} --help)"
-    match error:
-        case click.MissingParameter():
-            name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
-            if isinstance(error.param, click.Option):
-                name = error.param.opts[-1]
-            return f"{where}expected {name}, found none{hint}"
-        case click.NoSuchOption():
-            near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            return f"{where}expected an option of it, found {error.option_name}{near}{hint}"
-        case click.BadParameter():
-            name = error.param.opts[-1] if error.param else "a parameter"
-            name = name if name.startswith("-") else name.upper()
-            return f"{where}{name}: {error.message}{hint}"
-    return f"{where}{error.message}{hint}"

@@ -16,6 +16,7 @@ import re
 
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
 _NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
+_FOUND = re.compile(r"[,;] found:? ")
 # Letters and marks, by their category, that show nothing: fillers, variation selectors, the
 # empty Braille pattern. `str.isprintable` knows the rest: control and format characters,
 # separators but the space, surrogates, and what is private or not assigned.
@@ -78,21 +79,58 @@ class ChronotileError(Exception):
 
     exit_code = 1
     """What the command line exits with."""
+    hint: str | None = None
+    """What to try, where a kind of error always asks for the same."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
         self.where = where
         self.problem = problem
 
+    @property
+    def place(self) -> str:
+        """Where, to the byte if that is known."""
+        return self.where
+
     def __str__(self) -> str:
-        return f"{self.where}: {self.problem}"
+        return f"{self.place}: {self.problem}"
+
+    def to_dict(self) -> dict[str, str | None]:
+        """The parts of the message, as `--json` prints them.
+
+        >>> ChronotileError("a.del", "expected a tile, found 3 bytes").to_dict()
+        {'where': 'a.del', 'expected': 'a tile', 'found': '3 bytes', 'hint': None}
+        """
+        return {"where": self.place, **split_problem(self.problem), "hint": self.hint}
+
+
+def split_problem(problem: str) -> dict[str, str | None]:
+    """Take "expected …, found …" apart; of any other form, all is what was found.
+
+    The first "found" counts: what was expected is in words of ours, what was found may be anything.
+
+    >>> split_problem("expected at least one, found none: 'x, found y'")["found"]
+    "none: 'x, found y'"
+    >>> split_problem("the storage answered: no")
+    {'expected': None, 'found': 'the storage answered: no'}
+    """
+    if not problem.startswith("expected "):
+        return {"expected": None, "found": problem}
+    expected, *found = _FOUND.split(problem.removeprefix("expected "), maxsplit=1)
+    return {"expected": expected, "found": found[0] if found else None}
+
+
+class ReadError(ChronotileError):
+    """Something could not be read: what it holds is not known."""
+
+    exit_code = 3
 
 
 class BadNameError(ChronotileError, ValueError):
     """A name that is no timestamped name."""
 
 
-class BadFileError(ChronotileError, ValueError):
+class BadFileError(ReadError, ValueError):
     """Bytes that are not what their file claims to be.
 
     >>> str(BadFileError("a.del", "expected 34 bytes, found 3", offset=0))
@@ -105,10 +143,10 @@ class BadFileError(ChronotileError, ValueError):
         self.problem = problem
         self.offset = offset
 
-    def __str__(self) -> str:
-        if self.offset is None:
-            return f"{self.where}: {self.problem}"
-        return f"{self.where}: at byte {self.offset}: {self.problem}"
+    @property
+    def place(self) -> str:
+        """The file, and the byte if that is known."""
+        return self.where if self.offset is None else f"{self.where}: at byte {self.offset}"
 
 
 class TooLargeError(BadFileError):
@@ -119,12 +157,14 @@ class UnsupportedFilterError(BadFileError):
     """A tile whose pipeline names a filter that is not supported."""
 
 
-class KeyNeededError(ChronotileError):
+class KeyNeededError(ReadError):
     """An encrypted tile, and no key to open it."""
 
 
-class WrongKeyError(ChronotileError):
+class WrongKeyError(ReadError):
     """An encrypted tile, and a key that does not open it."""
+
+    hint = "give the key that the array was made with: --key-file FILE"
 
 
 class PredicateError(ChronotileError, ValueError):
@@ -133,13 +173,15 @@ class PredicateError(ChronotileError, ValueError):
     exit_code = 2
 
 
-class StorageError(ChronotileError, OSError):
+class StorageError(ReadError, OSError):
     """The storage failed, after all retries."""
 
 
-class ArrayNotFoundError(ChronotileError, FileNotFoundError):
+class ArrayNotFoundError(ReadError, FileNotFoundError):
     """No array at that place."""
 
 
-class ChangedError(ChronotileError):
+class ChangedError(ReadError):
     """The array changed while it was read: try again."""
+
+    hint = "try again"

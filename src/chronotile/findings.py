@@ -128,6 +128,7 @@ class RefusedError(ChronotileError):
         self.problem = problem
         self.findings = findings
         """What stands in the way."""
+        self.hint = findings[0].hint if findings else None
 
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}"

@@ -104,6 +104,8 @@ class MissingObjectError(StorageError, FileNotFoundError):
 class ObjectExistsError(StorageError, FileExistsError):
     """An object of that name exists, and objects are never overwritten."""
 
+    exit_code = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:

@@ -110,7 +110,8 @@ def read_storage(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            message = f"--storage: expected NAME=VALUE, found {pair!r}"
+            # The text is not repeated: it may be a secret.
+            message = f"--storage: expected NAME=VALUE, found no {'NAME' if equals else '='} in it"
             raise click.UsageError(message, click.get_current_context(silent=True))
         found[name] = value
     return found

@@ -152,7 +152,7 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            message = f"--conf: expected NAME=VALUE, found {pair!r}"
+            message = f"--conf: expected NAME=VALUE, found no {'NAME' if equals else '='} in it"
             raise click.UsageError(message, click.get_current_context(silent=True))
         found[name] = value
     return found

@@ -1,0 +1,142 @@
+"""Errors on their way out: the one place that tells of them.
+
+In: an exception that ended a command, and the arguments of the call. Out: one line on standard
+error, or one JSON document there, and the exit status. Nothing that cannot be printed leaves here,
+and no secret that was among the arguments. Knows nothing of the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from chronotile.errors import ChronotileError, printable, printable_json, split_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TRACEBACK = "CHRONOTILE_TRACEBACK"
+"""Set in the environment, it has an error that nobody expected end in a traceback."""
+
+_STOPPED = 130
+_LONGEST = 500
+"""Characters of an error that is not ours."""
+_SECRET = re.compile(
+    r"(?:--\w+=)?[\w.-]*(?:key|secret|token|password|sas|credential)[\w.-]*=(?P<value>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
+_USER = re.compile(r"(://)[^/@\s]+@")
+_VALUES = ("--set", "--where")
+"""Options whose values are no secrets, whatever the field is called."""
+
+
+class Complaint(NamedTuple):
+    """An error, in parts."""
+
+    where: str
+    """Empty, if it is about the call as a whole."""
+    problem: str
+    hint: str | None
+    status: int
+
+
+def complain(error: BaseException, arguments: Sequence[str]) -> int:
+    """Tells of an error, and gives the exit status.
+
+    Args:
+        error: What ended the command.
+        arguments: Of the call: they say whether JSON is wanted, and which words are secret.
+    """
+    made = _complaint(error)
+    if "--json" in arguments:
+        parts: dict[str, str | None] = {"where": made.where or "chronotile"}
+        parts |= split_problem(made.problem) | {"hint": made.hint}
+        hushed = {name: text and _hushed(text, arguments) for name, text in parts.items()}
+        document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
+        click.echo(document, err=True)
+    else:
+        # A problem may be laid out in lines; what else is no plain space comes from a name.
+        laid_out = " ".join(re.split(r"[ \n]+", made.problem.strip(" \n")))
+        where = f"{printable(made.where)}: " if made.where else ""
+        hint = f" ({made.hint})" if made.hint and not isinstance(error, ChronotileError) else ""
+        click.echo(printable(_hushed(f"chronotile: {where}{laid_out}{hint}", arguments)), err=True)
+    return made.status
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Tell whether an error is a fault of this program.
+
+    >>> is_unexpected(TypeError()), is_unexpected(ChronotileError("a", "expected b, found c"))
+    (True, False)
+    """
+    known = ChronotileError | click.ClickException | OSError | click.Abort | KeyboardInterrupt
+    return not isinstance(error, known)
+
+
+def _complaint(error: BaseException) -> Complaint:
+    match error:
+        case ChronotileError():
+            return Complaint(error.place, error.problem, error.hint, error.exit_code)
+        case click.ClickException():
+            return _of_a_call(error)
+        case OSError():
+            problem = f"expected to use it, found: {error.strerror or error}"
+            return Complaint(_text(error.filename) or "storage", problem, None, 1)
+        case click.Abort() | KeyboardInterrupt():
+            return Complaint("", "stopped", None, _STOPPED)
+    words = str(error).strip().partition("\n")[0][:_LONGEST]
+    problem = f"expected to finish, found {type(error).__name__}{words and f': {words}'}"
+    hint = f"a fault of chronotile, most likely: please report it with what {TRACEBACK}=1 shows"
+    return Complaint("", problem, hint, 1)
+
+
+def _of_a_call(error: click.ClickException) -> Complaint:
+    """What was expected and found."""
+    status = error.exit_code
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return Complaint("", error.format_message(), None, status)
+    where = error.ctx.command_path.removeprefix("chronotile").strip()
+    hint = f"see {error.ctx.command_path} --help"
+    match error:
+        case click.MissingParameter():
+            name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
+            if isinstance(error.param, click.Option):
+                name = error.param.opts[-1]
+            return Complaint(where, f"expected {name}, found none", hint, status)
+        case click.NoSuchOption():
+            near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+            problem = f"expected an option of it, found {error.option_name}{near}"
+            return Complaint(where, problem, hint, status)
+        case click.BadParameter():
+            name = error.param.opts[-1] if error.param else "a parameter"
+            name = name if name.startswith("-") else name.upper()
+            return Complaint(f"{where}: {name}", error.message, hint, status)
+    return Complaint(where, error.message, hint, status)
+
+
+def _text(name: object) -> str:
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    return "" if name is None else str(name)
+
+
+def _hushed(text: str, arguments: Sequence[str]) -> str:
+    """The text without the secrets of the call, of a URI's query, and of a URI's user.
+
+    >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
+    "no '…' at https://…@h/x?…"
+    """
+    for value in _secrets(arguments):
+        text = text.replace(value, "…").replace(printable(value), "…")
+    return _USER.sub(r"\1…@", _QUERY.sub(r"\1?…", text))
+
+
+def _secrets(arguments: Sequence[str]) -> Iterator[str]:
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        found = _SECRET.fullmatch(argument)
+        if found and before not in _VALUES and not argument.startswith("--key-file="):
+            yield found["value"]
