@@ -395,6 +395,70 @@ def test_a_command_that_is_not_installed(
     assert run(capsys, "--help")[0] == 0
 
 
+def test_an_error_that_nobody_expected(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        message = "no such thing\x1b[31m\nand more"
+        raise LookupError(message)
+
+    monkeypatch.setattr("chronotile.store.open_store", broken)
+    monkeypatch.delenv("CHRONOTILE_TRACEBACK", raising=False)
+    status, out, err = run(capsys, "log", sample)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "found LookupError: no such thing\\x1b[31m" in err
+    assert "CHRONOTILE_TRACEBACK=1" in err
+    _, _, err = run(capsys, "log", sample, "--json")
+    assert "CHRONOTILE_TRACEBACK=1" in json.loads(err)["error"]["hint"]
+    monkeypatch.setenv("CHRONOTILE_TRACEBACK", "1")
+    with pytest.raises(LookupError):
+        main(["log", str(sample)])
+    assert main(["log", "--since", "never", str(sample)]) == 2, "an expected one is told as ever"
+
+
+HUSH = "hush/Hush+HUSH"
+SECRETIVE = [
+    ("log", "ARRAY", f"aws_secret_access_key={HUSH}"),
+    ("log", "ARRAY", "--storage", HUSH),
+    ("log", "ARRAY", "--storage", f"={HUSH}"),
+    ("log", "ARRAY", f"--storage={HUSH}"),
+    ("log", "ARRAY", "--storge", f"token={HUSH}"),
+    ("log", "ARRAY-gone", "--storage", f"secret_access_key={HUSH}"),
+    ("log", "s3://bucket/array", "--storage", f"secret_acces_key={HUSH}"),
+    ("check", "s3://bucket/array", "--storage", f"no_such_token={HUSH}"),
+    ("log", f"s3://key:{HUSH.replace('/', '')}@bucket/array"),
+    ("log", f"https://account.example/array?sig={HUSH}"),
+    ("log", f"https://key:{HUSH.replace('/', '')}@account.example/array"),
+    ("pipeline", "ARRAY", "--out", "ARRAY-tables", "--conf", HUSH),
+]
+
+
+@pytest.mark.parametrize("args", SECRETIVE, ids=range(len(SECRETIVE)))
+def test_a_secret_is_not_repeated(
+    args: tuple[str, ...], sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [arg.replace("ARRAY", str(sample)) for arg in args]
+    for more in ([], ["--json"]):
+        status, out, err = run(capsys, *given, *more)
+        assert (status != 0, out, err.count("\n")) == (True, "", 1)
+        assert "hush" not in err.lower()
+
+
+def test_a_secret_in_an_error_that_nobody_expected(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: str, options: dict[str, str]) -> None:
+        raise LookupError(options)
+
+    monkeypatch.setattr("chronotile.store.open_store", broken)
+    for command in ("log", "visible", "explain"):
+        for more in ([], ["--json"]):
+            secret = ["--storage", f"token={HUSH}", f"--storage=account_key={HUSH}x"]
+            status, _, err = run(capsys, command, sample, *secret, *more)
+            assert (status, "LookupError" in err) == (1, True)
+            assert "hush" not in err.lower()
+
+
 def test_a_reader_that_has_seen_enough() -> None:
     command = f"{sys.executable} -m chronotile log {SPARSE.array} | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)

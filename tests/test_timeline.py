@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 from corpus_cases import CASES, Case
@@ -14,6 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 import chronotile
 from chronotile import tiles, timeline
 from chronotile.cli import main
+from chronotile.errors import is_printable, printable
 from chronotile.listing import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.names import new_name
 from chronotile.records import encode_lines
@@ -205,6 +208,52 @@ def test_names_cannot_break_out_of_the_page(page: Page, tmp_path: Path) -> None:
     html.write_text(to_html(make_picture(chronotile.open_log(str(folder)), now_ms())))
     open_page(page, html)
     assert page.title() == "History of script>/x"
+
+
+NASTY = "n\x01\x1b[31m\r\n\x7f\x9b\u202e\u2028\ufffe\udcff</script><b>&"
+
+
+def nasty(picture: Picture) -> Picture:
+    """The same with odd text in every place that holds text."""
+    return replace(
+        picture,
+        array=f"{NASTY}/{NASTY}",
+        bars=tuple(bar._replace(because=NASTY) for bar in picture.bars),
+        marks=tuple(mark._replace(text=NASTY, notes=(NASTY, NASTY)) for mark in picture.marks),
+        spans=tuple(span._replace(path=NASTY) for span in picture.spans),
+        links=tuple(link._replace(path=NASTY) for link in picture.links),
+    )
+
+
+def test_odd_text_in_a_picture(page: Page, tmp_path: Path) -> None:
+    make_sample(str(tmp_path))
+    picture = nasty(make_picture(chronotile.open_log(str(tmp_path)), now_ms()))
+    svg = to_svg(picture)
+    title = printable(f"History of {picture.title}")
+    assert title in ElementTree.fromstring(svg).itertext()
+    assert not [c for c in svg if c != "\n" and not is_printable(c)]
+    assert to_png(picture).startswith(b"\x89PNG")
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture), "utf-8")
+    open_page(page, html)
+    assert page.title() == title
+    shown = page.inner_text("#commits")
+    assert printable(NASTY) in shown
+    assert not [c for c in shown if c != "\n" and not is_printable(c)]
+
+
+def test_the_picture_of_an_array_in_an_odd_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / NASTY.replace("/", "")
+    folder.mkdir()
+    make_sample(str(folder))
+    for form in ("svg", "png", "html"):
+        output = tmp_path / f"x\udcff.{form}"
+        assert main(["timeline", str(folder), "-o", str(output), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["array"], report["output"]) == (str(folder), str(output))
+        assert output.stat().st_size == report["size"]
 
 
 def test_many_commits_are_counted(
