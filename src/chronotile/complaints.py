@@ -7,6 +7,7 @@ and no secret that was among the arguments. Knows nothing of the commands.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,7 +53,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
         arguments: Of the call: they say whether JSON is wanted, and which words are secret.
     """
     made = _complaint(error)
-    if "--json" in arguments:
+    if "--json" in itertools.takewhile(lambda argument: argument != "--", arguments):
         parts: dict[str, str | None] = {"where": made.where or "chronotile"}
         parts |= split_problem(made.problem) | {"hint": made.hint}
         hushed = {name: text and _hushed(text, arguments) for name, text in parts.items()}

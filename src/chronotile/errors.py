@@ -17,6 +17,7 @@ import re
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
 _NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
 _FOUND = re.compile(r"[,;] found:? ")
+_SEMICOLON = re.compile("; ")
 # Letters and marks, by their category, that show nothing: fillers, variation selectors, the
 # empty Braille pattern. `str.isprintable` knows the rest: control and format characters,
 # separators but the space, surrogates, and what is private or not assigned.
@@ -105,7 +106,7 @@ class ChronotileError(Exception):
 
 
 def split_problem(problem: str) -> dict[str, str | None]:
-    """Take "expected …, found …" apart; of any other form, all is what was found.
+    """Take "expected …, found …" or "expected …; …" apart; else all is what was found.
 
     The first "found" counts: what was expected is in words of ours, what was found may be anything.
 
@@ -116,7 +117,8 @@ def split_problem(problem: str) -> dict[str, str | None]:
     """
     if not problem.startswith("expected "):
         return {"expected": None, "found": problem}
-    expected, *found = _FOUND.split(problem.removeprefix("expected "), maxsplit=1)
+    told = problem.removeprefix("expected ")
+    expected, *found = (_FOUND if _FOUND.search(told) else _SEMICOLON).split(told, maxsplit=1)
     return {"expected": expected, "found": found[0] if found else None}
 
 

@@ -18,7 +18,6 @@ from chronotile.commands.options import (
     say,
     storage_options,
 )
-from chronotile.errors import ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +94,7 @@ def check(
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. Besides the log, the metadata of each fragment is read, and held to the files beside
-    it; cells are not. Exits with 1 if there is an error or a warning, with 3 if a folder could not
-    be listed.
+    it; cells are not. Exits with 1 if there is an error or a warning.
     """
     from chronotile.fleet import check_fleet
     from chronotile.reports import emit, progress
@@ -113,6 +111,4 @@ def check(
     if found.problems and as_json:
         for problem in found.problems:
             say(f"{problem.uri}: could not be listed: {problem.message}")
-    if found.problems:
-        return ReadError.exit_code
-    return 1 if found.worst() in ("error", "warning") else 0
+    return 1 if found.worst() in ("error", "warning") or found.problems else 0
