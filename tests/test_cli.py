@@ -195,7 +195,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now: superseded by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64); attributes amount (float64, nullable)",
-        "1.0 kB, in __commits/",
+        "875 bytes, in __commits/",
         "now 4 of 9 fragments visible, 2 deletes and 1 update in force",
     ):
         assert words in text

@@ -194,7 +194,7 @@ def _read(
     for path, found in store.view_many(wanted):
         if isinstance(found, ChronotileError):
             raise found
-        if path.endswith(".con"):
+        if path.startswith(f"{COMMITS}/") and path.endswith(".con"):
             cons[path] = found
         else:
             files[path] = bytes(found)

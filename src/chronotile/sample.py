@@ -1,8 +1,8 @@
 """A sample array, made without the engine.
 
 In: an empty place. Out: a sparse array with a history: writes, deletes, an update, merged
-fragments, consolidated commits, a vacuum. Its commit log is whole and real; its fragments are
-folders without cells, so that there is nothing for the engine to read.
+fragments, consolidated commits, a vacuum. Its commit log is whole and real, and so is the metadata
+of its fragments; these have no cells, so that there is nothing for the engine to read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from chronotile import tiles
 from chronotile.consolidation import consolidate
 from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.fragment_footer import METADATA
 from chronotile.listing import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.names import new_name, parse_name
 from chronotile.records import encode_lines
@@ -126,45 +127,83 @@ def make_sample(array: str) -> Sample:
     """
     store = open_store(array)
     at = [START + 10 * MINUTE * step for step in range(12)]
-    payload = encode_schema(sample_schema())
-    store.put_if_absent(
-        f"{SCHEMA}/{new_name(at[0], at[0], None)}", tiles.encode(payload, version=VERSION)
-    )
-    first, second = _write(store, at[1]), _write(store, at[2])
+    payload, schema = encode_schema(sample_schema()), new_name(at[0], at[0], None)
+    store.put_if_absent(f"{SCHEMA}/{schema}", tiles.encode(payload, version=VERSION))
+    fragments = _Fragments(store, schema)
+    first, second = fragments.write(at[1]), fragments.write(at[2])
     write_delete(array, "amount < 3", timestamp=at[3], allow_null_loss=True, store=store)
-    _write(store, at[4])
+    fragments.write(at[4])
     write_update(
         array, "id == 7", {"region": "north"}, timestamp=at[5], experimental=True, store=store
     )
-    _merge(store, first, second)
+    fragments.merge(first, second)
     consolidate(array, store=store)
-    vacuum(array, store=store)
-    third, fourth = _write(store, at[6]), _write(store, at[7])
-    _merge(store, third, fourth)
+    vacuum(array, loose_deletes=True, store=store)
+    third, fourth = fragments.write(at[6]), fragments.write(at[7])
+    fragments.merge(third, fourth)
     where = "region == 'test' and amount >= 100"
     write_delete(array, where, timestamp=at[8], allow_null_loss=True, store=store)
-    _fragment(store, at[9], at[9], cells=1)
-    _write(store, at[10])
+    fragments.put(at[9], at[9])
+    fragments.write(at[10])
     return Sample(array=array, first_delete=at[3], update=at[5], last_write=at[10])
 
 
-def _write(store: Store, moment: int) -> str:
-    name = _fragment(store, moment, moment, cells=1)
-    store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
-    return name
+class _Fragments:
+    """The fragments of a sample array."""
+
+    def __init__(self, store: Store, schema: str) -> None:
+        self._store, self._metadata = store, encode_fragment_metadata(sample_schema(), schema)
+
+    def put(self, first: int, last: int) -> str:
+        """A fragment without a commit."""
+        name = new_name(first, last, VERSION)
+        self._store.put_if_absent(f"{FRAGMENTS}/{name}/{METADATA}", self._metadata)
+        return name
+
+    def write(self, moment: int) -> str:
+        """A fragment and its commit."""
+        name = self.put(moment, moment)
+        self._store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+        return name
+
+    def merge(self, *names: str) -> None:
+        """One fragment in place of several, which a `.vac` leaves to the next vacuum."""
+        times = [parse_name(name) for name in names]
+        name = self.put(min(n.t1 for n in times), max(n.t2 for n in times))
+        lines = (f"/{FRAGMENTS}/{old}" for old in names)
+        self._store.put_if_absent(f"{COMMITS}/{name}.vac", encode_lines(lines))
+        self._store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
 
 
-def _merge(store: Store, *names: str) -> None:
-    """One fragment in place of several, which a `.vac` leaves to the next vacuum."""
-    times = [parse_name(name) for name in names]
-    first, last = min(name.t1 for name in times), max(name.t2 for name in times)
-    name = _fragment(store, first, last, cells=len(names))
-    lines = (f"/{FRAGMENTS}/{old}" for old in names)
-    store.put_if_absent(f"{COMMITS}/{name}.vac", encode_lines(lines))
-    store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
+    """Writes the metadata of a sparse fragment that has no cells.
 
+    Args:
+        schema: The array's schema.
+        name: The name of its file.
 
-def _fragment(store: Store, first: int, last: int, *, cells: int) -> str:
-    name = new_name(first, last, VERSION)
-    store.put_if_absent(f"{FRAGMENTS}/{name}/__fragment_metadata.tdb", bytes(1024 * cells))
-    return name
+    >>> from chronotile.fragment_footer import decode_footer, footer_size
+    >>> data = encode_fragment_metadata(sample_schema(), "__1_1_ab")
+    >>> size = footer_size(data, len(data), VERSION, None, "sample")
+    >>> decode_footer(data[-size:], sample_schema(), "sample").files
+    ()
+    """
+    fanout, no_levels = 10, 0
+    tree = tiles.encode(struct.pack("<II", fanout, no_levels), version=VERSION)
+    statistics = struct.pack("<QQQQ", 0, 0, 0, 0)
+    fields = len(schema.attributes) + 1 + len(schema.dimensions)
+    summary = tiles.encode(statistics * fields, version=VERSION)
+    conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    empty = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    offsets, body = [], b""
+    for tile in (tree, empty, summary, conditions):
+        offsets.append(len(body))
+        body += tile
+    text = name.encode()
+    footer = struct.pack("<IQ", VERSION, len(text)) + text
+    sparse, no_domain, no_tiles, no_times = b"\0", b"\1", bytes(16), bytes(2)
+    footer += sparse + no_domain + no_tiles + no_times
+    footer += bytes(8 * 3 * fields)
+    footer += struct.pack("<Q", offsets[0]) + struct.pack("<Q", offsets[1]) * 8 * fields
+    footer += struct.pack("<QQ", offsets[2], offsets[3])
+    return body + footer + struct.pack("<Q", len(footer))
