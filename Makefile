@@ -11,7 +11,7 @@ COMPILE  = $(NODE) $(BUILD)/compile.mjs
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy corpus lint type unit fuzz oracle bench bench-spark clean
+.PHONY: help install demo test ksy check-ksy corpus lint type unit attack fuzz oracle bench bench-spark clean
 
 ##@ Start
 help: ## List the targets
@@ -53,6 +53,9 @@ bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 
 
 oracle: install ## Compare 20,000 windows of random histories with the engine
 	@$(BIN)/python tests/oracle.py --windows 20000
+
+attack: install ## Damage 2,000 arrays in random ways, and hold check, repair and vacuum to the engine
+	@$(BIN)/python tests/attack.py --arrays 2000
 
 fuzz: install ## Fuzz every decoder for five minutes, guided by coverage
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz

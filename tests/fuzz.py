@@ -16,12 +16,20 @@ import atheris
 
 with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     import condition_spec
-    from spec_files import BY_EXTENSION, corpus_files
+    from spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
     from chronotile import conditions, names, records, schema, tiles
     from chronotile.columns import scan_con
     from chronotile.errors import ChronotileError
+    from chronotile.fragment_footer import (
+        consolidated_footers,
+        decode_applied,
+        decode_footer,
+        footer_size,
+        schema_name,
+    )
     from chronotile.salvage import salvage_con
+    from chronotile.sample import sample_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +81,12 @@ def _name(data: bytes) -> None:
     names.parse_name(data.decode("utf-8", "surrogateescape"))
 
 
+def _footer(data: bytes) -> None:
+    length = footer_size(data, len(data), 22, None, "fuzz")
+    schema_name(data[-length:], 22, "fuzz")
+    decode_footer(data[-length:], sample_schema(), "fuzz")
+
+
 DECODERS: tuple[Callable[[bytes], object], ...] = (
     _conditions,
     _updates,
@@ -84,6 +98,9 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     lambda data: records.decode_vac(data, "fuzz"),
     lambda data: schema.decode_schema(data, "fuzz"),
     lambda data: schema.decode_enumeration(data, "fuzz"),
+    _footer,
+    lambda data: decode_applied(data, "fuzz"),
+    lambda data: consolidated_footers(data, "fuzz"),
 )
 
 
@@ -109,6 +126,8 @@ def seeds(folder: Path) -> None:
             payload = tiles.decode(data, path.name).payload
             inner = {".del": 0, ".upd": 1}.get(path.suffix, 8)
             (folder / f"{number}-payload").write_bytes(bytes([inner]) + payload)
+    for number, path in enumerate(fragment_metadata()):
+        (folder / f"footer-{number}").write_bytes(bytes([10]) + path.read_bytes()[-1000:])
     assert len(list(folder.iterdir())) > len(BY_EXTENSION)
 
 

@@ -46,6 +46,16 @@ def corpus_files(*, damaged: bool = False) -> tuple[tuple[str, Path], ...]:
     return tuple((spec, path) for path in chosen if (spec := spec_of(path)))
 
 
+@cache
+def fragment_metadata() -> tuple[Path, ...]:
+    """The metadata of every fragment in the corpus that is of version 10 or later."""
+    found = sorted(CORPUS.glob("*/array/**/__fragment_metadata.tdb"))
+    versions = (path.parent.name.rpartition("_")[2] for path in found)
+    return tuple(
+        path for path, text in zip(found, versions, strict=True) if len(text) < 3 and int(text) > 9
+    )
+
+
 def is_damaged(path: Path) -> bool:
     """Whether a file belongs to a case that was damaged on purpose."""
     return path.relative_to(CORPUS).parts[0].startswith("bad-")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from kaitaistruct import KaitaiStruct, KaitaiStructError
-from spec_files import ROOT, corpus_files
+from spec_files import ROOT, corpus_files, fragment_metadata
 
 import chronotile.kaitai as door
 from chronotile.errors import BadFileError
@@ -86,7 +86,7 @@ def same(ours: Any, theirs: Any, path: str = "") -> None:
 
 
 def test_the_corpus_reads_alike_in_both(compiled: Path) -> None:
-    files = list(corpus_files())
+    files = [*corpus_files(), *(("fragment_metadata", path) for path in fragment_metadata())]
     answers = in_javascript(compiled, files)
     assert len(answers) == len(files) > 300
     for (spec, path), answer in zip(files, answers, strict=True):

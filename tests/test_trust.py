@@ -154,6 +154,20 @@ def test_a_merged_fragment_that_is_gone_gives_way_to_its_sources(merged: EngineA
     assert merged.answer(0, 15) == ((10, 10),)
 
 
+def test_a_hidden_fragment_that_is_gone_brings_nothing_back(tmp_path: pathlib.Path) -> None:
+    """What it was made from is held by the fragment that replaced it."""
+    array = EngineArray(tmp_path / "array").create(duplicates=True)
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    array.consolidate("fragments", (0, 25))
+    array.consolidate("fragments")
+    before = array.answers([(0, 40), (0, 25), (15, 40)])
+    assert before[(0, 40)] == FULL
+    shutil.rmtree(fragment(array, "10_20"))
+    assert not repair(array.uri).findings
+    assert array.answers(before) == before
+
+
 def test_sources_whose_commits_are_gone_are_committed_again(merged: EngineArray) -> None:
     """A vacuum was broken off after the commits went, and the merged fragment is lost too."""
     for name in merged.files("__commits", "*.wrt"):

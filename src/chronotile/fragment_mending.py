@@ -107,12 +107,17 @@ class _Mender:
         reason = f"commit-without-fragment: {path}: {why}"
         if missing and self._renamed(name, row, reason, hidden=hidden):
             return
+        if hidden:
+            # Its own `.vac` still hides what it was made from: a later fragment holds all of it.
+            self._take_out(row, reason)
+            self.found.notes.append(f"{path}: {why}, but a later fragment holds its rows")
+            return
         there, gone = self._sources(name)
         if not (closed or (there and not gone) or self.accept_loss):
             self._leave(health)
             return
         self._take_out(row, reason)
-        self._bring_back(name, path, there, gone, hidden=hidden)
+        self._bring_back(name, path, there, gone)
 
     def _take_out(self, row: int, reason: str) -> None:
         table = self.history.table
@@ -152,9 +157,7 @@ class _Mender:
                         (there if self._is_there(source) else gone).append(source)
         return there, gone
 
-    def _bring_back(
-        self, name: str, path: str, there: list[str], gone: list[str], *, hidden: bool
-    ) -> None:
+    def _bring_back(self, name: str, path: str, there: list[str], gone: list[str]) -> None:
         """Let the sources of a fragment be seen again, and say what stays away."""
         for vacuum in self.history.vacuums:
             if vacuum.name.text == name and there:
@@ -164,9 +167,7 @@ class _Mender:
                 self.found.puts[write_uri(source)] = (b"", f"{name} was made from it")
         span = parse_name(name)
         times = f"of {span.t1}" if span.t1 == span.t2 else f"of {span.t1} to {span.t2}"
-        if hidden:
-            self.found.notes.append(f"{path} is gone, but a later fragment holds its rows")
-        elif there and not gone:
+        if there and not gone:
             count = "1 fragment" if len(there) == 1 else f"{len(there)} fragments"
             self.found.notes.append(f"the rows of {path} are back: {count} that it was made from")
         elif there:
