@@ -66,7 +66,7 @@ class Judge:
     def _stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             self._process = None
 
     def read(self, place: Path, history: History, windows: list[Window]) -> Answers:
