@@ -238,6 +238,8 @@ class Disk:
             os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
             os.fsync(to)
 
+    duplicate = copy
+
     def same(self, one: str, other: str) -> bool:
         """Tell whether two files hold the same bytes."""
         with self._file(one) as (file, status), self._file(other) as (twin, twin_status):

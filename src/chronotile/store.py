@@ -353,6 +353,11 @@ class Store:
         with self._step("remove", path):
             self._backend.remove_folders((path, *found.folders))
 
+    def duplicate(self, source: str, target: str) -> None:
+        """Give an object a second name; in a bucket the storage copies it, over what is there."""
+        with self._step("copy", source):
+            self._backend.duplicate(self._checked(source), self._checked(target))
+
     def move(self, source: str, target: str) -> None:
         """Move an object to a new name: copy it, compare the two, remove the first.
 

@@ -3,42 +3,57 @@
 In: a folder or prefix for output. Out: `Run`, a place for the files of one run, which readers
 see whole once it is published, and never before. Knows nothing of what the tables hold.
 
-    DIR/runs/<run>/<table>/part-….parquet    the tables of one run
-    DIR/runs/<run>/run.json                  put last: with it the run is complete
-    DIR/latest -> runs/<run>                 on a disk: replaced in one step
-    DIR/<table> -> latest/<table>            on a disk: never changes again
+    DIR/staging/<run>/<table>/part-….parquet   where tasks write: no reader looks there
+    DIR/runs/<run>/<table>/part-….parquet      the tables of one run
+    DIR/runs/<run>/run.json                    put last: names every file; the run is complete
+    DIR/latest -> runs/<run>                   on a disk: replaced in one step
+    DIR/<table> -> latest/<table>              on a disk: never changes again
 
-A task that is run twice writes under two names; only the files that the driver was told of stay.
-The last two complete runs are kept, for readers who have just opened the one before.
+Only the driver writes below `runs`, and only what tasks have told it of: each such file gets a
+second name there (a link on a disk, a copy that the storage makes by itself in a bucket). A task
+that is run twice, or that comes back from the dead after its run was published, leaves files in
+`staging`, and nowhere else; a later run sweeps them up.
+
+The order of runs is that of their names, which begin with the time of their start. A run that
+ends after a later one was published is dropped with an error; of two that are published in the
+same moment both stand. Either way `latest` only moves forward, to the one that started last. The
+last two complete runs are kept, for readers who have just opened the one before, and of those in
+which every array could be read the last two as well.
 """
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import secrets
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.ahead import ahead
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.places import MissingObjectError
 from chronotile.store import Store, open_store
 from chronotile.times import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
 RUNS = "runs"
+STAGING = "staging"
 KEPT = 2
-"""Complete runs that are left in place."""
+"""Complete runs that are left in place, and good ones among them."""
 ABANDONED_MS = 24 * 3600 * 1000
 """After this time an incomplete run is nobody's any more."""
+PUBLISHED_AT_ONCE = 32
+"""Files of a bucket that are copied at once."""
 
 PRIVATE = frozenset({"listings"})
 """Tables that are for the next run, and not for readers."""
@@ -47,6 +62,8 @@ UNIQUE = frozenset({"name", "uuid", "t1", "t2", "visible_from"})
 """Columns whose values hardly ever come twice: a dictionary of them costs time and space."""
 
 _END = "run.json"
+_LOCK_S = 10.0
+"""How long a driver waits for another that sets the links; it may have been stopped for good."""
 
 
 class Part(NamedTuple):
@@ -59,6 +76,10 @@ class Part(NamedTuple):
     size: int
 
 
+class OvertakenError(ChronotileError):
+    """A run that started later was published first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of the pipeline."""
@@ -69,8 +90,13 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Relative to the output."""
+        """Where readers find it, relative to the output."""
         return f"{RUNS}/{self.name}"
+
+    @property
+    def staging(self) -> str:
+        """Where tasks write, relative to the output."""
+        return f"{STAGING}/{self.name}"
 
     @property
     def uri(self) -> str:
@@ -82,8 +108,8 @@ class Run:
         return open_store(self.out, dict(self.storage))
 
     def write(self, name: str, table: pa.Table) -> Part:
-        """Writes one file of a table."""
-        path = f"{self.folder}/{name}/part-{secrets.token_hex(8)}.parquet"
+        """Writes one file of a table, which readers do not see yet."""
+        path = f"{self.staging}/{name}/part-{secrets.token_hex(8)}.parquet"
         buffer = io.BytesIO()
         repeated = [column for column in table.column_names if column not in UNIQUE]
         pq.write_table(table, buffer, compression="zstd", use_dictionary=repeated)
@@ -108,20 +134,63 @@ class Run:
         return tuple(Part(*one) for one in end["parts"]) if end else ()
 
     def publish(self, parts: Iterable[Part], words: Mapping[str, Any]) -> None:
-        """Makes the run the one that readers see."""
-        store, wanted = self.store(), tuple(parts)
-        names = {part.path for part in wanted}
-        store.remove(e.path for e in store.list_prefix(self.folder) if e.path not in names)
-        end = {**words, "parts": [list(part) for part in wanted]}
+        """Makes the run the one that readers see.
+
+        Args:
+            parts: The files that count, as `write` gave them; no other is ever seen.
+            words: What else the next run should know. `unreadable` of more than 0 says that
+                something of the fleet could not be read.
+
+        Raises:
+            OvertakenError: A run that started later is published already; this one is dropped.
+            StorageError: A file is not what it was when it was written.
+        """
+        store, staged = self.store(), tuple(parts)
+        self._check_newest(store)
+        moved = tuple(
+            part._replace(path=f"{self.folder}/{part.path.removeprefix(f'{self.staging}/')}")
+            for part in staged
+        )
+        threads = 1 if store.place.scheme == "file" else PUBLISHED_AT_ONCE
+        names = [(one.path, other.path) for one, other in zip(staged, moved, strict=True)]
+        for _ in ahead(lambda pair: store.duplicate(*pair), names, threads):
+            pass
+        self._check_files(store, moved)
+        end = {**words, "parts": [list(part) for part in moved]}
         store.put_if_absent(f"{self.folder}/{_END}", json.dumps(end).encode())
         if store.place.scheme == "file":
-            _link(Path(store.uri), self.folder, {part.table for part in wanted} - PRIVATE)
+            _point(self, Path(store.uri))
         _forget(self)
 
+    def _check_newest(self, store: Store) -> None:
+        newest = _newest(self.out, self.storage, store)
+        if newest is not None and newest.name > self.name:
+            self.abandon()
+            found = f"found that {newest.name}, which started later, is published already"
+            problem = f"expected {self.name} to be the newest run, {found}"
+            raise OvertakenError(self.out, f"{problem}: its tables stay, these are dropped")
+
+    def _check_files(self, store: Store, parts: tuple[Part, ...]) -> None:
+        """Makes sure that the folder of the run holds these files and no others."""
+        sizes = {one.path: one.size for one in store.list_prefix(self.folder, sizes=True)}
+        for part in parts:
+            # A list may miss what was just written: then the file itself is asked.
+            found = sizes.pop(part.path, None) or store.head(part.path).size
+            if found != part.size:
+                problem = f"expected {part.size} bytes, as were written, found {found}"
+                raise StorageError(store.uri_of(part.path), problem)
+        for path in sizes:
+            raise StorageError(store.uri_of(path), "expected only files of this run, found another")
+
     def abandon(self) -> None:
-        """Removes what an unfinished run has written."""
+        """Removes what the run has written."""
+        store = self.store()
         with suppress(ChronotileError):
-            self.store().remove_folder(self.folder)
+            # Without it the run is not complete, however much of it is still there.
+            store.remove([f"{self.folder}/{_END}"])
+            store.remove_folder(self.folder)
+        with suppress(ChronotileError):
+            store.remove_folder(self.staging)
 
 
 def new_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run:
@@ -131,12 +200,15 @@ def new_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run:
         StorageError: Nothing can be written there.
     """
     storage = tuple(sorted((storage_options or {}).items()))
-    run = Run(out=out, name=f"{now_ms():013d}-{secrets.token_hex(4)}", storage=storage)
-    store = run.store()
+    store = open_store(out, storage_options)
     if store.place.scheme == "file":
         Path(store.uri).mkdir(parents=True, exist_ok=True)
+    # Later than any other, also where another machine's clock is ahead.
+    others = [_started_ms(name) for at in (RUNS, STAGING) for name in _run_names(store, at)]
+    at_ms = max([now_ms(), *(other + 1 for other in others)])
+    run = Run(out=out, name=f"{at_ms:013d}-{secrets.token_hex(4)}", storage=storage)
     # Better now than after hours of reading.
-    store.put_if_absent(f"{run.folder}/started", b"")
+    store.put_if_absent(f"{run.staging}/started", b"")
     return run
 
 
@@ -147,43 +219,80 @@ def last_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run 
     True
     """
     storage = tuple(sorted((storage_options or {}).items()))
-    for name in reversed(_run_names(open_store(out, storage_options))):
+    return _newest(out, storage, open_store(out, storage_options))
+
+
+def _newest(out: str, storage: tuple[tuple[str, str], ...], store: Store) -> Run | None:
+    for name in reversed(_run_names(store, RUNS)):
         run = Run(out=out, name=name, storage=storage)
         if run.read_end() is not None:
             return run
     return None
 
 
-def _run_names(store: Store) -> list[str]:
+def _run_names(store: Store, folder: str) -> list[str]:
     try:
-        return sorted(path.rpartition("/")[2] for path in store.list_dir(RUNS).folders)
+        return sorted(path.rpartition("/")[2] for path in store.list_dir(folder).folders)
     except ArrayNotFoundError:
         return []
 
 
-def _link(root: Path, folder: str, tables: set[str]) -> None:
-    """Points `latest` at the run, in one step, and each table at `latest`."""
-    fresh = root / f".latest-{secrets.token_hex(4)}"
-    fresh.symlink_to(folder)
-    fresh.replace(root / "latest")
-    for table in tables:
-        with suppress(FileExistsError):
-            (root / table).symlink_to(f"latest/{table}")
-    for link in root.iterdir():
-        # A table of maintenance is there only after maintenance.
-        if link.is_symlink() and link.name not in tables and link.name != "latest":
-            link.unlink()
+def _started_ms(name: str) -> int:
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Keeps other drivers from setting links meanwhile, for as long as they may be waiting."""
+    with (root / ".lock").open("a") as file:
+        end = time.monotonic() + _LOCK_S
+        while time.monotonic() < end:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.05)
+        yield
+
+
+def _point(run: Run, root: Path) -> None:
+    """Points `latest` at the newest run, in one step, and each table at `latest`."""
+    with _alone(root):
+        # Whoever was stopped between two of these lines finds out that others went on.
+        while (newest := _newest(run.out, run.storage, run.store())) is not None:
+            if (root / "latest").is_symlink() and (root / "latest").readlink().name == newest.name:
+                break
+            fresh = root / f".latest-{secrets.token_hex(4)}"
+            fresh.symlink_to(newest.folder)
+            with suppress(FileNotFoundError):
+                fresh.replace(root / "latest")
+        tables = {part.table for part in newest.parts()} - PRIVATE if newest else set()
+        for table in tables:
+            with suppress(FileExistsError):
+                (root / table).symlink_to(f"latest/{table}")
+        for link in root.iterdir():
+            # A table of maintenance is there only after maintenance.
+            if link.is_symlink() and link.name not in tables:
+                own = link.readlink() == Path("latest", link.name)
+                if own or link.name.startswith(".latest-"):
+                    link.unlink(missing_ok=True)
 
 
 def _forget(current: Run) -> None:
-    """Removes runs that nobody needs: older complete ones, and those that never ended."""
+    """Removes what nobody needs: older runs, those that never ended, and what tasks left."""
     store = current.store()
-    complete = 0
-    for name in reversed(_run_names(store)):
-        run = Run(out=current.out, name=name, storage=current.storage)
-        if run.read_end() is not None:
-            complete += 1
-            if complete > KEPT:
-                run.abandon()
-        elif name.partition("-")[0] < f"{now_ms() - ABANDONED_MS:013d}":
-            run.abandon()
+    names = _run_names(store, RUNS)
+    runs = {name: Run(out=current.out, name=name, storage=current.storage) for name in names}
+    ends = {name: end for name in reversed(names) if (end := runs[name].read_end()) is not None}
+    good = [name for name, end in ends.items() if not end.get("unreadable")]
+    kept = {*list(ends)[:KEPT], *good[:KEPT]}
+    oldest_ms = now_ms() - ABANDONED_MS
+    for name in names:
+        if (name in ends and name not in kept) or (
+            name not in ends and _started_ms(name) < oldest_ms
+        ):
+            runs[name].abandon()
+    for name in _run_names(store, STAGING):
+        if name in ends or _started_ms(name) < oldest_ms:
+            with suppress(ChronotileError):
+                store.remove_folder(f"{STAGING}/{name}")
