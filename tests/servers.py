@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -35,11 +36,14 @@ Fault: TypeAlias = Literal[
     "delay",  # the answer is late
     "500",  # the server refuses
     "503",  # likewise
+    "429",  # likewise: too many requests
     "lose-answer",  # the request is served, its answer is lost
     "500-after",  # the request is served, the answer says that it was not
     "cut",  # half of the answer's body arrives
+    "stale-list",  # a list lacks the name that was written last
 ]
-FAULTS: tuple[Fault, ...] = get_args(Fault)
+FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "stale-list")
+"""Those that any request can meet."""
 Plan: TypeAlias = Callable[[int, str, str], Fault]
 """(number of the request, method, path) -> what to do to it."""
 
@@ -202,7 +206,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         fault = self.server.proxy.decide(self.command, self.path)
         if fault in {"drop", "reset"}:
             return self._hang_up(reset=fault == "reset")
-        if fault in {"500", "503"}:
+        if fault in {"500", "503", "429"}:
             return self._answer(int(fault), [], b"<Error><Code>Planned</Code></Error>")
         if fault == "delay":
             threading.Event().wait(self.server.proxy.delay_s)
@@ -211,6 +215,8 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             return self._hang_up(reset=False)
         if fault == "500-after":
             return self._answer(500, [], b"<Error><Code>Planned</Code></Error>")
+        if fault == "stale-list":
+            data = _without_newest(data)
         return self._answer(status, headers, data, cut=fault == "cut")
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
@@ -256,6 +262,14 @@ class _ProxyHandler(BaseHTTPRequestHandler):
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             else:
                 self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _without_newest(listed: bytes) -> bytes:
+    """A list of objects as it was before the last of them was written."""
+    found = re.findall(rb"<Contents>.*?</Contents>", listed, re.DOTALL)
+    times = [re.findall(rb"<LastModified>(.*?)<", one)[0] for one in found]
+    newest = max(zip(times, found, strict=True), default=(b"", b""))[1]
+    return listed.replace(newest, b"", 1) if newest else listed
 
 
 def _serve() -> None:

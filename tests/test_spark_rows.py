@@ -157,7 +157,8 @@ def test_an_unreadable_array_is_a_row_and_a_finding(tmp_path: Path) -> None:
         (row,) = tables["arrays"].to_pylist()
         assert (row["array"], row["errors"], row["commits"]) == (str(folder), 1, None)
         (found,) = tables["findings"].to_pylist()
-        assert found["code"] == "tile-corrupt"
+        assert (found["code"], found["severity"]) == ("unreadable", "error")
+        assert "repair" not in found["hint"]
         assert len(tables["commits"]) == 0
 
 

@@ -56,6 +56,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
     "tile-encrypted": ("info", "give --key-file to have it checked"),
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
+    "unreadable": ("error", "look at the storage and who may read it, then run this again"),
 }
 """Code -> how bad it is as a rule, and what to do."""
 

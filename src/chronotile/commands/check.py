@@ -15,7 +15,6 @@ from chronotile.commands.options import (
     json_option,
     read_key,
     read_storage,
-    say,
     storage_options,
 )
 
@@ -58,8 +57,6 @@ class CheckReport:
             yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
             yield Text(f"      {item.message}")
             yield Text(f"      -> {item.hint}", "green")
-        for problem in self.found.problems:
-            yield Text(f"{problem.uri}: could not be listed: {problem.message}", "red")
         counts = dict.fromkeys(_STYLES, 0)
         for item in self.found.findings:
             counts[item.severity] += 1
@@ -94,7 +91,8 @@ def check(
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. Besides the log, the metadata of each fragment is read, and held to the files beside
-    it; cells are not. Exits with 1 if there is an error or a warning.
+    it; cells are not. Exits with 1 if there is an error or a warning, and with 3 if something could
+    not be read, so that nobody knows.
     """
     from chronotile.fleet import check_fleet
     from chronotile.reports import emit, progress
@@ -108,7 +106,6 @@ def check(
             log_only=log_only,
         )
     emit(CheckReport(found=found, least=severity), as_json=as_json)
-    if found.problems and as_json:
-        for problem in found.problems:
-            say(f"{problem.uri}: could not be listed: {problem.message}")
-    return 1 if found.worst() in ("error", "warning") or found.problems else 0
+    if not found.is_whole():
+        return 3
+    return 1 if found.worst() in ("error", "warning") else 0

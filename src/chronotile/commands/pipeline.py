@@ -20,6 +20,7 @@ from chronotile.commands.options import (
     storage_options,
 )
 from chronotile.errors import ChronotileError
+from chronotile.spark.limits import MAX_UNREADABLE, Limit, read_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     from chronotile.spark.totals import Summary
 
 _FAILING = "error"
+
+
+class UnreadableLimit(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click
+    """A number of arrays, or a share of them."""
+
+    name = "limit"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Limit:
+        """Reads what was typed."""
+        try:
+            return read_limit(str(value))
+        except ChronotileError as error:
+            self.fail(f"{error.problem}, found {error.where}", param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,9 @@ class PipelineReport:
         )
         if one.unchanged:
             yield Text(f"{count_text(one.unchanged, 'array')} unchanged since the last run")
+        if one.unreadable:
+            stale = "could not be read: their rows are of an older run, or missing"
+            yield Text(f"{count_text(one.unreadable, 'array')} {stale}", "red")
         yield Text(f"tables in {one.run}")
         if totals.findings:
             table = plain_table("findings", "severity", "code", right=1)
@@ -82,6 +101,14 @@ class PipelineReport:
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
 @click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
+@click.option(
+    "--max-unreadable",
+    metavar="N",
+    type=UnreadableLimit(),
+    default=MAX_UNREADABLE.text,
+    help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
+    "published: 0.001, so in a fleet of fewer than 1,000 none.",
+)
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
 @storage_options
 @json_option
@@ -95,6 +122,7 @@ def pipeline(
     maintain: bool,
     dry_run: bool,
     fragments: bool,
+    max_unreadable: Limit,
     partition_bytes: int | None,
     key_file: str | None,
     storage: tuple[str, ...],
@@ -104,7 +132,9 @@ def pipeline(
 
     Each commit file is read once. The tables (arrays, commits, conditions, fragments, findings)
     are replaced all at once; if the run fails, the last good ones stay. ROOT may hold `*`, `?`
-    and `**`. Exit status 1 tells that there are findings of severity error.
+    and `**`. Exit status 1 tells that there are findings of severity error, and 3 that something
+    could not be read: the rows of such an array then stay as they were (its column `stale` names
+    their run), or, above --max-unreadable, all tables do.
     """
     context = click.get_current_context()
     if bool(roots) == (arrays is not None):
@@ -121,6 +151,7 @@ def pipeline(
             raise
         problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
         raise ChronotileError("pipeline", problem) from None
+    from chronotile.fleet import UNREADABLE
     from chronotile.reports import emit
     from chronotile.spark.options import PARTITION_BYTES, Options
 
@@ -140,10 +171,13 @@ def pipeline(
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,
+        max_unreadable=max_unreadable,
     )
     with session(master, _settings(conf)) as spark, _bar() as step:
         summary = run(spark, job, step)
     emit(PipelineReport(summary=summary), as_json=as_json)
+    if any(code == UNREADABLE for _, code, _ in summary.totals.findings):
+        return 3
     return int(any(severity == _FAILING for severity, _, _ in summary.totals.findings))
 
 

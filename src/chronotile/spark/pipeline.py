@@ -3,6 +3,9 @@
 In: roots of arrays, and a folder for output. Out: a complete run (see `runs`) and its `Summary`;
 or an error, and the last good run still in place. The driver plans and publishes; tasks read.
 
+An array that cannot be read is no damaged array. If there are more of them than the limit allows,
+nothing is published; else their rows are those of the last run that could read them, marked so.
+
 What a fleet of 1 million arrays with 10 billion commits costs, on paper. Measured on arrays of
 10,000 commits in one `.con`, each with its fragments, a tenth of them with 500 deletes, on one core
 of two:
@@ -26,33 +29,47 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.spark.planning import find_fleet, shares
+from chronotile.spark.limits import MAX_UNREADABLE, Limit, check_limit
+from chronotile.spark.planning import Share, find_fleet, shares
 from chronotile.spark.runs import Part, Run, last_run, new_run
 from chronotile.spark.sessions import run_job
+from chronotile.spark.stale import below, known_arrays, rows_of_unread
 from chronotile.spark.totals import Summary
 from chronotile.spark.upkeep import arrays_in_need, maintain, write_report
-from chronotile.spark.work import WRITTEN, Carry, Done, Task, carry, read_marks, run_task
+from chronotile.spark.work import (
+    WRITTEN,
+    Carry,
+    Done,
+    Task,
+    carry,
+    read_marks,
+    run_task,
+    write_tables,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
+    from chronotile.discovery import Fleet
     from chronotile.spark.options import Options
 
-FORMAT = 1
+FORMAT = 2
 """Of what a run leaves for the next one; a run of another format is not built upon."""
 CARRIED_BYTES = 32 << 20
 """Bytes of old files that one task puts together."""
 
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
+_AGAIN = 16
+"""Arrays that one task tries again."""
 _MAINTAINED_AT_ONCE = 16
 """Arrays that one task maintains."""
 
@@ -71,6 +88,8 @@ class Job:
     """Of maintenance: only say what would be done."""
     fragments: bool = False
     """Of maintenance: vacuum fragments as well."""
+    max_unreadable: Limit = MAX_UNREADABLE
+    """How much of the fleet may be unreadable before nothing is published."""
 
 
 def run(
@@ -87,6 +106,7 @@ def run(
 
     Raises:
         ArrayNotFoundError: A root does not exist.
+        UnreadableError: Too much of the fleet could not be read.
         StorageError: The tables could not be written; the last good ones are still there.
     """
     began = time.monotonic()
@@ -110,6 +130,7 @@ def run(
         totals=done.totals,
         read=done.read,
         unchanged=len(done.unchanged),
+        unreadable=len(done.unread),
         files_read=done.files_read,
         reads=done.reads,
         seconds=time.monotonic() - began,
@@ -130,9 +151,27 @@ class _Pipeline:
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
         old = self._last()
-        marks = read_marks(old) if old else {}
+        marks = read_marks(old) if old and self._job.since_last else {}
         self._progress("looking for arrays", 0, 0)
         fleet = find_fleet(self._job.options)
+        done = self._read(run_, shares(fleet, self._job.options.partition_bytes), marks)
+        if done.unread and (done.read or done.unchanged):
+            # The storage answers: what it refused a while ago it may give now.
+            arrays = [one.array for one in done.unread]
+            again = [Share(tuple(arrays[at : at + _AGAIN])) for at in range(0, len(arrays), _AGAIN)]
+            done = replace(done, unread=()) + self._read(run_, again, {})
+        done += self._unread(run_, old, fleet, done)
+        parts = [*done.parts, *_empty_parts(run_, done.parts)]
+        maintained: tuple[tuple[str, int], ...] = ()
+        if self._job.maintain:
+            part, maintained = self._maintain(run_, parts, {one.array for one in done.unread})
+            parts.append(part)
+        words = {"format": FORMAT, "asked": self._asked(), "unreadable": len(done.unread)}
+        run_.publish(parts, words)
+        return done, maintained
+
+    def _read(self, run_: Run, wanted: Iterable[Share], marks: Mapping[str, str]) -> Done:
+        """Reads some shares of the fleet."""
         tasks = [
             Task(
                 share=share,
@@ -140,26 +179,29 @@ class _Pipeline:
                 options=self._job.options,
                 run=run_,
             )
-            for share in shares(fleet, self._job.options.partition_bytes)
+            for share in wanted
         ]
-        done = self._all("reading commit logs", run_task, tasks)
-        if old is not None:
-            kept = frozenset(done.unchanged)
-            carries = list(_carries(old, run_)) if kept else []
-            carried = self._all("carrying tables over", partial(carry, kept=kept), carries)
-            done = done + carried
-        parts = [*done.parts, *_empty_parts(run_, done.parts)]
-        maintained: tuple[tuple[str, int], ...] = ()
-        if self._job.maintain:
-            part, maintained = self._maintain(run_, parts)
-            parts.append(part)
-        run_.publish(parts, {"format": FORMAT, "asked": self._asked()})
-        return done, maintained
+        return self._all("reading commit logs", run_task, tasks)
+
+    def _unread(self, run_: Run, old: Run | None, fleet: Fleet, done: Done) -> Done:
+        """The rows of what was not read: it has not changed, or it could not be read."""
+        found = frozenset(fleet.uris)
+        known = known_arrays(old) if done.unread or fleet.problems else {}
+        hidden = below(fleet.problems, known, found)
+        unread = [*done.unread, *hidden]
+        total = len(found) + len(hidden)
+        check_limit(self._job.out, unread, total, self._job.max_unreadable)
+        kept = frozenset(done.unchanged)
+        stale = frozenset(one.array for one in unread if one.array in known)
+        carries = list(_carries(old, run_)) if old is not None and kept | stale else []
+        work = partial(carry, kept=kept, stale=stale)
+        carried = self._all("carrying tables over", work, carries)
+        said = rows_of_unread(unread, known, found)
+        told = write_tables(run_, {name: [table] for name, table in said.items()})
+        return carried + told + Done(unread=tuple(hidden))
 
     def _last(self) -> Run | None:
-        """The run to build upon, if that was asked for and can be done."""
-        if not self._job.since_last:
-            return None
+        """The run to build upon, if there is one that can be built upon."""
         old = last_run(self._job.out, self._job.out_storage)
         end = old.read_end() if old else None
         if end is None or end.get("format") != FORMAT or end.get("asked") != self._asked():
@@ -176,10 +218,13 @@ class _Pipeline:
         found = run_job(self._spark, work, items, partial(self._progress, words))
         return reduce(add, found, Done())
 
-    def _maintain(self, run_: Run, parts: list[Part]) -> tuple[Part, tuple[tuple[str, int], ...]]:
+    def _maintain(
+        self, run_: Run, parts: list[Part], unread: Collection[str]
+    ) -> tuple[Part, tuple[tuple[str, int], ...]]:
         job = self._job
         findings = (run_.read(part) for part in parts if part.table == "findings")
-        arrays = arrays_in_need(findings, fragments=job.fragments)
+        needy = arrays_in_need(findings, fragments=job.fragments)
+        arrays = tuple(array for array in needy if array not in unread)
         groups = [
             arrays[at : at + _MAINTAINED_AT_ONCE]
             for at in range(0, len(arrays), _MAINTAINED_AT_ONCE)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.ahead import ahead
-from chronotile.errors import StorageError
-from chronotile.fleet import unreadable
+from chronotile.fleet import unlisted
 from chronotile.history import read_history
 from chronotile.log import Log
 from chronotile.places import find_place
@@ -71,6 +70,4 @@ def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
 
 def folder_findings(share: Share) -> pa.Table:
     """What is said of folders that could not be listed."""
-    return findings_table(
-        tuple(unreadable(one.uri, StorageError(one.uri, one.message)) for one in share.problems)
-    )
+    return findings_table(tuple(map(unlisted, share.problems)))

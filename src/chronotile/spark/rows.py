@@ -49,6 +49,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("errors", pa.int64()),
             ("warnings", pa.int64()),
             ("infos", pa.int64()),
+            ("stale", pa.string()),
         ]
     ),
     "commits": pa.schema(
@@ -104,7 +105,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. `arrays` counts: `commits` the rows of that table, `fragments`
-the committed ones, `bytes` what was read of the log, and `open_requests` see `costs`."""
+the committed ones, `bytes` what was read of the log, and `open_requests` see `costs`. `stale` is
+null but in a run of the pipeline that could not read the array: there it names the run that did,
+whose rows all tables repeat."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -224,8 +227,6 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
     >>> tables_of_unreadable("a", ValueError("no"))["arrays"].to_pylist()[0]["errors"]
     1
     """
-    if not isinstance(error, ChronotileError):
-        error = ChronotileError(array, f"{type(error).__name__}: {error}")
     finding = unreadable(array, error)
     row = {"array": array} | _by_severity((finding,))
     tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}

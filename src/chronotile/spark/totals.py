@@ -101,6 +101,8 @@ class Summary:
     """Arrays that were read."""
     unchanged: int
     """Arrays that were not, as their listing is what it was."""
+    unreadable: int
+    """Arrays that could not be read: their rows, if there are any, are of an older run."""
     files_read: int
     reads: int
     """How often files were read: as often as there were files, unless an array changed."""
@@ -122,6 +124,7 @@ class Summary:
             "arrays": totals.arrays,
             "arrays_read": self.read,
             "arrays_unchanged": self.unchanged,
+            "arrays_unreadable": self.unreadable,
             "commits": totals.commits,
             "fragments": totals.fragments,
             "bytes": totals.bytes,

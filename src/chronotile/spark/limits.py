@@ -1,0 +1,99 @@
+"""How many arrays of a fleet may be unreadable before a run is worth nothing.
+
+In: a number or a share, as text. Out: `Limit`, and the error of a run that is above it. Touches no
+storage, and knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import ChronotileError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAMED = 3
+"""Unreadable arrays that the error names."""
+_WORDS_MAX = 300
+
+
+class Unread(NamedTuple):
+    """An array that could not be read, whatever state it is in."""
+
+    array: str
+    words: str
+    """What came of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A number of arrays, or a share of the fleet."""
+
+    text: str
+    """As it was given."""
+    count: int | None
+    share: Fraction = Fraction(0)
+
+    def of(self, total: int) -> int:
+        """How many of so many arrays may be unreadable.
+
+        >>> [read_limit("0.001").of(total) for total in (5, 999, 1_000, 2_500)]
+        [0, 0, 1, 2]
+        """
+        return int(self.share * total) if self.count is None else self.count
+
+
+def read_limit(text: str) -> Limit:
+    """Takes a limit apart: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
+
+    Raises:
+        ChronotileError: It is neither.
+
+    >>> read_limit("3").of(10), read_limit("25%").of(10), read_limit("1.0").of(10)
+    (3, 2, 10)
+    >>> read_limit("many")
+    Traceback (most recent call last):
+    chronotile.errors.ChronotileError: 'many': expected a number of arrays or a share of them
+    """
+    if text.isascii() and text.isdigit():
+        return Limit(text=text, count=int(text))
+    try:
+        share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
+        raise ChronotileError(repr(text), "expected a number of arrays or a share of them")
+    return Limit(text=text, count=None, share=share)
+
+
+MAX_UNREADABLE = read_limit("0.001")
+"""1 in 1,000: of a smaller fleet, none."""
+
+
+class UnreadableError(StorageError):
+    """So much of a fleet could not be read that nothing is said of it."""
+
+    exit_code = 3
+
+
+def check_limit(out: str, unread: Sequence[Unread], total: int, limit: Limit) -> None:
+    """Refuses a run of which too much could not be read.
+
+    Raises:
+        UnreadableError: It is above the limit.
+
+    >>> check_limit("out", [Unread("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.spark.limits.UnreadableError: out: expected at most 0 of 5 arrays ...
+    """
+    if len(unread) <= limit.of(total):
+        return
+    first = "; ".join(one.array for one in unread[:_NAMED])
+    more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+    expected = f"expected at most {limit.of(total)} of {total} arrays unreadable"
+    found = f"found {len(unread)}: {first}{more} ({unread[0].words[:_WORDS_MAX]})"
+    kept = "nothing was published, the last good tables stay"
+    raise UnreadableError(out, f"{expected} (--max-unreadable {limit.text}), {found}; {kept}")
