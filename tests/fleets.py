@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,14 @@ class FleetMaker:
             shutil.copy(self._metadata, self._source)
         self._links += 1
         return self._source
+
+
+def age(root: Path) -> None:
+    """Makes new files older: of one just written nobody knows whether it will change again."""
+    then = time.time() - 3600
+    for path in root.rglob("*"):
+        if path.is_file() and path.stat().st_mtime > then + 60:
+            os.utime(path, (then, then))
 
 
 def make_fleet(root: Path, arrays: int, commits: int, *, deletes: int = 2) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 from corpus_cases import CASES
-from fleets import FIRST_MS, FleetMaker, make_template
+from fleets import FIRST_MS, FleetMaker, age, make_template
 from pyspark.sql import SparkSession
 from spark_sessions import local_session
 
@@ -20,6 +21,7 @@ from chronotile import cli
 from chronotile.consolidation import consolidate
 from chronotile.errors import StorageError
 from chronotile.spark import pipeline, register
+from chronotile.spark.limits import UnreadableError, read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.rows import SCHEMAS, Rows
@@ -55,6 +57,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         maker.array(folder, 30 + number, seed=number, deletes=number % 4, loose=number)
     maker.array(root / "loose", 120, seed=99, loose=120)
     (root / "broken" / "__commits").mkdir(parents=True)
+    age(root)
     return root
 
 
@@ -352,12 +355,14 @@ def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) 
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(6):
         maker.array(root / f"array-{number}", 10, seed=number, deletes=number % 2)
+    age(root)
     first = run(spark, job(root, out, since_last=True))
     assert (first.read, first.unchanged) == (6, 0)
     maker.commit(root / "array-1", 7, uuid="1" * 32, delete=True)
     shutil.rmtree(root / "array-2")
     maker.array(root / "array-9", 4, seed=9)
     shutil.rmtree(root / "array-4" / "__fragments")
+    age(root)
     second = run(spark, job(root, out, since_last=True))
     assert (second.read, second.unchanged) == (3, 3)
     third = run(spark, job(root, out, since_last=True))
@@ -365,6 +370,91 @@ def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) 
     for name in SCHEMAS:
         assert parquet_rows(out / name) == expected(arrays_in(root), name)
     assert third.totals == run(spark, job(root, tmp_path / "anew")).totals
+
+
+def test_since_last_sees_a_file_that_was_changed_in_place(
+    spark: SparkSession, tmp_path: Path, s3: S3Server, bucket: str
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for number in range(3):
+        maker.array(root / f"array-{number}", 10, seed=number)
+    upload(s3, root, bucket)
+    (con,) = (root / "array-1" / "__commits").glob("*.con")
+    changed = con.read_bytes().replace(b".wrt", b".ok\n")
+    for place in (str(root), bucket):
+        age(root)
+        storage = tuple(sorted(s3.options.items())) if place == bucket else ()
+        options = Options(roots=(place,), storage=storage)
+        asked = Job(options=options, out=f"{tmp_path}/out-{len(storage)}", since_last=True)
+        assert run(spark, asked).read == 3
+        assert run(spark, asked).unchanged == 3
+        if place == bucket:
+            store, key = open_store(bucket, s3.options), str(con.relative_to(root))
+            store.remove([key])
+            store.put_if_absent(key, changed)
+        else:
+            size, status = len(changed), con.stat()
+            con.write_bytes(changed)
+            assert size == status.st_size
+            os.utime(con, ns=(status.st_atime_ns, status.st_mtime_ns + 4_000_000))
+        told = run(spark, asked)
+        assert (told.read, told.unchanged) == (1, 2)
+
+
+def test_an_array_that_kills_its_worker_stops_nobody(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(40):
+        maker.array(root / f"array-{number:02d}", 3, seed=number)
+    poisoned = ("array-07", "array-31")
+
+    def die(task: Any) -> Any:
+        if any(array.endswith(poisoned) for array in task.share.arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run_task(task)
+
+    first = run(spark, job(root, out))
+    name = first.run.rpartition("/")[2]
+    before = {table: parquet_rows(out / table) for table in SCHEMAS}
+    monkeypatch.setattr(pipeline, "run_task", die)
+    # Above the limit the first array that is found out ends it.
+    with pytest.raises(UnreadableError, match=r"found 1: .*array-(07|31) .*was killed"):
+        run(spark, job(root, out))
+    told = run(spark, job(root, out, max_unreadable=read_limit("2")))
+    assert (told.read, told.unreadable, told.totals.arrays) == (38, 2, 40)
+    assert parquet_rows(out / "commits") == before["commits"]
+    stale = {row["array"][-8:]: row["stale"] for row in pq.read_table(out / "arrays").to_pylist()}
+    assert stale == {f"array-{n:02d}": None for n in range(40)} | dict.fromkeys(poisoned, name)
+
+
+def test_maintenance_that_kills_its_worker_stops_nobody(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(3):
+        maker.array(root / f"array-{number}", 110, seed=number, loose=110)
+    group = pipeline._maintain_group
+
+    def die(arrays: tuple[str, ...], *more: Any, **named: Any) -> Any:
+        if any(array.endswith("array-1") for array in arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return group(arrays, *more, **named)
+
+    monkeypatch.setattr(pipeline, "_maintain_group", die)
+    told = run(spark, job(root, out, maintain=True))
+    assert dict(told.maintained)["maintain refused"] == 1
+    left = [len(list((root / f"array-{n}" / "__commits").glob("*.wrt"))) for n in range(3)]
+    assert left == [0, 110, 0]
+    # One that was under way when the job was broken off is run again and finds nothing to do:
+    # that the first time did it, its record tells.
+    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
+    assert sorted((one["array"][-1], one["command"]) for one in records) == [
+        (array, command) for array in "02" for command in ("consolidate", "vacuum")
+    ]
 
 
 def test_a_failed_run_leaves_the_last_good_tables(
@@ -400,8 +490,9 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
     files = sorted(root.rglob("*"))
     seen = {str(a): ct.open_log(str(a)).view().to_dict() for a in arrays_in(root)}
     planned = run(spark, job(root, out, maintain=True, dry_run=True))
-    assert dict(planned.maintained) == {"consolidate planned": 1, "vacuum nothing": 1}
+    assert dict(planned.maintained) == {"consolidate planned": 1, "vacuum planned": 1}
     assert sorted(root.rglob("*")) == files
+    plan = [without_outcome(row) for row in pq.read_table(out / "maintenance").to_pylist()]
     done = run(spark, job(root, out, maintain=True))
     assert dict(done.maintained) == {"consolidate done": 1, "vacuum done": 1}
     rows = pq.read_table(out / "maintenance").to_pylist()
@@ -409,6 +500,13 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
         ("consolidate", 1, 0),
         ("vacuum", 0, 120),
     ]
+    assert [without_outcome(row) for row in rows] == plan, "the plan is what is then done"
+    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
+    assert sorted((one["command"], len(one["steps"])) for one in records) == [
+        ("consolidate", 1),
+        ("vacuum", 120),
+    ]
+    assert all("state" not in one for one in records)
     assert len(list((root / "loose" / "__commits").iterdir())) == 1
     for array, before in seen.items():
         after = ct.open_log(array).view(end=before["end"]).to_dict()
@@ -419,6 +517,10 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
     assert pq.read_table(out / "maintenance").num_rows == 0
     run(spark, job(root, out))
     assert not os.path.lexists(out / "maintenance")
+
+
+def without_outcome(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("outcome", "dry_run")}
 
 
 def test_the_tables_can_lie_in_a_bucket(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from fleets import FleetMaker, make_template
+from fleets import FleetMaker, age, make_template
 from spark_sessions import local_session
 
 from chronotile import cli, fleet
@@ -43,6 +43,7 @@ def root(tmp_path: Path) -> Path:
     for number in range(6):
         folder = tmp_path / "root" / f"group-{number % 2}" / f"array-{number}"
         maker.array(folder, 20, seed=number, deletes=2, loose=number)
+    age(tmp_path / "root")
     return tmp_path / "root"
 
 

@@ -149,7 +149,12 @@ class Bucket:
         # name of the folder itself: not below it, so no object of this listing.
         below = self._place.join(path)
         return [
-            Entry(one["path"][cut:], one["size"], int(one["last_modified"].timestamp() * 1000))
+            Entry(
+                one["path"][cut:],
+                one["size"],
+                int(one["last_modified"].timestamp() * 1000),
+                one["e_tag"],
+            )
             for one in objects
             if one["path"] != below
         ]
@@ -193,7 +198,8 @@ class Bucket:
     def head(self, path: str) -> Entry:
         """Size and time of one object."""
         meta = self._tried(path, lambda: obstore.head(self._client(), self._place.join(path)))
-        return Entry(path, meta["size"], int(meta["last_modified"].timestamp() * 1000))
+        written_ms = int(meta["last_modified"].timestamp() * 1000)
+        return Entry(path, meta["size"], written_ms, meta["e_tag"])
 
     def read(self, path: str, limit: int) -> bytes:
         """All bytes of one object, of at most `limit`."""

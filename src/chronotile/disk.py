@@ -385,7 +385,8 @@ def _stranger(path: str, item: os.DirEntry[str]) -> Stranger:
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
-    return Entry(path, status.st_size, status.st_mtime_ns // 1_000_000)
+    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
+    return Entry(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
 
 
 def _kind(mode: int) -> str:

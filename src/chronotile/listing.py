@@ -20,6 +20,8 @@ from chronotile.names import parse_name, version_of
 from chronotile.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chronotile.store import Store
 
 COMMITS = "__commits"
@@ -81,6 +83,19 @@ class Listing:
     """Calls to the storage that the listing took."""
     spared: int
     """Further ones that a bucket takes, which is asked for folders that are not there."""
+    stamps: tuple[str, ...] = ()
+    """Path, size and ETag of what is read, where the listing told them: in a bucket."""
+
+    def read_paths(self) -> tuple[str, ...]:
+        """The files that are read, or may be."""
+        return (
+            *(f"{COMMITS}/{name}" for name in self.tagged),
+            *(name for name in self.root_commits if name.endswith(".vac")),
+            *(f"{META}/{name}" for name in self.meta if name.endswith(".vac")),
+            *self.fragment_meta,
+            *self.schemas,
+            *self.enumerations,
+        )
 
 
 def list_array(store: Store, *, fragments: bool = True) -> Listing:
@@ -137,6 +152,16 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         fragments_mark=found[FRAGMENTS].mark if fragments else None,
         requests=len(listed) + asked,
         spared=len(wanted) - len(listed),
+        stamps=_stamps(found.values()),
+    )
+
+
+def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
+    entries = [entry for names in found for entry in names.entries if entry.etag is not None]
+    return tuple(
+        f"{one.path} {one.size} {one.etag}"
+        for one in entries
+        if not one.path.endswith((".wrt", ".ok"))
     )
 
 

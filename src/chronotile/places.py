@@ -53,6 +53,8 @@ class Entry(NamedTuple):
     """Bytes; None where it was not asked for and would have cost a call."""
     modified_ms: int | None = None
     """When it was last written, in ms since the epoch; None likewise."""
+    etag: str | None = None
+    """A text that changes with the object; None likewise, or where the storage has none."""
 
 
 class Stranger(NamedTuple):
@@ -75,6 +77,8 @@ class Names(NamedTuple):
     """Their paths are whole."""
     mark: int | None = None
     """What the store's `mark` was just before."""
+    entries: tuple[Entry, ...] = ()
+    """The files once more, where the listing told more than their names."""
 
 
 class Folder(NamedTuple):
@@ -94,6 +98,7 @@ class Folder(NamedTuple):
             tuple(entry.path.rpartition("/")[2] for entry in self.files),
             tuple(path.rpartition("/")[2] for path in self.folders),
             self.strangers,
+            entries=self.files,
         )
 
 

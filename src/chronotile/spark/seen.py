@@ -43,6 +43,8 @@ Offset: TypeAlias = dict[str, Any]
 
 IN_OFFSET_MAX = 100_000
 """Commits that an offset may hold: about 1 MB."""
+GRAIN_MS = 3_000
+"""The coarsest grain of a file's time that is in use, and some more."""
 SNAPSHOT_EVERY = 64
 """After so many batches a file holds all that came before, so that a restart reads few."""
 
@@ -60,14 +62,37 @@ def marks(names: Iterable[str]) -> Marks:
     return np.array(found, np.uint64)
 
 
-def listing_mark(listing: Listing) -> str:
-    """A short text that differs if any name in a listing does, whatever their order."""
+def listing_mark(store: Store, listing: Listing, began_ms: int) -> str | None:
+    """A short text that differs if any name in a listing does, or a file that is read.
+
+    In a bucket a listing tells sizes and ETags; on a disk each file that is read is asked for
+    its size and time.
+
+    Args:
+        store: Where the array is.
+        listing: What was listed.
+        began_ms: When the array began to be read, or listed if it is not read.
+
+    Returns:
+        The mark; None if a file was written at or after that time, or so short a while before
+        that a second change would leave it with the same time.
+    """
+    told: list[str] = []
+    for path in () if listing.stamps else listing.read_paths():
+        try:
+            one = store.head(path)
+        except MissingObjectError:
+            return None
+        if one.modified_ms is None or one.modified_ms > began_ms - GRAIN_MS:
+            return None
+        told.append(f"{path} {one.size} {one.etag}")
     mark = hashlib.blake2b(digest_size=16)
-    for one in fields(listing):
-        names = getattr(listing, one.name)
+    for kind in fields(listing):
+        names = getattr(listing, kind.name)
         if isinstance(names, tuple):
-            text = "\n".join((one.name, *sorted(names), ""))
+            text = "\n".join((kind.name, *sorted(names), ""))
             mark.update(text.encode("utf-8", "surrogatepass"))
+    mark.update("\n".join(told).encode("utf-8", "surrogatepass"))
     return mark.hexdigest()
 
 

@@ -29,6 +29,7 @@ from chronotile.spark.reading import BATCH_ROWS, open_array
 from chronotile.spark.rows import Rows
 from chronotile.spark.seen import less, listing_mark, marks, memory_of
 from chronotile.store import open_store
+from chronotile.times import now_ms
 from chronotile.uris import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class CommitStream(DataSourceStreamReader):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._memory = memory_of(options)
-        self._found: dict[str, tuple[str, Marks]] = {}
+        self._found: dict[str, tuple[str | None, Marks]] = {}
         """Array -> (mark of its listing, its commits) when it was last looked at."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
@@ -111,11 +112,13 @@ class CommitStream(DataSourceStreamReader):
 
     def _commits(self, array: str) -> Marks | None:
         try:
-            mark = listing_mark(list_array(open_store(array, self.options.storage_options)))
+            store, began_ms = open_store(array, self.options.storage_options), now_ms()
+            mark = listing_mark(store, list_array(store), began_ms)
             known = self._found.get(array)
-            if known is None or known[0] != mark:
+            if known is None or mark is None or known[0] != mark:
                 log = open_array(array, self.options)
-                known = (listing_mark(log.history.listing), np.unique(commit_marks(log)))
+                mark = listing_mark(store, log.history.listing, began_ms)
+                known = (mark, np.unique(commit_marks(log)))
                 self._found[array] = known
         except ChronotileError:
             return None

@@ -33,6 +33,7 @@ from chronotile.spark.seen import listing_mark
 from chronotile.spark.stale import as_stale
 from chronotile.spark.totals import Totals, totals_of
 from chronotile.store import open_store
+from chronotile.times import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ LISTINGS = pa.schema(
     [("array", pa.string()), ("listing", pa.string()), ("requests_after", pa.int64())]
 )
 """What the next run needs to know of an array: a mark of its listing, null where it was not read
-as it should be."""
+as it should be, or where it was only just written."""
 
 AGAIN_S = 1.0
 """Seconds to wait before the arrays of a share that could not be read are tried again."""
@@ -173,15 +174,16 @@ def _outcome(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | Exc
 
 
 def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None:
-    store = open_store(array, task.options.storage_options)
+    store, began_ms = open_store(array, task.options.storage_options), now_ms()
     known = task.marks.get(array)
-    if known is not None and listing_mark(list_array(store)) == known:
+    if known is not None and listing_mark(store, list_array(store), began_ms) == known:
         return None
     watched = store.watched(lambda what, path: reads.hook(array, what, path))
     log = Log(read_history(array, key=task.options.read_key(), store=watched))
     rows = Rows(log)
     found = {name: rows.table(name) for name in SCHEMAS}
-    mark, after = listing_mark(log.history.listing), requests_after_maintenance(log.history)
+    mark = listing_mark(store, log.history.listing, began_ms)
+    after = requests_after_maintenance(log.history)
     return {**found, "listings": _listing(array, mark, after)}
 
 
