@@ -20,7 +20,7 @@ FLOW = re.findall(
     r"\w+",
     """
     errors ahead
-    places disk buckets store
+    places disk buckets store overlays
     names listing
     kaitai datatypes tiles schema fragment_footer
     datetimes values

@@ -23,7 +23,7 @@ from chronotile.crossings import removed_meanwhile
 from chronotile.errors import ChangedError
 from chronotile.ledger import later_name, later_name_at, rank
 from chronotile.listing import COMMITS
-from chronotile.maintenance import raw_key, sound_history, write_version
+from chronotile.maintenance import raw_key, sound_history, tell, write_version
 from chronotile.names import time_order
 from chronotile.plans import Report, Step
 from chronotile.records import Record, commit_name, encode_lines
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from chronotile.commit_table import CommitTable
     from chronotile.history import History
+    from chronotile.maintenance import Before
     from chronotile.uris import I64
 
 
@@ -48,6 +49,7 @@ def consolidate(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    before: Before = None,
 ) -> Report:
     """Writes one `.con` that holds every commit that counts.
 
@@ -61,6 +63,7 @@ def consolidate(
         key: Not needed; it only lets damaged deletes of an encrypted array be noticed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
+        before: Called with what is about to be done, before it is.
 
     Raises:
         RefusedError: The array is damaged, or too old to have `.con` files.
@@ -83,6 +86,7 @@ def consolidate(
         path, reason = f"{COMMITS}/{name}.con", _counted(table, rows)
         steps.append(Step(op="put", path=path, size=len(data), reason=reason, data=data))
     if steps and not dry_run:
+        tell(before, "consolidate", opened.uri, steps, notes)
         if not _put(opened, steps[0].path, steps[0].data or b""):
             notes.append(f"{steps[0].path} is gone already: another maintainer's .con replaced it")
         steps += _ignore_removed(opened, history, rows)

@@ -6,19 +6,26 @@ a place beside the array. Decides nothing on what is removed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.checks import blocking
 from chronotile.errors import StorageError
 from chronotile.findings import Finding, RefusedError
 from chronotile.history import History, read_history
 from chronotile.places import Place
+from chronotile.plans import Report
 from chronotile.store import Store
 from chronotile.times import iso_time, now_ms
 from chronotile.visibility import NEVER, Rules
 
 if TYPE_CHECKING:
-    from chronotile.plans import Report
+    from collections.abc import Callable, Iterable, Sequence
+
+    from chronotile.plans import Step
+
+Before: TypeAlias = "Callable[[Report], None] | None"
+"""Called with what is about to be done, before anything is; what it raises stops it."""
 
 FIRST_WITH_COMMITS = 12
 """The first format version that has `__commits`, and `.con` and `.ign` files in it."""
@@ -121,10 +128,52 @@ def stamp(at_ms: int) -> str:
     return (iso_time(at_ms) or str(at_ms)).replace("-", "").replace(":", "")
 
 
-def save_report(store: Store, report: Report) -> str:
+def tell(
+    before: Before, command: str, array: str, steps: Sequence[Step], notes: Iterable[str] = ()
+) -> None:
+    """Says what is about to be done, if anyone wants to know and there is anything."""
+    if before is not None and steps:
+        planned = Report(
+            command=command,
+            array=array,
+            dry_run=False,
+            steps=tuple(steps),
+            notes=tuple(notes),
+            at_ms=now_ms(),
+        )
+        before(planned)
+
+
+def begun_json(report: Report) -> str:
+    """A report of what is only about to be done.
+
+    >>> report = Report(command="vacuum", array="a", dry_run=False, steps=(), at_ms=1)
+    >>> json.loads(begun_json(report))["state"]
+    'begun'
+    """
+    document = {"state": "begun", **report.to_dict()}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def save_begun(store: Store, report: Report) -> str:
+    """Writes beside the array what is about to be done; `save_report` does away with it.
+
+    Where it is found without a report of the same command, that command was broken off.
+    """
+    above, folder = beside(store, ".reports")
+    path = f"{folder}/{stamp(report.at_ms)}-{report.command}-begun.json"
+    above.put_if_absent(path, begun_json(report).encode())
+    return path
+
+
+def save_report(store: Store, report: Report, begun: str | None = None) -> str:
     """Writes a report beside the array, and gives its place.
 
-    >>> from chronotile.plans import Report
+    Args:
+        store: Where the array is.
+        report: What was done.
+        begun: What `save_begun` gave before; it goes.
+
     >>> from chronotile.store import open_store
     >>> report = Report(command="vacuum", array="a", dry_run=False, steps=(), at_ms=1)
     >>> save_report(open_store("memory:doc-report/a"), report)
@@ -133,4 +182,6 @@ def save_report(store: Store, report: Report) -> str:
     above, folder = beside(store, ".reports")
     path = f"{folder}/{stamp(report.at_ms or now_ms())}-{report.command}.json"
     above.put_if_absent(path, report.to_json().encode())
+    if begun is not None:
+        above.remove([begun])
     return above.uri_of(path)

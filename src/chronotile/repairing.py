@@ -18,7 +18,7 @@ from chronotile.checks_files import is_name
 from chronotile.checks_storage import metadata
 from chronotile.fragment_files import fragment_paths, inspect
 from chronotile.history import History, read_history
-from chronotile.maintenance import FIRST_WITH_COMMITS, array_version, raw_key
+from chronotile.maintenance import FIRST_WITH_COMMITS, array_version, raw_key, tell
 from chronotile.mending import Mender, Mending
 from chronotile.plans import Report, Step
 from chronotile.quarantine import new_quarantine
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from chronotile.findings import Finding
     from chronotile.fragment_files import Health
+    from chronotile.maintenance import Before
 
 
 def repair(
@@ -42,6 +43,7 @@ def repair(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    before: Before = None,
 ) -> Report:
     """Takes out what keeps the engine from reading an array, and mends what can be mended.
 
@@ -54,6 +56,7 @@ def repair(
         key: The key of an encrypted array; without it its deletes and fragments cannot be judged.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
+        before: Called with what is about to be done, before it is.
 
     Returns:
         What was done; its `findings` are what is left.
@@ -89,6 +92,7 @@ def repair(
         for path, data in found.stand_ins.items()
     )
     if quarantine is not None and not dry_run:
+        tell(before, "repair", opened.uri, (*puts, *moves, *late), found.notes)
         quarantine.declare(moves, (*puts, *late, *stand_ins), at_ms)
         for step in (*puts, *stand_ins):
             put_compared(opened, step.path, step.data or b"")

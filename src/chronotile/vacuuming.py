@@ -30,6 +30,7 @@ from chronotile.maintenance import (
     array_version,
     raw_key,
     sound_history,
+    tell,
 )
 from chronotile.orphans import HOURS_24, Orphan, find_orphans, remove_orphan, still_orphans
 from chronotile.plans import Report, Step
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.history import History
+    from chronotile.maintenance import Before
     from chronotile.store import Entry
 
 Mode: TypeAlias = Literal["commits", "fragments", "all"]
@@ -63,6 +65,7 @@ def vacuum(
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     announce: Callable[[str], None] | None = None,
+    before: Before = None,
 ) -> Report:
     """Removes files that no window needs.
 
@@ -83,6 +86,7 @@ def vacuum(
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
         announce: Called with each note before anything is removed.
+        before: Called with what is about to be done, before it is.
 
     Raises:
         RefusedError: The array is damaged.
@@ -109,6 +113,8 @@ def vacuum(
         announce(note)  # type: ignore[misc]  # it is not None here
     steps = plan.steps()
     if not dry_run:
+        planned = (*steps, *(step for orphan in strays for step in orphan.steps))
+        tell(before, "vacuum", opened.uri, planned, notes)
         steps = _Run(opened, history, plan).done()
         strays = still_orphans(opened, history, strays)
     for orphan in strays:

@@ -90,16 +90,48 @@ def _open(array: str, storage: tuple[str, ...]) -> Store:
     return open_store(array, read_storage(storage))
 
 
-def _finish(store: Store, done: Report, place: str | None, *, as_json: bool) -> int:
+class _Record:
+    """What is about to be done, written down first, for whoever finds it broken off."""
+
+    def __init__(self, store: Store, place: str | None) -> None:
+        self._store = store
+        self._place = place
+        self.begun: str | None = None
+        """Where it is, beside the array."""
+
+    def __call__(self, planned: Report) -> None:
+        from chronotile.maintenance import begun_json, save_begun
+
+        try:
+            if self._place is None:
+                self.begun = save_begun(self._store, planned)
+            elif self._place != "-":
+                Path(self._place).write_text(begun_json(planned), encoding="utf-8")
+        except (ChronotileError, OSError) as error:
+            if any(step.op != "put" for step in planned.steps):
+                problem = f"expected to write down first what is about to go, found: {error}"
+                hint = "give --report FILE, or '-' for no record"
+                raise ChronotileError(planned.array, f"{problem}; {hint}") from error
+
+
+def _finish(
+    store: Store,
+    done: Report,
+    place: str | None,
+    *,
+    as_json: bool,
+    record: _Record | None = None,
+) -> int:
     """Show a report, and keep it if anything was done."""
     from chronotile.maintenance import save_report
     from chronotile.reports import emit
 
     emit(ChangeReport(report=done), as_json=as_json)
-    if not done.dry_run and done.steps and place != "-":
+    begun = record.begun if record is not None else None
+    if not done.dry_run and (done.steps or begun) and place != "-":
         try:
             if place is None:
-                say(f"report: {save_report(store, done)}")
+                say(f"report: {save_report(store, done, begun)}")
             else:
                 Path(place).write_text(done.to_json(), encoding="utf-8")
         except (ChronotileError, OSError) as error:
@@ -209,10 +241,11 @@ def consolidate(
     from chronotile import consolidation
 
     store = _open(array, storage)
+    record = _Record(store, report)
     done = consolidation.consolidate(
-        array, dry_run=dry_run, updates=updates, key=read_key(key_file), store=store
+        array, dry_run=dry_run, updates=updates, before=record, key=read_key(key_file), store=store
     )
-    return _finish(store, done, report, as_json=as_json)
+    return _finish(store, done, report, as_json=as_json, record=record)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile vacuum demo/array --dry-run")
@@ -261,6 +294,7 @@ def vacuum(
     from chronotile import vacuuming
 
     store = _open(array, storage)
+    record = _Record(store, report)
     done = vacuuming.vacuum(
         array,
         mode=mode,  # type: ignore[arg-type]  # one of the choices
@@ -270,11 +304,12 @@ def vacuum(
         whole_orphans=whole_orphans,
         loose_deletes=loose_deletes,
         updates=updates,
+        before=record,
         key=read_key(key_file),
         store=store,
         announce=lambda note: say(f"note: {note}"),
     )
-    return _finish(store, done, report, as_json=as_json)
+    return _finish(store, done, report, as_json=as_json, record=record)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
@@ -299,6 +334,7 @@ def repair(
     from chronotile import quarantine, repairing
 
     store = _open(array, storage)
+    record = _Record(store, report)
     if restore is not None:
         done = quarantine.restore(array, restore, dry_run=dry_run, store=store)
     else:
@@ -306,7 +342,8 @@ def repair(
             array,
             dry_run=dry_run,
             accept_loss=accept_loss,
+            before=record,
             key=read_key(key_file),
             store=store,
         )
-    return _finish(store, done, report, as_json=as_json)
+    return _finish(store, done, report, as_json=as_json, record=record)

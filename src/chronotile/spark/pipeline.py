@@ -230,7 +230,11 @@ class _Pipeline:
             for at in range(0, len(arrays), _MAINTAINED_AT_ONCE)
         ]
         work = partial(
-            _maintain_group, options=job.options, dry_run=job.dry_run, fragments=job.fragments
+            _maintain_group,
+            options=job.options,
+            run_=run_,
+            dry_run=job.dry_run,
+            fragments=job.fragments,
         )
         found = run_job(self._spark, work, groups, partial(self._progress, "maintaining arrays"))
         rows = [row for group in found for row in group]
@@ -242,12 +246,12 @@ class _Pipeline:
 
 
 def _maintain_group(
-    arrays: tuple[str, ...], options: Options, *, dry_run: bool, fragments: bool
+    arrays: tuple[str, ...], options: Options, run_: Run, *, dry_run: bool, fragments: bool
 ) -> list[dict[str, Any]]:
     return [
         row
         for array in arrays
-        for row in maintain(array, options, dry_run=dry_run, fragments=fragments)
+        for row in maintain(array, options, run_, dry_run=dry_run, fragments=fragments)
     ]
 
 

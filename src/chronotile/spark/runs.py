@@ -6,6 +6,7 @@ see whole once it is published, and never before. Knows nothing of what the tabl
     DIR/staging/<run>/<table>/part-….parquet   where tasks write: no reader looks there
     DIR/runs/<run>/<table>/part-….parquet      the tables of one run
     DIR/runs/<run>/run.json                    put last: names every file; the run is complete
+    DIR/records/<run>/….json                   what its maintenance does to each array, by name
     DIR/latest -> runs/<run>                   on a disk: replaced in one step
     DIR/<table> -> latest/<table>              on a disk: never changes again
 
@@ -18,7 +19,8 @@ The order of runs is that of their names, which begin with the time of their sta
 ends after a later one was published is dropped with an error; of two that are published in the
 same moment both stand. Either way `latest` only moves forward, to the one that started last. The
 last two complete runs are kept, for readers who have just opened the one before, and of those in
-which every array could be read the last two as well.
+which every array could be read the last two as well. Records go with their run; those of a run
+that never ended stay.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 STAGING = "staging"
+RECORDS = "records"
 KEPT = 2
 """Complete runs that are left in place, and good ones among them."""
 ABANDONED_MS = 24 * 3600 * 1000
@@ -115,6 +118,14 @@ class Run:
         pq.write_table(table, buffer, compression="zstd", use_dictionary=repeated)
         self.store().put_if_absent(path, buffer.getvalue())
         return Part(name, path, len(table), buffer.tell())
+
+    def record(self, name: str, text: str, instead_of: str | None = None) -> str:
+        """Writes down what is, or was, done to an array, and gives the place of it."""
+        store, path = self.store(), f"{RECORDS}/{self.name}/{name}"
+        store.put_if_absent(path, text.encode())
+        if instead_of is not None:
+            store.remove([instead_of])
+        return path
 
     def read(self, part: Part) -> pa.Table:
         """Reads one file of a table."""
@@ -292,6 +303,9 @@ def _forget(current: Run) -> None:
             name not in ends and _started_ms(name) < oldest_ms
         ):
             runs[name].abandon()
+        if name in ends and name not in kept:
+            with suppress(ChronotileError):
+                store.remove_folder(f"{RECORDS}/{name}")
     for name in _run_names(store, STAGING):
         if name in ends or _started_ms(name) < oldest_ms:
             with suppress(ChronotileError):

@@ -3,18 +3,29 @@
 In: the findings of a run. Out: which arrays need maintenance, and for each what `consolidate` and
 `vacuum` did, or would do, as a table. An array that they refuse is a row like any other.
 
+What is about to be done to an array is written down first, by name, in the output; the report of
+what was done takes its place. A record that still says `begun` is of maintenance that was broken
+off. The plan of a dry run is that of the run: of `vacuum`, for the array as it would be with the
+`.con` that `consolidate` would put.
+
 Only commits are vacuumed unless fragments are asked for: removing replaced fragments can end the
 time travel of a dense array, which is nothing to do to a whole fleet unasked.
 """
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from chronotile.consolidation import consolidate
+from chronotile.errors import ChronotileError
+from chronotile.maintenance import begun_json
+from chronotile.overlays import overlaid
+from chronotile.store import open_store
 from chronotile.vacuuming import vacuum
 
 if TYPE_CHECKING:
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
     from chronotile.plans import Report
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Run
+    from chronotile.vacuuming import Mode
 
 NEEDS = frozenset(
     {
@@ -51,7 +63,9 @@ MAINTENANCE = pa.schema(
         ("notes", pa.list_(pa.string())),
     ]
 )
-"""`outcome` is `done`, `planned` (of a dry run), `nothing` or `refused`; `notes` says why."""
+"""`outcome` is `done`, `planned` (of a dry run), `nothing` or `refused`; `notes` says why. Where a
+task was lost after it had done its work, the one that ran again says `nothing`: the record tells
+what the first one did."""
 
 
 def arrays_in_need(findings: Iterable[pa.Table], *, fragments: bool) -> tuple[str, ...]:
@@ -70,28 +84,48 @@ def arrays_in_need(findings: Iterable[pa.Table], *, fragments: bool) -> tuple[st
 
 
 def maintain(
-    array: str, options: Options, *, dry_run: bool, fragments: bool
+    array: str, options: Options, run: Run, *, dry_run: bool, fragments: bool
 ) -> list[dict[str, Any]]:
     """Consolidates and vacuums one array; gives a row of the report for each."""
-    key, storage = options.read_key(), options.storage_options
+    store = open_store(array, options.storage_options)
+    mode: Mode = "all" if fragments else "commits"
     rows = []
     for command in ("consolidate", "vacuum"):
         try:
+            key, record = options.read_key(), _Record(run, array)
             if command == "consolidate":
-                report = consolidate(array, dry_run=dry_run, key=key, storage_options=storage)
+                report = consolidate(array, dry_run=dry_run, key=key, store=store, before=record)
+                new = {step.path: step.data or b"" for step in report.steps}
+                store = overlaid(store, new) if dry_run and new else store
             else:
                 report = vacuum(
-                    array,
-                    mode="all" if fragments else "commits",
-                    dry_run=dry_run,
-                    key=key,
-                    storage_options=storage,
+                    array, mode=mode, dry_run=dry_run, key=key, store=store, before=record
                 )
+            record.finish(report)
         except Exception as error:  # one bad array never stops a fleet
             rows.append(_refused(array, command, error, dry_run=dry_run))
             break  # nothing is removed from an array that could not be consolidated
         rows.append(_row(array, report))
     return rows
+
+
+class _Record:
+    """What is about to be done to one array, and then what was done, in the output."""
+
+    def __init__(self, run: Run, array: str) -> None:
+        self._run = run
+        # A task that is run twice leaves a record of either time.
+        name = hashlib.blake2b(array.encode(), digest_size=8).hexdigest()
+        self._name = f"{name}-{secrets.token_hex(4)}"
+        self._begun: str | None = None
+
+    def __call__(self, planned: Report) -> None:
+        name = f"{self._name}-{planned.command}-begun.json"
+        self._begun = self._run.record(name, begun_json(planned))
+
+    def finish(self, done: Report) -> None:
+        if self._begun is not None:
+            self._run.record(f"{self._name}-{done.command}.json", done.to_json(), self._begun)
 
 
 def _row(array: str, report: Report) -> dict[str, Any]:
@@ -110,6 +144,11 @@ def _row(array: str, report: Report) -> dict[str, Any]:
         "bytes_removed": sizes["remove"],
         "notes": list(report.notes),
     }
+
+
+def broken_off(array: str, words: str, dry_run: bool) -> dict[str, Any]:
+    """The row of an array whose maintenance came to no end."""
+    return _refused(array, "maintain", ChronotileError(array, words), dry_run=dry_run)
 
 
 def _refused(array: str, command: str, error: Exception, *, dry_run: bool) -> dict[str, Any]:
