@@ -1,7 +1,12 @@
-"""Runs the pipeline on a master and two executor processes, and kills one in the middle.
+"""Runs the pipeline on a master and two executor processes, to which something happens.
 
-In: a fleet and a folder for output, on the command line. Out: the tables, and on standard output
-a JSON document of what happened. A program of its own, as a process has one Spark at a time.
+In: what happens, a fleet and a folder for output, on the command line. Out: the tables, and on
+standard output a JSON document of what happened. A program of its own, as a process has one Spark
+at a time.
+
+    kill     one executor is killed in the middle
+    freeze   one is stopped with a task in its hands, and goes on once the run is published
+    poison   one array kills every process that reads it
 """
 
 from __future__ import annotations
@@ -11,15 +16,32 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chronotile.spark import pipeline
+from chronotile.spark.limits import read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.sessions import session
+from chronotile.spark.work import Done, Task, run_task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from pyspark.sql import SparkSession
+
+MEMORY = {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
+IMPATIENT = {
+    "spark.executor.heartbeatInterval": "500ms",
+    "spark.network.timeout": "5s",
+    "spark.network.timeoutInterval": "1s",
+}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def executor_pids(spark: SparkSession) -> set[int]:
@@ -33,9 +55,13 @@ def executor_pids(spark: SparkSession) -> set[int]:
     return set(spark.sparkContext.parallelize(range(4), 4).map(above).collect())
 
 
-def main(root: str, out: str) -> None:
-    settings = {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
-    with session("local-cluster[2,1,1024]", settings) as spark:
+def replace_run_task(work: Callable[[Task], Done]) -> None:
+    """Has the tasks of the pipeline do something else."""
+    setattr(pipeline, "run_task", work)  # noqa: B010 - to a type checker it is no attribute
+
+
+def kill(root: str, out: str) -> dict[str, Any]:
+    with session("local-cluster[2,1,1024]", MEMORY) as spark:
         spark.sparkContext.setLogLevel("OFF")
         before = executor_pids(spark)
         killed: list[int] = []
@@ -50,8 +76,81 @@ def main(root: str, out: str) -> None:
         document: dict[str, Any] = summary.to_json()
         document |= {"before": sorted(before), "killed": killed}
         document["after"] = sorted(executor_pids(spark))
-    json.dump(document, sys.stdout)
+    return document
+
+
+def freeze(root: str, out: str) -> dict[str, Any]:
+    """The executor, its Python daemon and the worker are stopped: a machine that stands still."""
+    held, release = Path(f"{out}-held"), Path(f"{out}-release")
+    late = Path(f"{out}-late")
+
+    def hold_first(task: Task) -> Done:
+        if not held.exists() and task.share.arrays:
+            held.write_text(str(os.getpid()))
+            while not release.exists():
+                time.sleep(0.02)
+            done = run_task(task)
+            late.write_text("\n".join(part.path for part in done.parts))
+            return done
+        return run_task(task)
+
+    replace_run_task(hold_first)
+    frozen: list[int] = []
+
+    def stop(*_: object) -> None:
+        if held.exists() and held.read_text() and not frozen:
+            worker = int(held.read_text())
+            daemon = parent_of(worker)
+            frozen.extend((worker, daemon, parent_of(daemon)))
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+
+    try:
+        with session("local-cluster[2,1,1024]", MEMORY | IMPATIENT) as spark:
+            spark.sparkContext.setLogLevel("OFF")
+            options = Options(roots=(root,), partition_bytes=60_000)
+            document = run(spark, Job(options=options, out=out), stop).to_json()
+            document["files"] = sorted(files_of(out))
+            release.touch()
+            os.kill(frozen[0], signal.SIGCONT)
+            while not late.exists() or not late.read_text():
+                time.sleep(0.05)
+            document["late"] = late.read_text().split()
+            document["files_after"] = sorted(files_of(out))
+            go_on(frozen)
+    finally:
+        go_on(frozen)
+    return document
+
+
+def go_on(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def files_of(out: str) -> Iterator[str]:
+    for path in Path(out, "runs").rglob("*"):
+        if path.is_file():
+            yield str(path.relative_to(out))
+
+
+def poison(root: str, out: str) -> dict[str, Any]:
+    poisoned = "array-00007"
+
+    def die(task: Task) -> Done:
+        if any(array.endswith(poisoned) for array in task.share.arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run_task(task)
+
+    replace_run_task(die)
+    with session("local-cluster[2,1,1024]", MEMORY) as spark:
+        spark.sparkContext.setLogLevel("OFF")
+        options = Options(roots=(root,), partition_bytes=400_000)
+        job = Job(options=options, out=out, max_unreadable=read_limit("1"))
+        return run(spark, job).to_json()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    what, *places = sys.argv[1:]
+    json.dump({"kill": kill, "freeze": freeze, "poison": poison}[what](*places), sys.stdout)

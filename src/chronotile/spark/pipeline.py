@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.spark.limits import MAX_UNREADABLE, Limit, check_limit
-from chronotile.spark.planning import Share, find_fleet, shares
+from chronotile.spark.jobs import Care, run_job
+from chronotile.spark.limits import MAX_UNREADABLE, Limit, Unread, check_limit
+from chronotile.spark.planning import Share, find_fleet, shares, split
 from chronotile.spark.runs import Part, Run, last_run, new_run
-from chronotile.spark.sessions import run_job
 from chronotile.spark.stale import below, known_arrays, rows_of_unread
 from chronotile.spark.totals import Summary
-from chronotile.spark.upkeep import arrays_in_need, maintain, write_report
+from chronotile.spark.upkeep import arrays_in_need, broken_off, maintain, write_report
 from chronotile.spark.work import (
     WRITTEN,
     Carry,
@@ -70,6 +70,7 @@ CARRIED_BYTES = 32 << 20
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
 _AGAIN = 16
 """Arrays that one task tries again."""
+_KILLED = "each process that tried was killed, as where memory runs out"
 _MAINTAINED_AT_ONCE = 16
 """Arrays that one task maintains."""
 
@@ -147,6 +148,10 @@ class _Pipeline:
         self._spark = spark
         self._job = job
         self._progress = progress
+        self._killers: list[Unread] = []
+        """Arrays that kill whoever reads them."""
+        self._found = 0
+        """Arrays of the fleet."""
 
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
@@ -154,12 +159,14 @@ class _Pipeline:
         marks = read_marks(old) if old and self._job.since_last else {}
         self._progress("looking for arrays", 0, 0)
         fleet = find_fleet(self._job.options)
+        self._found = len(fleet.arrays)
         done = self._read(run_, shares(fleet, self._job.options.partition_bytes), marks)
         if done.unread and (done.read or done.unchanged):
             # The storage answers: what it refused a while ago it may give now.
             arrays = [one.array for one in done.unread]
             again = [Share(tuple(arrays[at : at + _AGAIN])) for at in range(0, len(arrays), _AGAIN)]
             done = replace(done, unread=()) + self._read(run_, again, {})
+        done += Done(unread=tuple(self._killers))
         done += self._unread(run_, old, fleet, done)
         parts = [*done.parts, *_empty_parts(run_, done.parts)]
         maintained: tuple[tuple[str, int], ...] = ()
@@ -181,7 +188,14 @@ class _Pipeline:
             )
             for share in wanted
         ]
-        return self._all("reading commit logs", run_task, tasks)
+        care = Care(split=_split, give_up=self._killed)
+        return self._all("reading commit logs", run_task, tasks, care)
+
+    def _killed(self, task: Task) -> Done:
+        """An array whose reading kills the process, tried alone: it is told, and others go on."""
+        self._killers += [Unread(array, _KILLED) for array in task.share.arrays]
+        check_limit(self._job.out, self._killers, self._found, self._job.max_unreadable)
+        return Done()
 
     def _unread(self, run_: Run, old: Run | None, fleet: Fleet, done: Done) -> Done:
         """The rows of what was not read: it has not changed, or it could not be read."""
@@ -214,8 +228,14 @@ class _Pipeline:
         has_key = options.key is not None or options.key_file is not None
         return {"has_key": has_key, "version": __version__}
 
-    def _all(self, words: str, work: Callable[[Any], Done], items: list[Any]) -> Done:
-        found = run_job(self._spark, work, items, partial(self._progress, words))
+    def _all(
+        self,
+        words: str,
+        work: Callable[[Any], Done],
+        items: list[Any],
+        care: Care[Any, Done] | None = None,
+    ) -> Done:
+        found = run_job(self._spark, work, items, partial(self._progress, words), care)
         return reduce(add, found, Done())
 
     def _maintain(
@@ -236,13 +256,26 @@ class _Pipeline:
             dry_run=job.dry_run,
             fragments=job.fragments,
         )
-        found = run_job(self._spark, work, groups, partial(self._progress, "maintaining arrays"))
+        care = Care(
+            split=lambda group: [(array,) for array in group] if len(group) > 1 else [],
+            give_up=lambda group: [broken_off(array, _KILLED, job.dry_run) for array in group],
+        )
+        progress = partial(self._progress, "maintaining arrays")
+        found = run_job(self._spark, work, groups, progress, care)
         rows = [row for group in found for row in group]
         outcomes: dict[str, int] = {}
         for row in rows:
             name = f"{row['command']} {row['outcome']}"
             outcomes[name] = outcomes.get(name, 0) + 1
         return write_report(run_, rows), tuple(sorted(outcomes.items()))
+
+
+def _split(task: Task) -> list[Task]:
+    """The same work in smaller pieces."""
+    return [
+        replace(task, share=share, marks={a: m for a, m in task.marks.items() if a in share.arrays})
+        for share in split(task.share)
+    ]
 
 
 def _maintain_group(

@@ -23,6 +23,10 @@ SHARES_MIN = 32
 """Shares of a fleet that is too small for more, so that a few cores have work to the end."""
 
 
+PIECES = 16
+"""Of a share whose task has died: two such steps tell which array it was."""
+
+
 class Share(NamedTuple):
     """What one task reads."""
 
@@ -56,6 +60,20 @@ def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
     if fleet.problems:
         made.append(Share((), fleet.problems))
     return tuple(made)
+
+
+def split(share: Share) -> tuple[Share, ...]:
+    """A share in up to 16 pieces; none if there is nothing to split.
+
+    >>> [one.arrays for one in split(Share(("a", "b")))], split(Share(("a",)))
+    ([('a',), ('b',)], ())
+    """
+    arrays = share.arrays
+    if len(arrays) < 2:
+        return ()
+    size = -(-len(arrays) // PIECES)
+    made = [Share(arrays[at : at + size]) for at in range(0, len(arrays), size)]
+    return (*made, Share((), share.problems)) if share.problems else tuple(made)
 
 
 def _groups(arrays: Iterable[Found], limit: int) -> list[list[str]]:
