@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 STORAGE = "storage."
 """What options for the storage start with."""
+HIDDEN = "storage.secret."
+"""Likewise, of those whose own name does not tell Spark to hide them in its plans."""
 
 KNOWN = {
     "path": "the root that `load` was given",
@@ -38,7 +40,8 @@ KNOWN = {
     "column": "the column of that file; `array`, if it is left out",
     "start": "the start of the window: ms, ISO-8601 or `now`",
     "end": "its end",
-    "key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
+    "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
+    "key": "the same; Spark hides an option by its name, and shows this one in its plans",
     "key_file": "a file with the key, on every executor",
     "partition_bytes": "how much of commit files one task reads",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
@@ -99,7 +102,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     chronotile.errors.ChronotileError: option 'tabel': ... did you mean 'table'?
     """
     options = {name.lower(): value for name, value in given.items()}
-    storage = {n.removeprefix(STORAGE): v for n, v in options.items() if n.startswith(STORAGE)}
+    storage = {
+        name.removeprefix(HIDDEN).removeprefix(STORAGE): value
+        for name, value in options.items()
+        if name.startswith(STORAGE)
+    }
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
             raise _unknown(name)
@@ -110,7 +117,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         column=options.get("column", "array"),
         start=_time("start", options.get("start"), 0),
         end=_time("end", options.get("end"), NEVER),
-        key=_key(options["key"].encode(), "key") if "key" in options else None,
+        key=_given_key(options),
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
         partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
@@ -137,7 +144,7 @@ def _check(options: Options, *, streaming: bool) -> None:
         problem = f"expected a window only with {', '.join(WINDOWED)}, found {options.table}"
         raise _wrong("start", problem)
     if options.key is not None and options.key_file is not None:
-        raise _wrong("key_file", "expected one key, found the option 'key' as well")
+        raise _wrong("key_file", "expected one key, found the key itself as well")
     if streaming and options.table not in STREAMED:
         problem = f"expected {' or '.join(STREAMED)}, which only grow, found {options.table}"
         raise _wrong("table", problem)
@@ -177,6 +184,13 @@ def _size(name: str, value: str | None) -> int:
     if not value.isdigit() or not 0 < int(value) <= LAST:
         raise _wrong(name, f"expected a number of bytes, found {value!r}")
     return int(value)
+
+
+def _given_key(options: Mapping[str, str]) -> bytes | None:
+    names = [name for name in ("secret_key", "key") if name in options]
+    if len(names) > 1:
+        raise _wrong("key", "expected one key, found the option 'secret_key' as well")
+    return _key(options[names[0]].encode(), names[0]) if names else None
 
 
 def _key(value: bytes, name: str) -> bytes:
