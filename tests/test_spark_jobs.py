@@ -272,6 +272,39 @@ def test_a_stream_gives_every_commit_once(spark: SparkSession, tmp_path: Path, m
     check()
 
 
+def test_a_stream_goes_over_to_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for name in ("a", "b"):
+        maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
+    Stream(spark, str(root), tmp_path, table="commits").step()
+    stream = Stream(spark, str(root), tmp_path, table="commits", state=str(tmp_path / "state"))
+    for number in range(3):
+        maker.commit(root / "a", FIRST_MS + number, uuid=f"{number:032x}")
+        stream.step()
+        assert stream.rows() == expected(arrays_in(root), "commits")
+
+
+def test_secrets_are_hidden_in_plans(
+    spark: SparkSession, fleet: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secrets = {"secret_key": "K" * 32, "storage.secret.account_key": "HUSH"}
+    options = {"table": "commits", "path": str(fleet), **secrets}
+    given = ", ".join(f"`{name}` '{value}'" for name, value in options.items())
+    view = f"EXPLAIN EXTENDED CREATE TEMPORARY VIEW v USING chronotile OPTIONS ({given})"
+    plans = [spark.sql(view).collect()[0][0]]
+    for frame in (
+        spark.read.format("chronotile").options(**options).load(),
+        spark.readStream.format("chronotile").options(**options).load(),
+    ):
+        capfd.readouterr()
+        frame.explain("extended")
+        plans.append(capfd.readouterr().out)
+    assert all("chronotile" in plan for plan in plans)
+    assert sum("(redacted)" in plan for plan in plans) == 2
+    assert not any("KKK" in plan or "HUSH" in plan for plan in plans)
+
+
 def test_a_stream_of_conditions_and_an_array_that_heals(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from corpus_cases import CASES, Case
@@ -24,7 +25,8 @@ from chronotile.spark.options import Options, read_options
 from chronotile.spark.planning import shares
 from chronotile.spark.reading import tables_of
 from chronotile.spark.rows import LAST, SCHEMAS, Rows
-from chronotile.spark.seen import InFolder, InOffset, less, marks
+from chronotile.spark.seen import IN_OFFSET_MAX, InFolder, InOffset, less, marks
+from chronotile.spark.streaming import CommitStream
 from chronotile.store import open_store
 from chronotile.vacuuming import vacuum
 from chronotile.visibility import NEVER
@@ -258,6 +260,17 @@ def test_options_are_checked_up_front(given: dict[str, str], words: str) -> None
     assert words in str(raised.value)
 
 
+def test_a_key_has_a_name_that_spark_hides() -> None:
+    plain = read_options({"path": "a", "key": "k" * 32})
+    hidden = read_options({"path": "a", "secret_key": "k" * 32})
+    assert plain.key == hidden.key == b"k" * 32
+    with pytest.raises(ChronotileError, match="expected one key"):
+        read_options({"path": "a", "key": "k" * 32, "secret_key": "k" * 32})
+    storage = {"storage.region": "r", "storage.secret.account_key": "hush"}
+    given = read_options({"path": "a", **storage})
+    assert given.storage_options == {"region": "r", "account_key": "hush"}
+
+
 def test_a_key_is_never_shown() -> None:
     options = read_options({"path": "a", "key": "k" * 32, "storage.secret_access_key": "hush"})
     assert "kkk" not in repr(options)
@@ -338,6 +351,55 @@ def test_a_stream_remembers_what_it_has_seen(tmp_path: Path, where: str) -> None
         assert {a: sorted(m) for a, m in added.items()} == {a: sorted(m) for a, m in new.items()}
         offset = following
     assert {a: len(m) for a, m in memory().seen(offset).items()} == dict.fromkeys(everything, 100)
+
+
+def test_a_stream_that_has_outgrown_its_offset_goes_on_in_a_folder(tmp_path: Path) -> None:
+    inside, folder = InOffset(), InFolder(str(tmp_path / "state"), {})
+    names = [f"{number}.wrt" for number in range(IN_OFFSET_MAX)]
+    offset = inside.plan(inside.first(), {"a": np.unique(marks(names))})
+    new = {"a": marks(["one-more.wrt"]), "b": marks(["other.wrt"])}
+    with pytest.raises(ChronotileError, match="start the query again with a folder") as raised:
+        inside.plan(offset, new)
+    assert len(str(raised.value)) < 200
+    # With a folder it goes on where it was: what is new is given, and nothing twice.
+    assert folder.planned(offset) is None
+    end = folder.plan(offset, less(new, folder.seen(offset)))
+    restarted = InFolder(str(tmp_path / "state"), {})
+    assert restarted.planned(offset) == end == {"batch": 1}
+    given = less(restarted.seen(end), restarted.seen(offset))
+    assert {a: m.tolist() for a, m in given.items()} == {a: m.tolist() for a, m in new.items()}
+    after = restarted.plan(end, {"a": marks(["last.wrt"])})
+    assert len(restarted.seen(after)["a"]) == IN_OFFSET_MAX + 2
+    # The folder of another query is not gone over to, nor is a folder taken away.
+    other = inside.plan(inside.first(), {"c": marks(["c.wrt"])})
+    for step in (restarted.planned, lambda start: restarted.plan(start, {})):
+        with pytest.raises(ChronotileError, match="found that of another"):
+            step(other)
+    with pytest.raises(ChronotileError, match="the folder that this query has used so far"):
+        inside.seen(after)
+
+
+def test_a_stream_tells_what_it_cannot_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    for name in ("a", "b"):
+        maker.array(tmp_path / "root" / name, 4, seed=ord(name))
+    away = tmp_path / "root" / "b" / "away"
+    commits = away.with_name("__commits")
+    commits.rename(away)
+    commits.symlink_to(away)
+    stream = CommitStream(read_options({"path": str(tmp_path / "root")}, streaming=True))
+    for _ in range(2):
+        end = stream.latestOffset(stream.initialOffset())
+        assert set(end["seen"]) == {str(tmp_path / "root" / "a")}
+    (told,) = caplog.messages
+    assert told.startswith(f"left for a later batch: {commits.parent} cannot be read: ")
+    commits.unlink()
+    away.rename(commits)
+    later = stream.latestOffset(end)
+    assert set(later["seen"]) == {str(tmp_path / "root" / name) for name in "ab"}
+    assert len(caplog.messages) == 1
 
 
 def test_a_batch_that_was_planned_stays_as_it_was(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ same. A name is kept as 8 bytes of its hash. Two ways to keep them:
 - in a folder (option `state`): batch n is the file n, which is written once and never changed.
   The offset is the number. A batch that is planned again, as after a crash, is the same batch,
   and several queries can share a folder.
+
+A query can go over from the first to the second: its first file then holds all that the offset
+held, and what is new.
 """
 
 from __future__ import annotations
@@ -47,6 +50,8 @@ GRAIN_MS = 3_000
 """The coarsest grain of a file's time that is in use, and some more."""
 SNAPSHOT_EVERY = 64
 """After so many batches a file holds all that came before, so that a restart reads few."""
+
+_SEEN = "seen"
 
 
 def marks(names: Iterable[str]) -> Marks:
@@ -160,7 +165,7 @@ class InOffset:
 
     def first(self) -> Offset:
         """No commits."""
-        return {"seen": {}}
+        return {_SEEN: {}}
 
     def latest(self) -> Offset | None:
         """Only Spark knows."""
@@ -168,7 +173,10 @@ class InOffset:
 
     def seen(self, offset: Offset) -> Seen:
         """The commits in it."""
-        return _unpacked(offset["seen"])
+        if _SEEN not in offset:
+            problem = "expected the folder that this query has used so far, found none"
+            raise ChronotileError("option 'state'", problem)
+        return _unpacked(offset[_SEEN])
 
     def planned(self, start: Offset) -> Offset | None:  # noqa: ARG002 - of the protocol
         """Nothing is kept elsewhere."""
@@ -179,9 +187,10 @@ class InOffset:
         together = _with(self.seen(start), new)
         count = sum(map(len, together.values()))
         if count > IN_OFFSET_MAX:
-            problem = f"expected a folder for {count} commits, found none: an offset is too small"
-            raise ChronotileError("option 'state'", problem)
-        return {"seen": _packed(together)}
+            problem = f"expected a folder for {count} commits, found none: an offset holds"
+            hint = "start the query again with a folder; it goes on where it is"
+            raise ChronotileError("option 'state'", f"{problem} {IN_OFFSET_MAX}; {hint}")
+        return {_SEEN: _packed(together)}
 
 
 class InFolder:
@@ -206,6 +215,8 @@ class InFolder:
 
     def seen(self, offset: Offset) -> Seen:
         """All files up to that number, or a snapshot and the files after it."""
+        if _SEEN in offset:
+            return _unpacked(offset[_SEEN])
         number = int(offset["batch"])
         at, known = self._known
         if at > number:
@@ -221,13 +232,21 @@ class InFolder:
 
     def planned(self, start: Offset) -> Offset | None:
         """The next file, if it is there: its batch was planned, and may have been lost."""
-        number = int(start["batch"]) + 1
-        return None if self._read(f"{number}.json") is None else {"batch": number}
+        number = int(start.get("batch", 0)) + 1
+        found = self._read(f"{number}.json")
+        if found is None:
+            return None
+        if _SEEN in start and less(self.seen(start), found):
+            where = f"{self._above}/{self._name}"
+            problem = "expected a folder for this query to go over to, found that of another"
+            raise ChronotileError(where, f"{problem}: give it one of its own")
+        return {"batch": number}
 
     def plan(self, start: Offset, new: Seen) -> Offset:
         """Writes the next file; if somebody else was first, theirs is the next batch."""
-        number = int(start["batch"]) + 1
-        self._write(f"{number}.json", new)
+        number = int(start.get("batch", 0)) + 1
+        self._write(f"{number}.json", _with(self.seen(start), new) if _SEEN in start else new)
+        self.planned(start)
         if number % SNAPSHOT_EVERY == 0:
             self._write(f"{number}.all.json", self.seen({"batch": number}))
         return {"batch": number}

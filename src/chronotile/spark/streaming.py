@@ -5,12 +5,14 @@ past, across restarts. `seen` keeps what was read; each task opens the arrays th
 
 A batch is planned from listings: an array whose listing is as it was is not opened. A commit is
 new if its name is; that it moves from a file of its own into a `.con` makes it no new commit. An
-array that cannot be read is left for a later batch. A commit that is vacuumed away between plan
+array that cannot be read is told in the driver's log, once for each way in which it fails, and
+left for a later batch. A commit that is vacuumed away between plan
 and reading, is gone from the log and from the stream.
 """
 
 from __future__ import annotations
 
+import logging
 import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from chronotile import text_columns
 from chronotile.discovery import CONCURRENCY
 from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.fleet import words
 from chronotile.listing import list_array
 from chronotile.spark.planning import find_fleet
 from chronotile.spark.reading import BATCH_ROWS, open_array
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.spark.options import Options
     from chronotile.spark.seen import Marks, Offset, Seen
+
+_log = logging.getLogger(__name__)
 
 COMMITS_IN_PARTITION = 1 << 17
 ARRAYS_IN_PARTITION = 64
@@ -66,6 +71,8 @@ class CommitStream(DataSourceStreamReader):
         self._memory = memory_of(options)
         self._found: dict[str, tuple[str | None, Marks]] = {}
         """Array -> (mark of its listing, its commits) when it was last looked at."""
+        self._told: dict[str, str] = {}
+        """What could not be read at the last look -> what was said of it."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Before all commits: the first batch brings what is there."""
@@ -99,18 +106,27 @@ class CommitStream(DataSourceStreamReader):
         for array, wanted in partition.commits:
             try:
                 log = open_array(array, self.options)
-            except ArrayNotFoundError:
-                continue  # the array, and with it the commit, is gone
+            except ArrayNotFoundError as error:
+                _log.warning("%s: its new commits are gone with it", error)
+                continue
             table = _rows(log, np.frombuffer(wanted, np.uint64), self.options)
             yield from table.to_batches(BATCH_ROWS)
 
     def _all_commits(self) -> Seen:
-        uris = find_fleet(self.options, weigh=False).uris
+        fleet = find_fleet(self.options, weigh=False)
+        uris = fleet.uris
         with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="chronotile-stream") as pool:
             found = dict(zip(uris, pool.map(self._commits, uris), strict=True))
-        return {array: commits for array, commits in found.items() if commits is not None}
+        failed = {array: got for array, got in found.items() if isinstance(got, str)}
+        failed |= {one.uri: f"{one.uri} cannot be listed: {one.message}" for one in fleet.problems}
+        for place, said in failed.items():
+            if self._told.get(place) != said:
+                _log.warning("left for a later batch: %s", said)
+        self._told = failed
+        return {array: got for array, got in found.items() if not isinstance(got, str)}
 
-    def _commits(self, array: str) -> Marks | None:
+    def _commits(self, array: str) -> Marks | str:
+        """The commits of an array, or why they cannot be told."""
         try:
             store, began_ms = open_store(array, self.options.storage_options), now_ms()
             mark = listing_mark(store, list_array(store), began_ms)
@@ -120,8 +136,8 @@ class CommitStream(DataSourceStreamReader):
                 mark = listing_mark(store, log.history.listing, began_ms)
                 known = (mark, np.unique(commit_marks(log)))
                 self._found[array] = known
-        except ChronotileError:
-            return None
+        except Exception as error:  # one array, whatever comes of it, never stops the others
+            return f"{array} cannot be read: {words(error)}"
         return known[1]
 
 
