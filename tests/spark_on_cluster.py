@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MEMORY = {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
 IMPATIENT = {
     "spark.executor.heartbeatInterval": "500ms",
-    "spark.network.timeout": "5s",
+    "spark.network.timeout": "10s",
     "spark.network.timeoutInterval": "1s",
 }
 
@@ -85,14 +85,16 @@ def freeze(root: str, out: str) -> dict[str, Any]:
     late = Path(f"{out}-late")
 
     def hold_first(task: Task) -> Done:
-        if not held.exists() and task.share.arrays:
-            held.write_text(str(os.getpid()))
-            while not release.exists():
-                time.sleep(0.02)
-            done = run_task(task)
-            late.write_text("\n".join(part.path for part in done.parts))
-            return done
-        return run_task(task)
+        try:
+            with held.open("x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return run_task(task)
+        while not release.exists():
+            time.sleep(0.02)
+        done = run_task(task)
+        late.write_text("\n".join(part.path for part in done.parts))
+        return done
 
     replace_run_task(hold_first)
     frozen: list[int] = []

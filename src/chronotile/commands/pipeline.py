@@ -136,13 +136,10 @@ def pipeline(
     could not be read: the rows of such an array then stay as they were (its column `stale` names
     their run), or, above --max-unreadable, all tables do.
     """
-    context = click.get_current_context()
     if bool(roots) == (arrays is not None):
-        message = f"expected ROOT or --arrays, found {'both' if roots else 'neither'}"
-        raise click.UsageError(message, context)
+        raise _wrong(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
     if (dry_run or fragments) and not maintain:
-        message = f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}"
-        raise click.UsageError(message, context)
+        raise _wrong(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
     try:
         from chronotile.spark.pipeline import Job, run
         from chronotile.spark.sessions import session
@@ -176,9 +173,12 @@ def pipeline(
     with session(master, _settings(conf)) as spark, _bar() as step:
         summary = run(spark, job, step)
     emit(PipelineReport(summary=summary), as_json=as_json)
-    if any(code == UNREADABLE for _, code, _ in summary.totals.findings):
-        return 3
-    return int(any(severity == _FAILING for severity, _, _ in summary.totals.findings))
+    failing = {code for severity, code, _ in summary.totals.findings if severity == _FAILING}
+    return 3 if UNREADABLE in failing else int(bool(failing))
+
+
+def _wrong(message: str) -> click.UsageError:
+    return click.UsageError(message, click.get_current_context(silent=True))
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -186,8 +186,8 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            message = f"--conf: expected NAME=VALUE, found no {'NAME' if equals else '='} in it"
-            raise click.UsageError(message, click.get_current_context(silent=True))
+            missing = "NAME" if equals else "="
+            raise _wrong(f"--conf: expected NAME=VALUE, found no {missing} in it")
         found[name] = value
     return found
 

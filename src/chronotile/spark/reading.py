@@ -6,10 +6,11 @@ and stops nobody. What a task needs is opened here, inside it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.ahead import ahead
-from chronotile.fleet import unlisted
+from chronotile.fleet import may_pass, unlisted, words
 from chronotile.history import read_history
 from chronotile.log import Log
 from chronotile.places import find_place
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from chronotile.store import Hook
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 BATCH_ROWS = 1 << 16
 """Rows of one Arrow batch, at most."""
@@ -45,6 +48,8 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str,
         rows = Rows(open_array(array, options), options.start, options.end)
         return {name: rows.table(name) for name in names}
     except Exception as error:  # one bad array, whatever is bad in it, never stops a fleet
+        if may_pass(error):
+            _log.warning("no rows of %s: %s", array, words(error))
         return tables_of_unreadable(array, error)
 
 
