@@ -193,6 +193,31 @@ def test_a_file_that_is_not_what_was_written_is_not_published(tmp_path: Path) ->
     assert values(tmp_path) == [1]
 
 
+@pytest.mark.parametrize("where", ["_forget", "_point"])
+def test_whatever_fails_after_publication_takes_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    first = new_run(str(tmp_path))
+    first.publish(write(first, 1), {})
+    run = new_run(str(tmp_path))
+    parts = write(run, 2)
+    wrong = StorageError("out", "503") if where == "_forget" else KeyboardInterrupt()
+
+    def fail(*_: object) -> None:
+        raise wrong
+
+    monkeypatch.setattr(runs, where, fail)
+    if where == "_forget":
+        run.publish(parts, {})
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            run.publish(parts, {})
+    run.abandon()  # as whoever is stopped does
+    monkeypatch.undo()
+    assert values_of(last_run(str(tmp_path))) == [2]
+    assert values(tmp_path) == ([2] if where == "_forget" else [1])
+
+
 def test_links_of_others_are_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -171,7 +171,9 @@ class Run:
         store.put_if_absent(f"{self.folder}/{_END}", json.dumps(end).encode())
         if store.place.scheme == "file":
             _point(self, Path(store.uri))
-        _forget(self)
+        with suppress(ChronotileError, OSError):
+            # What cannot be swept up now, a later run sweeps up.
+            _forget(self)
 
     def _check_newest(self, store: Store) -> None:
         newest = _newest(self.out, self.storage, store)
@@ -194,7 +196,13 @@ class Run:
             raise StorageError(store.uri_of(path), "expected only files of this run, found another")
 
     def abandon(self) -> None:
-        """Removes what the run has written."""
+        """Removes what the run has written, unless it is published: then it stays."""
+        with suppress(ChronotileError):
+            if self.read_end() is None:
+                self.remove()
+
+    def remove(self) -> None:
+        """Removes the run, published or not."""
         store = self.store()
         with suppress(ChronotileError):
             # Without it the run is not complete, however much of it is still there.
@@ -302,7 +310,7 @@ def _forget(current: Run) -> None:
         if (name in ends and name not in kept) or (
             name not in ends and _started_ms(name) < oldest_ms
         ):
-            runs[name].abandon()
+            runs[name].remove()
         if name in ends and name not in kept:
             with suppress(ChronotileError):
                 store.remove_folder(f"{RECORDS}/{name}")
