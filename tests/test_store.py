@@ -94,8 +94,8 @@ def operations(store: Store) -> dict[str, Callable[[str], object]]:
         "put": lambda path: store.put_if_absent(path, b"x"),
         "remove": lambda path: store.remove(["fine", path]),
         "remove_folder": lambda path: store.remove_folder(path),
-        "move from": lambda path: store.move(path, "target"),
-        "move to": lambda path: store.move("fine", path),
+        "duplicate from": lambda path: store.duplicate(path, "target"),
+        "duplicate to": lambda path: store.duplicate("fine", path),
         "child": lambda path: store.child(path),
     }
 
@@ -306,33 +306,13 @@ def test_remove_folder(store: Store) -> None:
     store.remove_folder("f")
 
 
-def test_move(store: Store) -> None:
+def test_duplicate(store: Store) -> None:
     store.put_if_absent("a", b"data")
-    store.move("a", "q/deep/a")
-    assert paths_of(store) == ["q/deep/a"]
+    store.duplicate("a", "q/deep/a")
+    assert paths_of(store) == ["a", "q/deep/a"]
     assert store.read("q/deep/a") == b"data"
     with pytest.raises(MissingObjectError):
-        store.move("a", "elsewhere")
-    store.put_if_absent("a", b"DATA")
-    with pytest.raises(ObjectExistsError):
-        store.move("a", "q/deep/a")
-    with pytest.raises(BadNameError):
-        store.move("a", "a")
-    assert (store.read("a"), store.read("q/deep/a")) == (b"DATA", b"data")
-
-
-@pytest.mark.parametrize("stop_at", ["copy", "copy.done", "read", "read.done", "remove"])
-def test_move_stopped_anywhere_can_be_repeated(store: Store, stop_at: str) -> None:
-    def stop(operation: str, _: str) -> None:
-        if operation == stop_at:
-            raise KeyboardInterrupt
-
-    store.put_if_absent("a", b"data")
-    with pytest.raises(KeyboardInterrupt):
-        store.watched(stop).move("a", "q/a")
-    assert {store.read(path) for path in paths_of(store)} == {b"data"}
-    store.move("a", "q/a")
-    assert paths_of(store) == ["q/a"]
+        store.duplicate("never-was", "elsewhere")
 
 
 def test_hook_sees_every_operation(store: Store) -> None:
@@ -345,12 +325,13 @@ def test_hook_sees_every_operation(store: Store) -> None:
     watched.head("a")
     watched.read("a")
     watched.read_range("a", 0, 1)
-    watched.move("a", "b")
+    watched.duplicate("a", "b")
+    watched.remove(["a"])
     watched.child("c").put_if_absent("d", b"")
     with pytest.raises(MissingObjectError):
         watched.read("none")
     expected = [("put", "a"), ("list", ""), ("list", ""), ("head", "a"), ("read", "a")]
-    expected += [("read", "a"), ("copy", "a"), ("read", "b"), ("remove", "a"), ("put", "d")]
+    expected += [("read", "a"), ("copy", "a"), ("remove", "a"), ("put", "d")]
     doubled = [step for op, path in expected for step in ((op, path), (f"{op}.done", path))]
     assert steps == [*doubled, ("read", "none")]
 
@@ -520,7 +501,7 @@ def test_links_are_strangers_and_never_followed(disk: Store, tmp_path: Path) -> 
         ("real/up/real/file", "real/up"),
     ):
         for name, call in operations(disk).items():
-            if name not in {"list_dir", "list_prefix", "remove_folder", "child", "move to"}:
+            if name not in {"list_dir", "list_prefix", "remove_folder", "child", "duplicate to"}:
                 with pytest.raises(StorageError) as caught:
                     call(path)
                 assert caught.value.where == disk.uri_of(link)
@@ -529,7 +510,7 @@ def test_links_are_strangers_and_never_followed(disk: Store, tmp_path: Path) -> 
             with pytest.raises(StorageError, match="symbolic link"):
                 operations(disk)[name](path)
     with pytest.raises(StorageError, match="symbolic link"):
-        disk.move("real/file", "to_folder/file")
+        disk.duplicate("real/file", "to_folder/file")
     with pytest.raises(StorageError, match="symbolic link"):
         disk.remove_folder("real")
     assert (root / "real" / "file").read_bytes() == b"inside"

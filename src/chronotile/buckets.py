@@ -283,19 +283,10 @@ class Bucket:
         except FileNotFoundError:
             return None
 
-    def copy(self, source: str, target: str) -> None:
-        """Write the bytes of one object to a second, new name."""
-        self.put(target, self.read(source, self.head(source).size or 0))
-
     def duplicate(self, source: str, target: str) -> None:
         """Have the storage copy an object by itself, over what has the other name."""
         keys = self._place.join(source), self._place.join(target)
         self._tried(source, lambda: obstore.copy(self._client(), *keys))
-
-    def same(self, one: str, other: str) -> bool:
-        """Tell whether two objects hold the same bytes."""
-        size = self.head(one).size or 0
-        return size == self.head(other).size and self.read(one, size) == self.read(other, size)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove objects. One that is gone already is no error."""

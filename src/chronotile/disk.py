@@ -226,7 +226,7 @@ class Disk:
             finally:
                 os.unlink(part, dir_fd=root)
 
-    def copy(self, source: str, target: str) -> None:
+    def duplicate(self, source: str, target: str) -> None:
         """Give a file a second, new name."""
         from_parent, _, from_name = source.rpartition("/")
         to_parent, _, to_name = target.rpartition("/")
@@ -237,20 +237,6 @@ class Disk:
         ):
             os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
             os.fsync(to)
-
-    duplicate = copy
-
-    def same(self, one: str, other: str) -> bool:
-        """Tell whether two files hold the same bytes."""
-        with self._file(one) as (file, status), self._file(other) as (twin, twin_status):
-            if os.path.samestat(status, twin_status):
-                return True
-            if status.st_size != twin_status.st_size:
-                return False
-            while part := os.read(file, _LEN_READ):
-                if part != os.read(twin, len(part)):
-                    return False
-            return True
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files. One that is gone already is no error; a link or folder is."""

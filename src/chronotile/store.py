@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from chronotile.ahead import ahead
 from chronotile.buckets import Bucket, Options, Retry
 from chronotile.disk import Disk
-from chronotile.errors import ArrayNotFoundError, BadNameError, ChronotileError, StorageError
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.places import (
     Entry,
     Folder,
@@ -357,36 +357,6 @@ class Store:
         """Give an object a second name; in a bucket the storage copies it, over what is there."""
         with self._step("copy", source):
             self._backend.duplicate(self._checked(source), self._checked(target))
-
-    def move(self, source: str, target: str) -> None:
-        """Move an object to a new name: copy it, compare the two, remove the first.
-
-        Stopped at any point, it leaves the object under one name or both, to be called again.
-
-        Raises:
-            ObjectExistsError: Another object has the new name.
-            MissingObjectError: There is nothing to move.
-
-        >>> store = open_store("memory:doc-move")
-        >>> store.put_if_absent("a", b"1")
-        >>> store.move("a", "__quarantine/a")
-        >>> [entry.path for entry in store.list_prefix()]
-        ['__quarantine/a']
-        """
-        if self._checked(source) == self._checked(target):
-            raise BadNameError(self.uri_of(source), "expected two names for a move, found one")
-        taken: ObjectExistsError | None = None
-        with self._step("copy", source):
-            try:
-                self._backend.copy(source, target)
-            except ObjectExistsError as error:
-                taken = error
-        with self._step("read", target):
-            equal = self._backend.same(source, target)
-        if not equal:
-            problem = "expected the bytes just copied there, found others"
-            raise taken or StorageError(self.uri_of(target), problem)
-        self.remove([source])
 
 
 def open_store(

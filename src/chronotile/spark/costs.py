@@ -6,7 +6,8 @@ Touches no storage.
 An open lists the folders of the array, and reads every `.con`, `.ign`, `.vac`, `.del` and `.upd`,
 the schemas and their enumerations. A listing comes in pages of 1,000 names, each a request; a
 `.wrt` is never read, but it takes its place in a page. Consolidating and vacuuming commits leaves
-one `.con` for all commit files, and no `.ign`; `.vac` files, and what lies in other folders, stay.
+one `.con` for all writes, and no `.ign`; the files of deletes and updates, which the engine needs,
+stay, as do `.vac` files and what lies in other folders.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 PAGE = 1000
 """Names in one answer to a list request."""
 
-_MERGED = (".wrt", ".ok", ".con", ".ign", ".del", ".upd")
-_READ = (".con", ".ign", ".del", ".upd")
+_MERGED = (".wrt", ".ok", ".con", ".ign")
+_READ = (".con", ".ign")
 """Those of them that are read."""
 
 
@@ -39,7 +40,7 @@ def requests_after_maintenance(history: History) -> int:
     commits = history.listing.commits
     merged = sum(name.endswith(_MERGED) for name in commits)
     read = sum(name.endswith(_READ) for name in commits)
-    if not merged:
+    if not merged and not any(name.endswith(".del") for name in commits):
         return open_requests(history)
     left = len(commits) - merged + 1
     saved = read - 1 + _pages(len(commits)) - _pages(left)
