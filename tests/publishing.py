@@ -3,7 +3,7 @@
 In: lines on standard input: an output, and the number of the operation to die at. Out: a line
 each: whether it was killed, and how many operations it began. It runs in a process of its own,
 warm and without threads, that forks once for each line. On a disk an operation is a call that
-changes the file system or opens a file; in a bucket it is one of the store's.
+changes the file system; in a bucket it is one of the store's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CHANGES = frozenset(
-    {"open", "os.link", "os.symlink", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
-)
+CHANGES = frozenset({"os.link", "os.symlink", "os.rename", "os.remove", "os.mkdir", "os.rmdir"})
 
 
 class Publisher:

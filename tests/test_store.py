@@ -94,8 +94,8 @@ def operations(store: Store) -> dict[str, Callable[[str], object]]:
         "put": lambda path: store.put_if_absent(path, b"x"),
         "remove": lambda path: store.remove(["fine", path]),
         "remove_folder": lambda path: store.remove_folder(path),
-        "duplicate from": lambda path: store.duplicate(path, "target"),
-        "duplicate to": lambda path: store.duplicate("fine", path),
+        "duplicate from": lambda path: store.duplicate({path: "target"}),
+        "duplicate to": lambda path: store.duplicate({"fine": path}),
         "child": lambda path: store.child(path),
     }
 
@@ -308,11 +308,11 @@ def test_remove_folder(store: Store) -> None:
 
 def test_duplicate(store: Store) -> None:
     store.put_if_absent("a", b"data")
-    store.duplicate("a", "q/deep/a")
+    store.duplicate({"a": "q/deep/a"})
     assert paths_of(store) == ["a", "q/deep/a"]
     assert store.read("q/deep/a") == b"data"
     with pytest.raises(MissingObjectError):
-        store.duplicate("never-was", "elsewhere")
+        store.duplicate({"never-was": "elsewhere"})
 
 
 def test_hook_sees_every_operation(store: Store) -> None:
@@ -325,7 +325,7 @@ def test_hook_sees_every_operation(store: Store) -> None:
     watched.head("a")
     watched.read("a")
     watched.read_range("a", 0, 1)
-    watched.duplicate("a", "b")
+    watched.duplicate({"a": "b"})
     watched.remove(["a"])
     watched.child("c").put_if_absent("d", b"")
     with pytest.raises(MissingObjectError):
@@ -510,7 +510,7 @@ def test_links_are_strangers_and_never_followed(disk: Store, tmp_path: Path) -> 
             with pytest.raises(StorageError, match="symbolic link"):
                 operations(disk)[name](path)
     with pytest.raises(StorageError, match="symbolic link"):
-        disk.duplicate("real/file", "to_folder/file")
+        disk.duplicate({"real/file": "to_folder/file"})
     with pytest.raises(StorageError, match="symbolic link"):
         disk.remove_folder("real")
     assert (root / "real" / "file").read_bytes() == b"inside"

@@ -227,7 +227,7 @@ class Disk:
                 os.unlink(part, dir_fd=root)
 
     def duplicate(self, source: str, target: str) -> None:
-        """Give a file a second, new name."""
+        """Give a file a second, new name; `settle` makes it last."""
         from_parent, _, from_name = source.rpartition("/")
         to_parent, _, to_name = target.rpartition("/")
         self.head(source)
@@ -236,7 +236,6 @@ class Disk:
             self._in(to_parent, target, create=True) as to,
         ):
             os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
-            os.fsync(to)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files. One that is gone already is no error; a link or folder is."""

@@ -48,8 +48,6 @@ READ_LIMIT = 1 << 31
 
 Hook: TypeAlias = Callable[[str, str], None]
 Progress: TypeAlias = Callable[[int, int], None]
-
-
 _UNTOLD = nullcontext()
 
 
@@ -100,11 +98,7 @@ class Store:
         return self.place.uri
 
     def uri_of(self, path: str) -> str:
-        """The full name of an object, for messages.
-
-        >>> open_store("s3://lake/a").uri_of("__meta/b")
-        's3://lake/a/__meta/b'
-        """
+        """The full name of an object, for messages."""
         return self.place.uri_of(path)
 
     def watched(self, on_operation: Hook | None) -> Store:
@@ -353,10 +347,16 @@ class Store:
         with self._step("remove", path):
             self._backend.remove_folders((path, *found.folders))
 
-    def duplicate(self, source: str, target: str) -> None:
-        """Give an object a second name; in a bucket the storage copies it, over what is there."""
-        with self._step("copy", source):
-            self._backend.duplicate(self._checked(source), self._checked(target))
+    def duplicate(self, names: Mapping[str, str]) -> None:
+        """Give objects second names; in a bucket the storage copies them, over what is there."""
+
+        def once(source: str) -> None:
+            with self._step("copy", source):
+                self._backend.duplicate(self._checked(source), self._checked(names[source]))
+
+        for _ in ahead(once, names, self._backend.concurrency):
+            pass
+        self._backend.settle(tuple(names.values()))
 
 
 def open_store(

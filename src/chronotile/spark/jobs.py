@@ -90,6 +90,8 @@ def run_job(
         ChronotileError: The function raised it.
         TaskError: It raised something else.
     """
+    if not items:
+        return []
     done: list[R] = []
     groups = [[_Unit(item) for item in items]]
     while groups:

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from chronotile.ahead import ahead
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.places import MissingObjectError
 from chronotile.store import Store, open_store
@@ -55,8 +54,6 @@ KEPT = 2
 """Complete runs that are left in place, and good ones among them."""
 ABANDONED_MS = 24 * 3600 * 1000
 """After this time an incomplete run is nobody's any more."""
-PUBLISHED_AT_ONCE = 32
-"""Files of a bucket that are copied at once."""
 
 PRIVATE = frozenset({"listings"})
 """Tables that are for the next run, and not for readers."""
@@ -162,10 +159,7 @@ class Run:
             part._replace(path=f"{self.folder}/{part.path.removeprefix(f'{self.staging}/')}")
             for part in staged
         )
-        threads = 1 if store.place.scheme == "file" else PUBLISHED_AT_ONCE
-        names = [(one.path, other.path) for one, other in zip(staged, moved, strict=True)]
-        for _ in ahead(lambda pair: store.duplicate(*pair), names, threads):
-            pass
+        store.duplicate({one.path: other.path for one, other in zip(staged, moved, strict=True)})
         self._check_files(store, moved)
         end = {**words, "parts": [list(part) for part in moved]}
         store.put_if_absent(f"{self.folder}/{_END}", json.dumps(end).encode())
