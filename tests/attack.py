@@ -38,7 +38,7 @@ from chronotile.errors import ChronotileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chronotile.plans import Report
+    from chronotile.change.change_report import Report
 
 Window: TypeAlias = tuple[int, int]
 Answers: TypeAlias = dict[Window, Any]

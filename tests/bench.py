@@ -30,8 +30,9 @@ import numpy as np
 import tiledb
 
 import chronotile as ct
-from chronotile import conditions, kaitai, records, tiles
-from chronotile.condition_nodes import Compare, Op
+from chronotile.conditions import codec
+from chronotile.conditions.tree import Compare, Op
+from chronotile.format import commit_files, parsers, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +82,8 @@ def deletes(path: Path, count: int) -> Path:
 
     def record(number: int) -> bytes:
         stored = Compare(field="a", op=Op.NE, value=(1000 + number).to_bytes(4, "little"))
-        tile = tiles.encode(conditions.encode(stored), version=22)
-        return records.encode_record(records.Record(uri(number, ".del"), tile))
+        tile = tiles.encode(codec.encode(stored), version=22)
+        return commit_files.encode_record(commit_files.Record(uri(number, ".del"), tile))
 
     return put_con(path, b"".join(record(number) for number in range(count)), count)
 
@@ -99,7 +100,7 @@ def open_engine(path: Path) -> None:
 def generated(path: Path) -> None:
     """What the parser that Kaitai generates takes for the same records, reading included."""
     (con,) = (path / "__commits").glob("*.con")
-    kaitai.parse(kaitai.ConsolidatedCommitsSpec, con.name, con.read_bytes())
+    parsers.parse(parsers.ConsolidatedCommitsSpec, con.name, con.read_bytes())
 
 
 def second_view(log: ct.Log) -> None:

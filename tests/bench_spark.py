@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 from fleets import FleetMaker, make_template
 
-from chronotile.discovery import find_arrays
+from chronotile.dataset.find_arrays import find_arrays
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
-from chronotile.spark.sessions import session
+from chronotile.spark.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

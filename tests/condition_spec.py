@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chronotile.condition_nodes import AllOf, AnyOf, Compare, Condition, Not, Op, UpdateValue
-from chronotile.kaitai import ConditionSpec, UpdateSpec, parse
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, UpdateValue
+from chronotile.format.parsers import ConditionSpec, UpdateSpec, parse
 
 
 def decode(payload: bytes) -> Condition:

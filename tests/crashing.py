@@ -65,9 +65,9 @@ def crasher() -> Iterator[Crasher]:
 
 
 def _child(asked: dict[str, Any], pipe: int) -> None:
-    from chronotile.consolidation import consolidate
-    from chronotile.store import open_store
-    from chronotile.vacuuming import vacuum
+    from chronotile.change.consolidate import consolidate
+    from chronotile.change.vacuum import vacuum
+    from chronotile.storage.store import open_store
 
     count, lock = 0, threading.Lock()
 
@@ -87,8 +87,8 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
 def _serve() -> None:
     import tempfile
 
-    import chronotile.consolidation
-    import chronotile.vacuuming  # noqa: F401  (loaded before the forks)
+    import chronotile.change.consolidate
+    import chronotile.change.vacuum  # noqa: F401  (loaded before the forks)
 
     for line in sys.stdin:
         asked = json.loads(line)

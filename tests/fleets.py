@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tiledb
 
-from chronotile.records import Record, con_name, encode_con
+from chronotile.format.commit_files import Record, con_name, encode_con
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,18 +18,19 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     import condition_spec
     from spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
-    from chronotile import conditions, names, records, schema, tiles
-    from chronotile.columns import scan_con
+    from chronotile.cli.sample_array import sample_schema
+    from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
-    from chronotile.fragment_footer import (
+    from chronotile.format import commit_files, names, schema, tiles
+    from chronotile.format.damaged_con import salvage_con
+    from chronotile.format.fragment_footer import (
         consolidated_footers,
         decode_applied,
         decode_footer,
         footer_size,
         schema_name,
     )
-    from chronotile.salvage import salvage_con
-    from chronotile.sample import sample_schema
+    from chronotile.history.scan import scan_con
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +39,11 @@ CEILING = 1 << 20
 
 
 def _conditions(data: bytes) -> None:
-    _agree(data, conditions.decode, condition_spec.decode)
+    _agree(data, codec.decode, condition_spec.decode)
 
 
 def _updates(data: bytes) -> None:
-    _agree(data, conditions.decode_update, condition_spec.decode_update)
+    _agree(data, codec.decode_update, condition_spec.decode_update)
 
 
 def _agree(data: bytes, *ways: Callable[[bytes], object]) -> None:
@@ -65,7 +66,7 @@ def _consolidated(data: bytes) -> None:
         return texts, [list(map(int, row)) for row in zip(*held, strict=True)]
 
     def slow(data: bytes) -> object:
-        found = records.decode_con(data, "fuzz")
+        found = commit_files.decode_con(data, "fuzz")
         held = [
             [row, record.tile_offset, len(record.tile)]
             for row, record in enumerate(found)
@@ -94,8 +95,8 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     _name,
     lambda data: tiles.decode(data, "fuzz", ceiling=CEILING),
     lambda data: tiles.decode(data, "fuzz", key=bytes(32), ceiling=CEILING),
-    lambda data: records.decode_ign(data, "fuzz"),
-    lambda data: records.decode_vac(data, "fuzz"),
+    lambda data: commit_files.decode_ign(data, "fuzz"),
+    lambda data: commit_files.decode_vac(data, "fuzz"),
     lambda data: schema.decode_schema(data, "fuzz"),
     lambda data: schema.decode_enumeration(data, "fuzz"),
     _footer,

@@ -78,7 +78,7 @@ def publish(out: str, number: int, options: dict[str, str], before: Callable[[],
 
 def _child(asked: dict[str, Any], pipe: int) -> None:
     from chronotile.spark import runs
-    from chronotile.store import Store, open_store
+    from chronotile.storage.store import Store, open_store
 
     count, lock, counting = 0, threading.Lock(), False
 

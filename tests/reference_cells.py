@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from chronotile import values
-from chronotile.matching import removed
+from chronotile.conditions.truth import removed
+from chronotile.format import cell_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from chronotile.format.schema import Schema
     from chronotile.log import View
-    from chronotile.schema import Schema
-    from chronotile.view import Delete
+    from chronotile.visibility.view import Delete
 
 Raw: TypeAlias = tuple[bytes | None, ...]
 """One value a field, dimensions first; None for NULL."""
@@ -74,7 +74,7 @@ class Reference:
             field = schema.field(name)
             assert field is not None, name
             if name not in cell.lacks:
-                row[name] = None if raw is None else values.decode(field, raw)
+                row[name] = None if raw is None else cell_values.decode(field, raw)
         return row
 
     def rows(self, view: View, cells: Mapping[str, Sequence[Cell]]) -> Counter[Raw]:

@@ -24,8 +24,8 @@ from chronotile.spark import pipeline
 from chronotile.spark.limits import read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
-from chronotile.spark.sessions import session
-from chronotile.spark.work import Done, Task, run_task
+from chronotile.spark.pipeline_task import Done, Task, run_task
+from chronotile.spark.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from chronotile import values
-from chronotile.conditions import AllOf, AnyOf, Compare, Condition, Not, Op, UpdateValue, member_of
-from chronotile.datatypes import VAR_NUM, Datatype
-from chronotile.schema import Enumeration, Field, Schema
+from chronotile.conditions.codec import (
+    AllOf,
+    AnyOf,
+    Compare,
+    Condition,
+    Not,
+    Op,
+    UpdateValue,
+    member_of,
+)
+from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.schema import Enumeration, Field, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +37,7 @@ ORDER_OPS = (Op.LT, Op.LE, Op.GT, Op.GE)
 PLAIN_OPS = (*ORDER_OPS, Op.EQ, Op.NE)
 SET_OPS = (Op.IN, Op.NOT_IN)
 COMPARABLE_TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
-NUMBERS = tuple(datatype for datatype in Datatype if values.number_format(datatype))
+NUMBERS = tuple(datatype for datatype in Datatype if cell_values.number_format(datatype))
 
 
 def make_field(
@@ -120,13 +129,15 @@ def texts(field: Field) -> SearchStrategy[str]:
 def raw_values(field: Field) -> SearchStrategy[bytes]:
     """The bytes of a cell that fit the field: what the engine itself could have written."""
     if field.enumeration is not None:
-        return st.sampled_from([values.encode(field, label) for label in field.enumeration.labels])
+        return st.sampled_from(
+            [cell_values.encode(field, label) for label in field.enumeration.labels]
+        )
     count = st.integers(0, 4) if field.is_var else st.just(field.cell_val_num)
-    code = values.number_format(field.datatype)
+    code = cell_values.number_format(field.datatype)
     if code is None or field.datatype in COMPARABLE_TEXT:
-        if values.is_text(field.datatype):
-            return texts(field).map(lambda text: values.encode(field, text))
-        size = values.cell_size(field)
+        if cell_values.is_text(field.datatype):
+            return texts(field).map(lambda text: cell_values.encode(field, text))
+        size = cell_values.cell_size(field)
         return st.binary(min_size=size or 0, max_size=8 if size is None else size)
     width = field.datatype.size
     if field.datatype is Datatype.BOOL:
@@ -221,7 +232,7 @@ def update_lists() -> SearchStrategy[tuple[UpdateValue, ...]]:
     ).map(tuple)
 
 
-def same(one: values.Value, other: values.Value) -> bool:
+def same(one: cell_values.Value, other: cell_values.Value) -> bool:
     """Equal, with NaN equal to NaN."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))

@@ -9,8 +9,10 @@ from corpus_cases import CASES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronotile import tiles
-from chronotile.anyfile import (
+from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
+from chronotile.format import tiles
+from chronotile.single_file.byte_ranges import layout
+from chronotile.single_file.decode import (
     KINDS,
     ConsolidatedFile,
     DeleteFile,
@@ -23,9 +25,7 @@ from chronotile.anyfile import (
     parse,
     recognise,
 )
-from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
-from chronotile.layouts import layout
-from chronotile.schema_files import read_schemas
+from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

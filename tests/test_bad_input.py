@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chronotile import kaitai, tiles
 from chronotile.errors import BadFileError, TooLargeError, UnsupportedFilterError
-from chronotile.records import decode_con
+from chronotile.format import parsers, tiles
+from chronotile.format.commit_files import decode_con
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def one_chunk(original: int, data: bytes, stated: int | None = None) -> bytes:
 
 def refused(spec: Any, data: bytes) -> BadFileError:
     with pytest.raises(BadFileError) as caught:
-        kaitai.parse(spec, "bad", data)
+        parsers.parse(spec, "bad", data)
     assert str(caught.value).startswith("bad: ")
     assert "expected" in str(caught.value)
     assert "found" in str(caught.value)
@@ -56,12 +56,12 @@ def refused(spec: Any, data: bytes) -> BadFileError:
 
 
 def test_the_deepest_tree_that_is_read() -> None:
-    kaitai.parse(kaitai.ConditionSpec, "deep", nested(250))
+    parsers.parse(parsers.ConditionSpec, "deep", nested(250))
 
 
 @pytest.mark.parametrize("levels", [251, 10_000, 100_000])
 def test_a_tree_that_is_too_deep(levels: int) -> None:
-    error = refused(kaitai.ConditionSpec, nested(levels))
+    error = refused(parsers.ConditionSpec, nested(levels))
     assert "num_children of expression_head to be at most 0, found 1" in str(error)
     assert error.offset == 250 * 10
 
@@ -71,14 +71,14 @@ def test_a_deep_stack_around_us_is_no_other_error() -> None:
         if frames:
             down(frames - 1)
         else:
-            refused(kaitai.ConditionSpec, nested(250))
+            refused(parsers.ConditionSpec, nested(250))
 
     down(700)
 
 
 @pytest.mark.parametrize("count", [2**63, 2**64 - 1, 3])
 def test_more_children_than_there_are_bytes(count: int) -> None:
-    error = refused(kaitai.ConditionSpec, struct.pack("<BBQ", 0, 0, count) + value_node())
+    error = refused(parsers.ConditionSpec, struct.pack("<BBQ", 0, 0, count) + value_node())
     assert f"num_children of expression_head to be at most 1, found {count}" in str(error)
 
 
@@ -96,19 +96,19 @@ def test_more_children_than_there_are_bytes(count: int) -> None:
     ],
 )
 def test_a_damaged_condition(payload: bytes, found: str) -> None:
-    assert found in str(refused(kaitai.ConditionSpec, payload))
+    assert found in str(refused(parsers.ConditionSpec, payload))
 
 
 @pytest.mark.parametrize("count", [2**63, 2**64 - 1])
 def test_more_update_values_than_there_are_bytes(count: int) -> None:
-    error = refused(kaitai.UpdateSpec, value_node() + struct.pack("<Q", count))
+    error = refused(parsers.UpdateSpec, value_node() + struct.pack("<Q", count))
     assert f"found {count}" in str(error)
 
 
 def test_more_chunks_than_there_are_bytes() -> None:
     data = bytearray(one_chunk(4, zlib.compress(b"abcd")))
     data[52:60] = struct.pack("<Q", 2**63)
-    error = refused(kaitai.GenericTileSpec, bytes(data))
+    error = refused(parsers.GenericTileSpec, bytes(data))
     assert "num_chunks of tile_chunks to be at most" in str(error)
     assert error.offset == 60
 
@@ -116,7 +116,7 @@ def test_more_chunks_than_there_are_bytes() -> None:
 def test_a_chunk_that_claims_4_gib_on_disk() -> None:
     data = bytearray(one_chunk(4, zlib.compress(b"abcd")))
     data[64:68] = b"\xff" * 4
-    assert "found 4294967295" in str(refused(kaitai.GenericTileSpec, bytes(data)))
+    assert "found 4294967295" in str(refused(parsers.GenericTileSpec, bytes(data)))
 
 
 def test_a_chunk_that_claims_4_gib_in_memory() -> None:
@@ -169,7 +169,7 @@ def test_a_filter_that_is_not_supported_is_named() -> None:
 def test_a_newer_version() -> None:
     data = struct.pack("<I", 24) + one_chunk(4, zlib.compress(b"abcd"))[4:]
     assert "version of generic_tile to be at most 23, found 24" in str(
-        refused(kaitai.GenericTileSpec, data)
+        refused(parsers.GenericTileSpec, data)
     )
 
 
@@ -192,5 +192,5 @@ def test_a_damaged_con(data: bytes, found: str) -> None:
 
 
 def test_a_long_value_is_not_printed_whole() -> None:
-    error = refused(kaitai.IgnoreFileSpec, b"a" * 100_000)
+    error = refused(parsers.IgnoreFileSpec, b"a" * 100_000)
     assert len(str(error)) < 200

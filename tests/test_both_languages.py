@@ -13,7 +13,7 @@ import pytest
 from kaitaistruct import KaitaiStruct, KaitaiStructError
 from spec_files import ROOT, corpus_files, fragment_metadata
 
-import chronotile.kaitai as door
+import chronotile.format.parsers as door
 from chronotile.errors import BadFileError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_both_refuse_the_same_damage(compiled: Path, tmp_path: Path) -> None:
 
 
 def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) -> None:
-    from chronotile import tiles
+    from chronotile.format import tiles
 
     def node(field: bytes, op: int, value: bytes) -> bytes:
         sizes = len(field).to_bytes(4, "little"), len(value).to_bytes(8, "little")

@@ -10,15 +10,15 @@ import pytest
 from corpus_cases import CASES
 from engine_arrays import EngineArray
 
-from chronotile.checks_fragments import MANY_LOOSE
-from chronotile.findings import CODES, SEVERITIES, RefusedError
-from chronotile.fleet import check_fleet
+from chronotile.check.findings import CODES, SEVERITIES, RefusedError
+from chronotile.check.fragments import MANY_LOOSE
+from chronotile.dataset.check_all import check_fleet
 from chronotile.log import open_log
 
 if TYPE_CHECKING:
     import pathlib
 
-    from chronotile.findings import Finding
+    from chronotile.check.findings import Finding
 
 EXPECTED = {
     "bad-name": {("name-malformed", "error")},

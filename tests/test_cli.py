@@ -14,12 +14,14 @@ import pytest
 from corpus_cases import CASES, Case
 
 import chronotile
-from chronotile import anyfile, cli, story
+from chronotile.cli import log as log_command
 from chronotile.cli import main
-from chronotile.commands import log as log_command
-from chronotile.commands import show as show_command
-from chronotile.names import new_name
-from chronotile.sample import make_sample
+from chronotile.cli import program as cli
+from chronotile.cli import show as show_command
+from chronotile.cli.sample_array import make_sample
+from chronotile.format.names import new_name
+from chronotile.report import events
+from chronotile.single_file import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,7 +156,7 @@ def test_show_decodes_every_file(
 ) -> None:
     options = key_of(case)
     for file in case.files():
-        kind = anyfile.kind_of_name(str(file.path))
+        kind = decode.kind_of_name(str(file.path))
         if kind is None:
             continue
         status, out, err = run(capsys, "show", file.path, "--hex", "--json", *options)
@@ -303,7 +305,7 @@ def test_an_array_in_a_bucket(
     sample: Path, s3: S3Server, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = [part for pair in s3.options.items() for part in ("--storage", "=".join(pair))]
-    from chronotile.store import open_store
+    from chronotile.storage.store import open_store
 
     store = open_store(f"{bucket}/array", s3.options)
     for path in sorted(sample.rglob("*")):
@@ -402,7 +404,7 @@ def test_an_error_that_nobody_expected(
         message = "no such thing\x1b[31m\nand more"
         raise LookupError(message)
 
-    monkeypatch.setattr("chronotile.store.open_store", broken)
+    monkeypatch.setattr("chronotile.storage.store.open_store", broken)
     monkeypatch.delenv("CHRONOTILE_TRACEBACK", raising=False)
     status, out, err = run(capsys, "log", sample)
     assert (status, out, err.count("\n")) == (1, "", 1)
@@ -450,7 +452,7 @@ def test_a_secret_in_an_error_that_nobody_expected(
     def broken(_: str, options: dict[str, str]) -> None:
         raise LookupError(options)
 
-    monkeypatch.setattr("chronotile.store.open_store", broken)
+    monkeypatch.setattr("chronotile.storage.store.open_store", broken)
     for command in ("log", "visible", "explain"):
         for more in ([], ["--json"]):
             secret = ["--storage", f"token={HUSH}", f"--storage=account_key={HUSH}x"]
@@ -508,8 +510,8 @@ def test_the_examples_work(
 
 
 def test_the_tables_of_names_agree() -> None:
-    assert log_command.KINDS == story.KINDS
-    assert show_command.KINDS == anyfile.KINDS
+    assert log_command.KINDS == events.KINDS
+    assert show_command.KINDS == decode.KINDS
 
 
 def test_colour_on_a_terminal_and_none_in_a_pipe(sample: Path) -> None:

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spec_files import CORPUS, corpus_files
 
-from chronotile.columns import _BLOCK, scan_con, scan_lines, scan_names
 from chronotile.errors import BadFileError, BadNameError
-from chronotile.names import parse_name
-from chronotile.records import decode_con
-from chronotile.uris import EXTENSIONS as KNOWN
-from chronotile.uris import NO_VERSION, Uris, fitting, key_of, shape_of
+from chronotile.format.commit_files import decode_con
+from chronotile.format.names import parse_name
+from chronotile.history.scan import _BLOCK, scan_con, scan_lines, scan_names
+from chronotile.history.uri_columns import EXTENSIONS as KNOWN
+from chronotile.history.uri_columns import NO_VERSION, Uris, fitting, key_of, shape_of
 
 if TYPE_CHECKING:
     from pathlib import Path

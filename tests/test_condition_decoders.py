@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from spec_files import corpus_files
 from strategies import raw_conditions, update_lists
 
-from chronotile import conditions, tiles
+from chronotile.conditions import codec
 from chronotile.errors import BadFileError
+from chronotile.format import tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,39 +49,39 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
 
 @st.composite
 def damaged_conditions(draw: st.DrawFn) -> bytes:
-    return mutated(draw, conditions.encode(draw(raw_conditions())))
+    return mutated(draw, codec.encode(draw(raw_conditions())))
 
 
 @st.composite
 def damaged_updates(draw: st.DrawFn) -> bytes:
-    whole = conditions.encode_update(draw(raw_conditions()), draw(update_lists()))
+    whole = codec.encode_update(draw(raw_conditions()), draw(update_lists()))
     return mutated(draw, whole)
 
 
 @given(raw_conditions())
-def test_whole_conditions(node: conditions.Condition) -> None:
-    payload = conditions.encode(node)
-    assert conditions.decode(payload) == node
+def test_whole_conditions(node: codec.Condition) -> None:
+    payload = codec.encode(node)
+    assert codec.decode(payload) == node
     assert condition_spec.decode(payload) == node
 
 
 @settings(max_examples=1000)
 @given(damaged_conditions() | st.binary(max_size=64))
 def test_damaged_conditions(payload: bytes) -> None:
-    agree(payload, conditions.decode, condition_spec.decode)
+    agree(payload, codec.decode, condition_spec.decode)
 
 
 @settings(max_examples=500)
 @given(damaged_updates() | st.binary(max_size=64))
 def test_damaged_updates(payload: bytes) -> None:
-    agree(payload, conditions.decode_update, condition_spec.decode_update)
+    agree(payload, codec.decode_update, condition_spec.decode_update)
 
 
 @pytest.mark.parametrize("extension", ["delete_commit", "update_commit"])
 def test_the_corpus(extension: str) -> None:
     pairs = {
-        "delete_commit": (conditions.decode, condition_spec.decode),
-        "update_commit": (conditions.decode_update, condition_spec.decode_update),
+        "delete_commit": (codec.decode, condition_spec.decode),
+        "update_commit": (codec.decode_update, condition_spec.decode_update),
     }
     fast, slow = pairs[extension]
     seen = 0

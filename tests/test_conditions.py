@@ -22,9 +22,7 @@ from strategies import (
     update_lists,
 )
 
-from chronotile import values
-from chronotile.condition_text import from_json, to_json, to_text
-from chronotile.conditions import (
+from chronotile.conditions.codec import (
     MAX_LEVELS,
     AllOf,
     AnyOf,
@@ -41,15 +39,17 @@ from chronotile.conditions import (
     member_of,
     negate,
 )
-from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.conditions.expressions import to_arrow, to_sql
+from chronotile.conditions.predicate_parser import parse_predicate
+from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.text import from_json, to_json, to_text
+from chronotile.conditions.truth import Cell, Sense, leaf_truth, matches, removed
 from chronotile.errors import BadFileError, ChronotileError, PredicateError
-from chronotile.expressions import to_arrow, to_sql
-from chronotile.matching import Cell, Sense, leaf_truth, matches, removed
-from chronotile.predicates import parse_predicate
-from chronotile.surprises import also_keeps, also_removes, engine_refuses
+from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
 
 if TYPE_CHECKING:
-    from chronotile.conditions import Condition, UpdateValue
+    from chronotile.conditions.codec import Condition, UpdateValue
 
 A_GE_3 = bytes.fromhex("01030100000061040000000000000003000000")
 """What libtiledb 2.30 wrote for `delete where a < 3`."""
@@ -249,7 +249,7 @@ def rows_of(data: st.DataObject, node: Condition) -> dict[str, object]:
     for leaf in leaves(node):
         field = RICH.field(leaf.field)
         assert field is not None
-        known = [values.decode(field, raw) for raw in leaf.members or (leaf.value,)]
+        known = [cell_values.decode(field, raw) for raw in leaf.members or (leaf.value,)]
         choices = [*known, *([None] if field.nullable else [])]
         if field.datatype.is_float and not field.is_dimension:
             choices.append(float("nan"))
@@ -461,7 +461,9 @@ MIXED = make_schema(
 def leaf(name: str, op: Op, value: object = None) -> Compare:
     field = MIXED.field(name)
     assert field is not None
-    return Compare(field=name, op=op, value=b"" if value is None else values.encode(field, value))
+    return Compare(
+        field=name, op=op, value=b"" if value is None else cell_values.encode(field, value)
+    )
 
 
 @pytest.mark.parametrize(
@@ -586,7 +588,7 @@ def test_what_the_language_takes_the_engine_reads(node: Condition) -> None:
 def arrow_table(schema_fields: list[str], rows: list[dict[str, object]]) -> object:
     import pyarrow as pa
 
-    from chronotile.expressions import _arrow_type
+    from chronotile.conditions.expressions import _arrow_type
 
     columns = {}
     for name in schema_fields:
@@ -662,7 +664,7 @@ def test_sql_of_other_types() -> None:
     def sql(name: str, op: Op, value: object, **options: str) -> str:
         field = RICH.field(name)
         assert field is not None
-        node = Compare(field=name, op=op, value=values.encode(field, value))
+        node = Compare(field=name, op=op, value=cell_values.encode(field, value))
         return to_sql(node, RICH, **options)  # type: ignore[arg-type]  # quote is text
 
     assert sql("datetime_ms", Op.GE, "2020-01-02T03:04:05.006") == (
@@ -695,8 +697,8 @@ def test_values_that_other_engines_cannot_have() -> None:
 def test_dates_that_arrow_does_not_have() -> None:
     field = RICH.field("datetime_day")
     assert field is not None
-    fits = Compare(field=field.name, op=Op.EQ, value=values.encode(field, "2020-01-01"))
+    fits = Compare(field=field.name, op=Op.EQ, value=cell_values.encode(field, "2020-01-01"))
     assert "2020-01-01" in str(to_arrow(fits, RICH))
-    beyond = Compare(field=field.name, op=Op.EQ, value=values.encode(field, 2**40))
+    beyond = Compare(field=field.name, op=Op.EQ, value=cell_values.encode(field, 2**40))
     with pytest.raises(PredicateError, match="a value that Arrow holds"):
         to_arrow(beyond, RICH)

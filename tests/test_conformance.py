@@ -21,11 +21,11 @@ from engines import engine
 from reference_cells import Cell, Raw, Reference
 
 import chronotile as ct
-from chronotile.surprises import engine_refuses
+from chronotile.conditions.side_effects import engine_refuses
 
 if TYPE_CHECKING:
     from chronotile.log import Log, View
-    from chronotile.view import Delete
+    from chronotile.visibility.view import Delete
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(path.parent.name for path in CORPUS.glob("*/expected.json"))

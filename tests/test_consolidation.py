@@ -18,25 +18,25 @@ from engine_arrays import QUIET, EngineArray
 from engines import engine
 from test_maintenance_oracle import announced, cuts
 
-from chronotile.con_columns import encode_rows
-from chronotile.con_holdings import commit_ids, free_ignores, superseded_cons
-from chronotile.consolidation import consolidate, wanted_order, wanted_rows
+from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
+from chronotile.change.vacuum import vacuum
+from chronotile.check.con_coverage import commit_ids, free_ignores, superseded_cons
+from chronotile.check.findings import RefusedError
+from chronotile.check.ledger import later_name, rank, read_ledger
 from chronotile.errors import ChronotileError
-from chronotile.findings import RefusedError
-from chronotile.ledger import later_name, rank, read_ledger
+from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
+from chronotile.history.con_bytes import encode_rows
 from chronotile.log import open_log
-from chronotile.records import Record, decode_con, encode_lines, encode_record
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
 
     from engine_arrays import Window
 
-    from chronotile.commit_table import CommitTable
-    from chronotile.history import History
-    from chronotile.ledger import Ledger
+    from chronotile.check.ledger import Ledger
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.history.reading import History
 
 REFUSED = {
     "bad-backwards",

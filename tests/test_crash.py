@@ -15,7 +15,7 @@ import pytest
 from crashing import Crasher, crasher
 from engine_arrays import EngineArray, s3_settings
 
-from chronotile.store import open_store
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib

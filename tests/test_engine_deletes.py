@@ -16,9 +16,7 @@ import tiledb
 from strategies import ORDER_OPS, PLAIN_OPS, SET_OPS
 from tiledb.sparse_array import _setitem_impl_sparse as write_cells
 
-from chronotile import tiles, values
-from chronotile.condition_text import to_text
-from chronotile.conditions import (
+from chronotile.conditions.codec import (
     AllOf,
     AnyOf,
     Compare,
@@ -31,16 +29,18 @@ from chronotile.conditions import (
     member_of,
     negate,
 )
-from chronotile.datatypes import Datatype
-from chronotile.matching import removed
-from chronotile.predicates import parse_predicate
-from chronotile.schema import Schema, decode_enumeration, decode_schema
-from chronotile.surprises import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.predicate_parser import parse_predicate
+from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.text import to_text
+from chronotile.conditions.truth import removed
+from chronotile.format import cell_values, tiles
+from chronotile.format.datatypes import Datatype
+from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.schema import Field
+    from chronotile.format.schema import Field
 
 WRITTEN, DELETED, LATER = 10, 20, 30
 ROWS = 40
@@ -288,9 +288,9 @@ def test_the_engine_and_we_delete_the_same_cells(sample: Sample, seed: int) -> N
 def any_leaf(rng: random.Random, sample: Sample) -> Compare:
     name = rng.choice(["d", "key", *ATTRIBUTES])
     field = sample.field(name)
-    raw = [values.encode(field, value) for value in choices(name)]
+    raw = [cell_values.encode(field, value) for value in choices(name)]
     if field.enumeration_name is not None:
-        raw += [(values.number_format(field.datatype) == "b" and b"\xff") or b"\xff\xff"]
+        raw += [(cell_values.number_format(field.datatype) == "b" and b"\xff") or b"\xff\xff"]
     chance = rng.random()
     if chance < 0.08:
         return Compare(field=name, op=rng.choice([Op.ALWAYS_TRUE, Op.ALWAYS_FALSE]))
@@ -571,7 +571,7 @@ def test_a_field_that_was_added_later(
 def test_the_sample_has_every_type_that_can_be_compared(sample: Sample) -> None:
     types = {field.datatype for field in sample.schema.fields}
     text = {Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8}
-    comparable = {datatype for datatype in Datatype if values.number_format(datatype)} | text
+    comparable = {datatype for datatype in Datatype if cell_values.number_format(datatype)} | text
     # The other times of day are the same to the engine: 64-bit integers.
     assert all(datatype.is_time for datatype in comparable - types)
     assert {Datatype.TIME_SEC, Datatype.TIME_NS} < types

@@ -11,13 +11,13 @@ from arrays import Made
 from test_conformance import CASES, expected, log_of
 
 import chronotile as ct
-from chronotile.visibility import Rule
+from chronotile.visibility.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.explain import Explanation
     from chronotile.log import View
+    from chronotile.visibility.explanation import Explanation
 
 KINDS = {
     "fragment",

@@ -15,20 +15,20 @@ import pytest
 import tiledb
 from engine_arrays import EngineArray
 
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.delete_update import write_delete, write_update
+from chronotile.change.quarantine import restore
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
+from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile.findings import RefusedError
+from chronotile.format.commit_files import decode_con
 from chronotile.log import open_log
-from chronotile.quarantine import restore
-from chronotile.records import decode_con
-from chronotile.repairing import repair
-from chronotile.vacuuming import vacuum
-from chronotile.writers import write_delete, write_update
 
 if TYPE_CHECKING:
     import pathlib
 
-    from chronotile.findings import Finding
+    from chronotile.check.findings import Finding
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spec_files import fragment_metadata
 
+from chronotile.check.fragment_health import State, fragment_paths, inspect
+from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
 from chronotile.errors import ChronotileError
-from chronotile.fragment_files import State, fragment_paths, inspect
-from chronotile.fragment_footer import METADATA, decode_footer, footer_size
+from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
+from chronotile.format.names import parse_name, version_of
 from chronotile.log import open_log
-from chronotile.names import parse_name, version_of
-from chronotile.sample import encode_fragment_metadata, sample_schema
-from chronotile.store import open_store
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib

@@ -12,8 +12,8 @@ from test_conformance import CASES, expected, log_of
 
 import chronotile as ct
 from chronotile.errors import StorageError
-from chronotile.history import read_history
-from chronotile.store import open_store
+from chronotile.history.reading import read_history
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from chronotile.log import Log

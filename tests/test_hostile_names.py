@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_arrays import EngineArray
 
-from chronotile.checks_files import is_commit_line, read_vac_line
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.quarantine import restore
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
+from chronotile.check.commit_files import is_commit_line, read_vac_line
+from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile.findings import RefusedError
 from chronotile.log import open_log
-from chronotile.places import is_path
-from chronotile.quarantine import restore
-from chronotile.repairing import repair
-from chronotile.store import Store, open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.place import is_path
+from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     import pathlib

@@ -28,15 +28,16 @@ from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
 
-from chronotile import conditions, tiles
 from chronotile.cli import main
-from chronotile.condition_nodes import Compare, Op
-from chronotile.condition_text import field_name
-from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.cli.sample_array import make_sample
+from chronotile.conditions import codec
+from chronotile.conditions.text import field_name
+from chronotile.conditions.tree import Compare, Op
 from chronotile.errors import is_printable, printable, printable_json
-from chronotile.names import new_name
-from chronotile.reports import emit, plain_table
-from chronotile.sample import make_sample
+from chronotile.format import tiles
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.names import new_name
+from chronotile.report.output import emit, plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +107,7 @@ class Hostile:
     def _write_delete(self) -> Path:
         node = Compare(field=self.attribute, op=Op.NE, value=self.text.encode())
         path = self.folder / "__commits" / f"{new_name(20, 20, 22)}.del"
-        path.write_bytes(tiles.encode(conditions.encode(node), version=22))
+        path.write_bytes(tiles.encode(codec.encode(node), version=22))
         return path
 
     def commands(self) -> Iterator[tuple[str, ...]]:

@@ -8,8 +8,8 @@ import pytest
 from test_conformance import CASES, log_of
 
 from chronotile.errors import ArrayNotFoundError
-from chronotile.listing import list_array
-from chronotile.store import Store, open_store
+from chronotile.history.listing import list_array
+from chronotile.storage.store import Store, open_store
 
 UUID = "00112233445566778899aabbccddeeff"
 

@@ -18,11 +18,11 @@ from corpus.recipes.scene import KEY
 from test_conformance import CASES, expected, log_of
 
 import chronotile as ct
-from chronotile import tiles
-from chronotile.conditions import Compare, Op, encode
+from chronotile.conditions.codec import Compare, Op, encode
 from chronotile.errors import ArrayNotFoundError, ChronotileError, KeyNeededError, WrongKeyError
-from chronotile.records import Record, encode_con
-from chronotile.tiles import encode as encode_tile
+from chronotile.format import tiles
+from chronotile.format.commit_files import Record, encode_con
+from chronotile.format.tiles import encode as encode_tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from spec_files import CORPUS
 
 import chronotile as ct
 from chronotile.errors import ArrayNotFoundError, ChangedError, StorageError
-from chronotile.history import ATTEMPTS, read_history
+from chronotile.history.reading import ATTEMPTS, read_history
 from chronotile.log import Log
-from chronotile.store import Retry, open_store
+from chronotile.storage.store import Retry, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_arrays import EngineArray, RandomHistory
 
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
 from chronotile.log import open_log
-from chronotile.vacuuming import vacuum
 
 if TYPE_CHECKING:
     import pathlib

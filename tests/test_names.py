@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronotile.errors import BadNameError
-from chronotile.names import (
+from chronotile.format.names import (
     MAX_TIMESTAMP,
     MAX_VERSION,
     Name,

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import COLOURS, RICH, SIZES, comparisons, make_field, make_schema, predicates, trees
 
-from chronotile import values
-from chronotile.condition_text import to_text
-from chronotile.conditions import AllOf, AnyOf, Compare, Op, flatten, member_of, negate
-from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.conditions.codec import AllOf, AnyOf, Compare, Op, flatten, member_of, negate
+from chronotile.conditions.predicate_parser import parse_literal, parse_predicate
+from chronotile.conditions.predicate_tokens import MAX_LENGTH
+from chronotile.conditions.text import to_text
 from chronotile.errors import PredicateError
-from chronotile.predicate_tokens import MAX_LENGTH
-from chronotile.predicates import parse_literal, parse_predicate
+from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
 
 if TYPE_CHECKING:
-    from chronotile.conditions import Condition
+    from chronotile.conditions.codec import Condition
 
 SCHEMA = make_schema(
     make_field("d", Datatype.INT64, dimension=True),
@@ -45,13 +45,15 @@ SCHEMA = make_schema(
 def leaf(name: str, op: Op, value: object = None) -> Compare:
     field = SCHEMA.field(name)
     assert field is not None
-    return Compare(field=name, op=op, value=b"" if value is None else values.encode(field, value))
+    return Compare(
+        field=name, op=op, value=b"" if value is None else cell_values.encode(field, value)
+    )
 
 
 def members(name: str, op: Op, *found: object) -> Compare:
     field = SCHEMA.field(name)
     assert field is not None
-    return member_of(name, op, tuple(values.encode(field, value) for value in found))
+    return member_of(name, op, tuple(cell_values.encode(field, value) for value in found))
 
 
 A1, A2, A3 = (leaf("a", Op.EQ, n) for n in (1, 2, 3))

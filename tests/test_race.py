@@ -17,13 +17,13 @@ import pytest
 from engine_arrays import EngineArray
 from spec_files import CORPUS
 
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
+from chronotile.check.ledger import read_ledger
 from chronotile.errors import ChangedError
-from chronotile.ledger import read_ledger
+from chronotile.format.names import new_name
 from chronotile.log import open_log
-from chronotile.names import new_name
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from servers import S3Server
 
-    from chronotile.store import Store
+    from chronotile.storage.store import Store
 
 ROUNDS = 50
 

@@ -86,7 +86,7 @@ def test_the_code_runs(code: str, words: str, workplace: Path) -> None:
 
 
 def test_the_table_of_commands_is_true() -> None:
-    from chronotile.cli import _ALL
+    from chronotile.cli.program import _ALL
 
     named = set(re.findall(r"`chronotile (\w+)", README)) | {"vacuum", "repair"}
     assert named <= set(_ALL)

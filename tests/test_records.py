@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from spec_files import CORPUS, corpus_files
 
 from chronotile.errors import BadFileError, BadNameError
-from chronotile.names import parse_name, time_order
-from chronotile.records import (
+from chronotile.format.commit_files import (
     Record,
     commit_name,
     con_name,
@@ -24,6 +23,7 @@ from chronotile.records import (
     encode_record,
     vacuumed_name,
 )
+from chronotile.format.names import parse_name, time_order
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fleets import FleetMaker, make_template
 
+from chronotile.change.consolidate import consolidate
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
 from chronotile.cli import main
-from chronotile.consolidation import consolidate
 from chronotile.errors import ChronotileError
 from chronotile.log import open_log
-from chronotile.overlays import overlaid
-from chronotile.repairing import repair
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chronotile.plans import Report
+    from chronotile.change.change_report import Report
 
 KILLED_AT = 3
 SCRIPT = f"""
@@ -42,7 +42,7 @@ COMMAND = "from chronotile.cli import main; main(['vacuum', sys.argv[1]])"
 FLEET = """
 from chronotile.spark.options import Options
 from chronotile.spark.runs import new_run
-from chronotile.spark.upkeep import maintain
+from chronotile.spark.fleet_maintenance import maintain
 maintain(sys.argv[1], Options(), new_run(sys.argv[2]), dry_run=False, fragments=False)
 """
 

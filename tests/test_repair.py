@@ -11,15 +11,15 @@ from corpus_cases import CASES
 from engine_arrays import EngineArray, s3_settings
 from test_consolidation import answers, as_copy
 
-from chronotile.checks import blocking
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.quarantine import restore
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
+from chronotile.check.array import blocking
+from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, StorageError
-from chronotile.findings import RefusedError
 from chronotile.log import open_log
-from chronotile.quarantine import restore
-from chronotile.repairing import repair
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_conformance import CASES, expected, log_of
 
-from chronotile import tiles
-from chronotile.datatypes import VAR_NUM, Datatype
 from chronotile.errors import BadFileError
-from chronotile.schema import Schema, decode_enumeration, decode_schema
+from chronotile.format import tiles
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 
 TYPES = {
     "ascii": Datatype.STRING_ASCII,

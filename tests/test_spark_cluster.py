@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from fleets import make_fleet
 
 import chronotile as ct
-from chronotile.discovery import find_arrays
-from chronotile.spark.rows import SCHEMAS, Rows
+from chronotile.dataset.find_arrays import find_arrays
+from chronotile.spark.tables import SCHEMAS, Rows
 
 SCRIPT = Path(__file__).with_name("spark_on_cluster.py")
 

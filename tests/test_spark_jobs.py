@@ -17,18 +17,18 @@ from pyspark.sql import SparkSession
 from spark_sessions import local_session
 
 import chronotile as ct
-from chronotile import cli
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
+from chronotile.cli import program as cli
 from chronotile.errors import StorageError
 from chronotile.spark import pipeline, register
 from chronotile.spark.limits import UnreadableError, read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
-from chronotile.spark.rows import SCHEMAS, Rows
+from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import last_run
-from chronotile.spark.work import run_task
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.spark.tables import SCHEMAS, Rows
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

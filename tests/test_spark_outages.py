@@ -10,17 +10,18 @@ import pytest
 from fleets import FleetMaker, age, make_template
 from spark_sessions import local_session
 
-from chronotile import cli, fleet
+from chronotile.cli import program as cli
+from chronotile.dataset import check_all
+from chronotile.dataset.check_all import check_fleet
 from chronotile.errors import StorageError
-from chronotile.fleet import check_fleet
 from chronotile.spark import pipeline
 from chronotile.spark.limits import UnreadableError, read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
-from chronotile.spark.rows import SCHEMAS
+from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import KEPT, last_run
-from chronotile.spark.work import run_task
-from chronotile.store import open_store
+from chronotile.spark.tables import SCHEMAS
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,7 +258,7 @@ def test_check_says_what_could_not_be_read(
     def no_memory(*_: object, **__: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(fleet, "read_history", no_memory)
+    monkeypatch.setattr(check_all, "read_history", no_memory)
     found = list(check_fleet(str(array)).findings)
     assert [(item.code, item.message) for item in found] == [
         ("unreadable", "it cannot be read: MemoryError")

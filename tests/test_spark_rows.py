@@ -14,22 +14,22 @@ from corpus_cases import CASES, Case
 from fleets import FIRST_MS, FleetMaker, make_template
 
 import chronotile as ct
-from chronotile.consolidation import consolidate
-from chronotile.discovery import Fleet, Found, find_arrays
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
+from chronotile.dataset.find_arrays import Fleet, Found, find_arrays
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
-from chronotile.history import read_history
+from chronotile.history.reading import read_history
 from chronotile.spark import runs
-from chronotile.spark.costs import open_requests, requests_after_maintenance
-from chronotile.spark.filters import Condition, Filters
 from chronotile.spark.options import Options, read_options
-from chronotile.spark.planning import shares
-from chronotile.spark.reading import tables_of
-from chronotile.spark.rows import LAST, SCHEMAS, Rows
-from chronotile.spark.seen import IN_OFFSET_MAX, InFolder, InOffset, less, marks
-from chronotile.spark.streaming import CommitStream
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
-from chronotile.visibility import NEVER
+from chronotile.spark.pushed_filters import Condition, Filters
+from chronotile.spark.read_share import tables_of
+from chronotile.spark.request_costs import open_requests, requests_after_maintenance
+from chronotile.spark.shares import shares
+from chronotile.spark.stream import CommitStream
+from chronotile.spark.stream_state import IN_OFFSET_MAX, InFolder, InOffset, less, marks
+from chronotile.spark.tables import LAST, SCHEMAS, Rows
+from chronotile.storage.store import open_store
+from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def test_tables_say_what_the_log_says(case: Case) -> None:
     for name, own in (("commits", log.commits()), ("fragments", log.lifelines())):
         expected = [{"array": log.array} | row for row in own.to_pylist()]
         assert rows.table(name).to_pylist() == capped(expected)
-    assert rows.table("findings").to_pylist() == [found.to_dict() for found in log.check()]
+    assert rows.table("findings").to_pylist() == [found.to_dict() for found in log.check(log_only=True)]
     for name, schema in SCHEMAS.items():
         assert rows.table(name).schema.equals(schema)
 

@@ -12,10 +12,10 @@ import pytest
 from publishing import publish, publisher
 
 from chronotile.errors import StorageError
+from chronotile.format.timestamps import now_ms
 from chronotile.spark import runs
 from chronotile.spark.runs import KEPT, OvertakenError, Run, last_run, new_run
-from chronotile.store import open_store
-from chronotile.times import now_ms
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

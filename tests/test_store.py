@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 from servers import FAULTS, random_plan, scripted_plan
 
-from chronotile.disk import _is_filled
 from chronotile.errors import (
     ArrayNotFoundError,
     BadNameError,
@@ -25,8 +24,9 @@ from chronotile.errors import (
     StorageError,
     TooLargeError,
 )
-from chronotile.places import find_place
-from chronotile.store import (
+from chronotile.storage.local_disk import _is_filled
+from chronotile.storage.place import find_place
+from chronotile.storage.store import (
     Entry,
     MissingObjectError,
     ObjectExistsError,
@@ -397,7 +397,7 @@ def test_one_of_many_threads_wins(store: Store) -> None:
 
 RIVAL = """
 import pickle, sys
-from chronotile.store import ObjectExistsError
+from chronotile.storage.store import ObjectExistsError
 store, rival, rounds = pickle.loads(bytes.fromhex(sys.stdin.readline()))
 for n in range(rounds):
     try:
@@ -573,7 +573,7 @@ def test_long_listing(disk: Store) -> None:
 @pytest.mark.parametrize("event", ["os.link", "os.remove"])
 def test_killed_inside_a_put(disk: Store, event: str) -> None:
     code = (
-        "import os, sys; from chronotile.store import open_store\n"
+        "import os, sys; from chronotile.storage.store import open_store\n"
         "store = open_store(sys.argv[1])\n"
         "sys.addaudithook(lambda event, _: os._exit(9) if event == sys.argv[2] else None)\n"
         "store.put_if_absent('__meta/a', b'data' * 1000)\n"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from corpus_cases import CASES
 
-from chronotile import text_columns
+from chronotile.format.names import parse_name
+from chronotile.history import text_columns
 from chronotile.log import open_log
-from chronotile.names import parse_name
 
 
 @pytest.mark.parametrize("case", CASES)

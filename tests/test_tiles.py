@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from spec_files import CORPUS, corpus_files
 from test_conformance import expected
 
-from chronotile import tiles
-from chronotile.condition_nodes import Op
-from chronotile.conditions import decode as decode_condition
-from chronotile.conditions import encode as encode_condition
-from chronotile.conditions import member_of
+from chronotile.conditions.codec import decode as decode_condition
+from chronotile.conditions.codec import encode as encode_condition
+from chronotile.conditions.codec import member_of
+from chronotile.conditions.tree import Op
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -27,8 +26,9 @@ from chronotile.errors import (
     TooLargeError,
     WrongKeyError,
 )
-from chronotile.records import decode_con
-from chronotile.schema import decode_schema
+from chronotile.format import tiles
+from chronotile.format.commit_files import decode_con
+from chronotile.format.schema import decode_schema
 
 SECRET = KEY.encode()
 CHUNK = tiles.CHUNK_SIZE

@@ -14,17 +14,18 @@ from corpus_cases import CASES, Case
 from playwright.sync_api import Page, sync_playwright
 
 import chronotile
-from chronotile import tiles, timeline
 from chronotile.cli import main
+from chronotile.cli.sample_array import START, encode_schema, make_sample, sample_schema
 from chronotile.errors import is_printable, printable
-from chronotile.listing import COMMITS, FRAGMENTS, SCHEMA
-from chronotile.names import new_name
-from chronotile.records import encode_lines
-from chronotile.sample import START, encode_schema, make_sample, sample_schema
-from chronotile.timeline import Picture, make_picture
-from chronotile.timeline_chart import to_png, to_svg
-from chronotile.timeline_page import to_html
-from chronotile.times import now_ms
+from chronotile.format import tiles
+from chronotile.format.commit_files import encode_lines
+from chronotile.format.names import new_name
+from chronotile.format.timestamps import now_ms
+from chronotile.history.listing import COMMITS, FRAGMENTS, SCHEMA
+from chronotile.timeline import picture as picture_module
+from chronotile.timeline.chart import to_png, to_svg
+from chronotile.timeline.page import to_html
+from chronotile.timeline.picture import Picture, make_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,13 +260,13 @@ def test_the_picture_of_an_array_in_an_odd_folder(
 def test_many_commits_are_counted(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, "MOST_FRAGMENTS", 100)
+    monkeypatch.setattr(picture_module, "MOST_FRAGMENTS", 100)
     (tmp_path / "array").mkdir()
     log = many(tmp_path / "array", 1200)
     picture = make_picture(log, now_ms())
     assert picture.counts is not None
     assert not picture.bars
-    assert len(picture.moments) <= timeline.BINS + 1
+    assert len(picture.moments) <= picture_module.BINS + 1
     for moment, seen in zip(picture.moments, picture.counts.seen, strict=True):
         assert seen == len(log.view(0, moment).fragments)
     assert sum(picture.counts.writes) == picture.fragments == 1201

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chronotile.errors import ChronotileError
-from chronotile.times import iso_time, local_time, now_ms, parse_time
+from chronotile.format.timestamps import iso_time, local_time, now_ms, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

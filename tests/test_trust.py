@@ -10,14 +10,14 @@ import pytest
 import tiledb
 from engine_arrays import EngineArray
 
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.delete_update import write_delete
+from chronotile.change.quarantine import restore
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
+from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile.findings import RefusedError
 from chronotile.log import open_log
-from chronotile.quarantine import restore
-from chronotile.repairing import repair
-from chronotile.vacuuming import vacuum
-from chronotile.writers import write_delete
 
 if TYPE_CHECKING:
     import pathlib

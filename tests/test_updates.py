@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import COLOURS, RICH, make_field, make_schema, raw_values
 
-from chronotile import values
-from chronotile.conditions import UpdateValue
-from chronotile.datatypes import VAR_NUM, Datatype
+from chronotile.conditions.codec import UpdateValue
+from chronotile.conditions.update_values import parse_assignments, to_json, update_values
 from chronotile.errors import PredicateError
-from chronotile.updates import parse_assignments, to_json, update_values
+from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
 
 SCHEMA = make_schema(
     make_field("d", Datatype.INT64, dimension=True),
@@ -92,7 +92,7 @@ def test_assignments(text: str, value: object) -> None:
     field = SCHEMA.field(found.field)
     assert field is not None
     assert found.field == ("a=b" if text.startswith("a=b") else text[: text.index("=")].strip())
-    assert found.value == values.encode(field, value)
+    assert found.value == cell_values.encode(field, value)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_arrays import EngineArray
 
-from chronotile.consolidation import consolidate
+from chronotile.change.consolidate import consolidate
+from chronotile.change.orphan_fragments import HOURS_24
+from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChangedError
 from chronotile.log import open_log
-from chronotile.orphans import HOURS_24
-from chronotile.store import open_store
-from chronotile.vacuuming import vacuum
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib

@@ -21,13 +21,13 @@ from strategies import (
     same,
 )
 
-from chronotile import values
-from chronotile.datatypes import VAR_NUM, Datatype
-from chronotile.datetimes import NOT_A_TIME, text_to_ticks, ticks_to_text
 from chronotile.errors import PredicateError
+from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.datetime_values import NOT_A_TIME, text_to_ticks, ticks_to_text
 
 if TYPE_CHECKING:
-    from chronotile.schema import Field
+    from chronotile.format.schema import Field
 
 DATETIMES = [datatype for datatype in Datatype if datatype.is_datetime]
 TIMES = [datatype for datatype in Datatype if datatype.is_time]
@@ -39,26 +39,26 @@ INT64 = st.integers(-(2**63) + 1, 2**63 - 1)
 @given(st.data(), any_fields())
 def test_bytes_that_fit_come_back_from_every_form(data: st.DataObject, field: Field) -> None:
     raw = data.draw(raw_values(field))
-    value = values.decode(field, raw)
+    value = cell_values.decode(field, raw)
     if value is None:
         assert raw == b""
         return
-    assert values.encode(field, value) == raw
-    document = json.loads(json.dumps(values.to_json(field, value), allow_nan=False))
-    if isinstance(value, bytes) and values.is_text(field.datatype):
+    assert cell_values.encode(field, value) == raw
+    document = json.loads(json.dumps(cell_values.to_json(field, value), allow_nan=False))
+    if isinstance(value, bytes) and cell_values.is_text(field.datatype):
         assert document == value.hex()
     else:
-        assert same(values.from_json(field, document), value)
+        assert same(cell_values.from_json(field, document), value)
 
 
 @given(any_fields(), st.binary(max_size=20))
 def test_any_bytes_have_a_value_and_a_json_form(field: Field, raw: bytes) -> None:
-    json.dumps(values.to_json(field, values.decode(field, raw)), allow_nan=False)
+    json.dumps(cell_values.to_json(field, cell_values.decode(field, raw)), allow_nan=False)
 
 
 @given(st.sampled_from(NUMBERS), st.binary(max_size=9))
 def test_bytes_of_a_wrong_size_stay_bytes(datatype: Datatype, raw: bytes) -> None:
-    value = values.decode(make_field("a", datatype), raw)
+    value = cell_values.decode(make_field("a", datatype), raw)
     assert (value is None) == (raw == b"")
     assert isinstance(value, bytes) == (len(raw) not in (0, datatype.size))
 
@@ -91,7 +91,7 @@ def test_dates_agree_with_datetime(moment: datetime.datetime) -> None:
     assert text_to_ticks(Datatype.DATETIME_US, moment.isoformat()) == ticks
     assert datetime.datetime.fromisoformat(ticks_to_text(Datatype.DATETIME_US, ticks)) == moment
     field = make_field("t", Datatype.DATETIME_US)
-    assert values.encode(field, moment) == struct.pack("<q", ticks)
+    assert cell_values.encode(field, moment) == struct.pack("<q", ticks)
 
 
 def test_dates_beyond_datetime() -> None:
@@ -167,92 +167,94 @@ def test_text_that_is_no_date(datatype: Datatype, text: str, said: str) -> None:
 )
 def test_values_that_do_not_fit(datatype: Datatype, value: object, said: str) -> None:
     with pytest.raises(PredicateError, match=said):
-        values.encode(make_field("a", datatype), value)
+        cell_values.encode(make_field("a", datatype), value)
 
 
 def test_floats_of_32_bits_are_as_short_as_people_type_them() -> None:
     field = make_field("f", Datatype.FLOAT32)
-    assert values.decode(field, struct.pack("<f", 0.1)) == 0.1
-    assert values.encode(field, 0.1) == values.encode(field, np.float32(0.1))
-    assert values.decode(field, struct.pack("<f", 16777216.0)) == 16777216.0
+    assert cell_values.decode(field, struct.pack("<f", 0.1)) == 0.1
+    assert cell_values.encode(field, 0.1) == cell_values.encode(field, np.float32(0.1))
+    assert cell_values.decode(field, struct.pack("<f", 16777216.0)) == 16777216.0
 
 
 @given(st.floats(width=32))
 def test_every_float_of_32_bits_comes_back(number: float) -> None:
     field = make_field("f", Datatype.FLOAT32)
     raw = struct.pack("<f", number)
-    value = values.decode(field, raw)
+    value = cell_values.decode(field, raw)
     assert isinstance(value, float)
-    assert math.isnan(value) if math.isnan(number) else values.encode(field, value) == raw
+    assert math.isnan(value) if math.isnan(number) else cell_values.encode(field, value) == raw
 
 
 def test_special_floats_are_valid_json() -> None:
     field = make_field("f", Datatype.FLOAT64)
     for number, name in ((math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")):
-        assert values.to_json(field, number) == name
-        assert same(values.from_json(field, name), number)
+        assert cell_values.to_json(field, number) == name
+        assert same(cell_values.from_json(field, name), number)
 
 
 def test_labels() -> None:
     field = make_field("c", Datatype.INT8, nullable=True, enumeration=COLOURS)
-    assert values.decode(field, b"\x02") == "blüe"
-    assert values.encode(field, "blüe") == b"\x02"
-    assert [values.decode(field, raw) for raw in (b"\x04", b"\xff", b"\0\0", b"")] == [
+    assert cell_values.decode(field, b"\x02") == "blüe"
+    assert cell_values.encode(field, "blüe") == b"\x02"
+    assert [cell_values.decode(field, raw) for raw in (b"\x04", b"\xff", b"\0\0", b"")] == [
         b"\x04",
         b"\xff",
         b"\0\0",
         None,
     ]
-    assert values.to_json(field, values.decode(field, b"\xff")) == "ff"
+    assert cell_values.to_json(field, cell_values.decode(field, b"\xff")) == "ff"
     with pytest.raises(PredicateError, match="did you mean 'green'"):
-        values.encode(field, "gren")
+        cell_values.encode(field, "gren")
 
 
 def test_labels_that_are_not_at_hand() -> None:
     field = make_field("c", Datatype.INT8, enumeration=COLOURS)
     field = dataclasses.replace(field, enumeration=None)
-    assert values.decode(field, b"\x01") == b"\x01"
+    assert cell_values.decode(field, b"\x01") == b"\x01"
     with pytest.raises(PredicateError, match="labels of enumeration 'colours', found none"):
-        values.encode(field, "red")
+        cell_values.encode(field, "red")
 
 
 def test_labels_that_are_not_text_are_hex() -> None:
     odd = make_enumeration("e", ("a", b"\xff".decode("utf-8", "surrogateescape")), ordered=False)
     field = make_field("e", Datatype.INT8, enumeration=odd)
-    value = values.decode(field, b"\x01")
-    assert values.to_json(field, value) == "ff"
-    assert values.encode(field, b"\xff") == b"\x01"
+    value = cell_values.decode(field, b"\x01")
+    assert cell_values.to_json(field, value) == "ff"
+    assert cell_values.encode(field, b"\xff") == b"\x01"
 
 
 def test_cells_of_several_values() -> None:
     pair = make_field("p", Datatype.INT16, num=2)
-    assert values.decode(pair, b"\1\0\2\0") == (1, 2)
-    assert values.encode(pair, [1, 2]) == b"\1\0\2\0"
-    assert values.to_json(pair, (1, 2)) == [1, 2]
+    assert cell_values.decode(pair, b"\1\0\2\0") == (1, 2)
+    assert cell_values.encode(pair, [1, 2]) == b"\1\0\2\0"
+    assert cell_values.to_json(pair, (1, 2)) == [1, 2]
     with pytest.raises(PredicateError, match="2 values"):
-        values.encode(pair, [1])
+        cell_values.encode(pair, [1])
     with pytest.raises(PredicateError, match="a list of values"):
-        values.encode(pair, 1)
+        cell_values.encode(pair, 1)
     some = make_field("s", Datatype.FLOAT32, num=VAR_NUM)
-    assert values.decode(some, struct.pack("<3f", 1, 2, 3)) == (1.0, 2.0, 3.0)
+    assert cell_values.decode(some, struct.pack("<3f", 1, 2, 3)) == (1.0, 2.0, 3.0)
 
 
 def test_text_of_fixed_size_is_padded() -> None:
     field = make_field("c", Datatype.CHAR, num=3)
-    assert values.encode(field, "a") == b"a\0\0"
+    assert cell_values.encode(field, "a") == b"a\0\0"
 
 
 def test_bytes_that_are_not_text() -> None:
     field = make_field("s", Datatype.STRING_UTF8, num=VAR_NUM)
-    assert values.decode(field, b"\xff") == b"\xff"
-    assert values.to_json(field, b"\xff") == "ff"
-    assert values.encode(field, b"\xff") == b"\xff"
+    assert cell_values.decode(field, b"\xff") == b"\xff"
+    assert cell_values.to_json(field, b"\xff") == "ff"
+    assert cell_values.encode(field, b"\xff") == b"\xff"
     wide = make_field("w", Datatype.STRING_UTF16, num=VAR_NUM)
-    assert values.decode(wide, "é😀".encode("utf-16-le")) == "é😀"
-    assert values.decode(wide, b"\0\xd8") == b"\0\xd8"
+    assert cell_values.decode(wide, "é😀".encode("utf-16-le")) == "é😀"
+    assert cell_values.decode(wide, b"\0\xd8") == b"\0\xd8"
 
 
 def test_numpy_scalars() -> None:
-    assert values.encode(make_field("a", Datatype.INT16), np.int8(3)) == b"\3\0"
+    assert cell_values.encode(make_field("a", Datatype.INT16), np.int8(3)) == b"\3\0"
     moment = np.datetime64("1970-01-01T00:00:01", "s")
-    assert values.encode(make_field("t", Datatype.DATETIME_MS), moment) == struct.pack("<q", 1000)
+    assert cell_values.encode(make_field("t", Datatype.DATETIME_MS), moment) == struct.pack(
+        "<q", 1000
+    )

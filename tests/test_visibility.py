@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_conformance import log_of
 
-from chronotile import tiles
-from chronotile.history import read_history
+from chronotile.format import tiles
+from chronotile.format.names import parse_name
+from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.names import parse_name
-from chronotile.store import open_store
-from chronotile.visibility import NEVER, Rule, first_end, is_inside, is_seen
+from chronotile.storage.store import open_store
+from chronotile.visibility.rules import NEVER, Rule, first_end, is_inside, is_seen
 
 if TYPE_CHECKING:
     from chronotile.log import View

@@ -10,11 +10,11 @@ import pytest
 import tiledb
 from engine_arrays import EngineArray
 
+from chronotile.change.delete_update import put_compared, write_delete, write_update
+from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError, KeyNeededError, PredicateError
-from chronotile.findings import RefusedError
 from chronotile.log import open_log
-from chronotile.store import ObjectExistsError, open_store
-from chronotile.writers import put_compared, write_delete, write_update
+from chronotile.storage.store import ObjectExistsError, open_store
 
 if TYPE_CHECKING:
     import pathlib

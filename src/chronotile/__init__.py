@@ -1,16 +1,21 @@
 r"""chronotile: the commit log of TileDB arrays, read, written, explained and looked after.
 
-Data flows one way through the modules:
+Data moves one way through the rooms: each imports only from those above it.
 
-    places, disk, buckets -> store        the only modules that touch storage
-    names, listing                        which file is what
-    kaitai, tiles, schema                 bytes to payloads and types
-    conditions, predicates, updates       what a delete or update says
-    records, columns, commit_table        commit records, one by one and as columns
-    history                               all that one reading of an array found
-    visibility                            the rules, and only there
-    view, lifelines, explain, log         what users ask
-    checks, maintenance, reports, cli     what users do
+    storage      the only room that touches a disk or a bucket
+    format       the bytes of one file, its name, the values in it
+    conditions   what a delete or an update says
+    history      all that one reading of an array found
+    visibility   what an open at a window sees, and why: the rules, and only there
+    check        what is wrong, and what to do about it
+    log          the object that users hold: reading, rules and checks meet here
+    change       deletes, updates, consolidation, vacuum, repair
+    single_file  one file by itself, decoded
+    dataset      many arrays at once
+    report       what was found, in words, on its way out
+    timeline     a picture of a history
+    spark        the same for a whole fleet
+    cli          the command line
 
 Names are loaded when they are first used, so that `import chronotile` stays light.
 
@@ -25,15 +30,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chronotile.anyfile import parse
-    from chronotile.consolidation import consolidate
+    from chronotile.change.consolidate import consolidate
+    from chronotile.change.delete_update import write_delete, write_update
+    from chronotile.change.repair import repair
+    from chronotile.change.vacuum import vacuum
+    from chronotile.conditions.predicate_parser import parse_predicate
+    from chronotile.dataset.check_all import check_fleet
     from chronotile.errors import ChronotileError
-    from chronotile.fleet import check_fleet
     from chronotile.log import Log, View, open_log
-    from chronotile.predicates import parse_predicate
-    from chronotile.repairing import repair
-    from chronotile.vacuuming import vacuum
-    from chronotile.writers import write_delete, write_update
+    from chronotile.single_file.decode import parse
 
 __version__ = "0.1.0"
 
@@ -41,15 +46,15 @@ _HOMES = {
     "ChronotileError": "errors",
     "Log": "log",
     "View": "log",
-    "check_fleet": "fleet",
-    "consolidate": "consolidation",
+    "check_fleet": "dataset.check_all",
+    "consolidate": "change.consolidate",
     "open_log": "log",
-    "parse": "anyfile",
-    "parse_predicate": "predicates",
-    "repair": "repairing",
-    "vacuum": "vacuuming",
-    "write_delete": "writers",
-    "write_update": "writers",
+    "parse": "single_file.decode",
+    "parse_predicate": "conditions.predicate_parser",
+    "repair": "change.repair",
+    "vacuum": "change.vacuum",
+    "write_delete": "change.delete_update",
+    "write_update": "change.delete_update",
 }
 """Public name -> the module that it lives in."""
 

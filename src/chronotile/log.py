@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile import text_columns
-from chronotile.checks import check
-from chronotile.condition_nodes import fields
+from chronotile.check.array import check
+from chronotile.check.fragment_health import inspect, lacking_fragments
+from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
-from chronotile.explain import Explanation, explain
-from chronotile.fragment_files import inspect, lacking_fragments
-from chronotile.history import History, read_history
-from chronotile.lifelines import lifelines
-from chronotile.store import open_store
-from chronotile.view import View as BaseView
-from chronotile.visibility import NEVER, Rules
+from chronotile.history import text_columns
+from chronotile.history.reading import History, read_history
+from chronotile.storage.store import open_store
+from chronotile.visibility.explanation import Explanation, explain
+from chronotile.visibility.lifelines import lifelines
+from chronotile.visibility.rules import NEVER, Rules
+from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chronotile.findings import Finding
-    from chronotile.store import Store
-    from chronotile.view import Delete
+    from chronotile.check.findings import Finding
+    from chronotile.storage.store import Store
+    from chronotile.visibility.view import Delete
 
 COMMITS_SCHEMA = pa.schema(
     [

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyspark.accumulators import AccumulatorParam
 
+from chronotile.dataset.check_all import words
 from chronotile.errors import ChronotileError
-from chronotile.fleet import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

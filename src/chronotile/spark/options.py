@@ -18,11 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from chronotile.errors import ChronotileError
-from chronotile.places import find_place
-from chronotile.spark.rows import LAST, SCHEMAS, STREAMED, WINDOWED
-from chronotile.store import open_store
-from chronotile.times import parse_time
-from chronotile.visibility import NEVER
+from chronotile.format.timestamps import parse_time
+from chronotile.spark.tables import LAST, SCHEMAS, STREAMED, WINDOWED
+from chronotile.storage.place import find_place
+from chronotile.storage.store import open_store
+from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,7 @@ def read_uris(
     Raises:
         ChronotileError: There is no such file, or no such column in it.
 
-    >>> from chronotile.store import open_store
+    >>> from chronotile.storage.store import open_store
     >>> open_store("memory:doc-uris").put_if_absent("list.txt", b"s3://lake/a\ns3://lake/b\n")
     >>> read_uris("memory://doc-uris/list.txt", "array")
     ('s3://lake/a', 's3://lake/b')

@@ -36,14 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.spark.fleet_maintenance import arrays_in_need, broken_off, maintain, write_report
 from chronotile.spark.jobs import Care, run_job
 from chronotile.spark.limits import MAX_UNREADABLE, Limit, Unread, check_limit
-from chronotile.spark.planning import Share, find_fleet, shares, split
-from chronotile.spark.runs import Part, Run, last_run, new_run
-from chronotile.spark.stale import below, known_arrays, rows_of_unread
-from chronotile.spark.totals import Summary
-from chronotile.spark.upkeep import arrays_in_need, broken_off, maintain, write_report
-from chronotile.spark.work import (
+from chronotile.spark.pipeline_task import (
     WRITTEN,
     Carry,
     Done,
@@ -53,13 +49,17 @@ from chronotile.spark.work import (
     run_task,
     write_tables,
 )
+from chronotile.spark.run_summary import Summary
+from chronotile.spark.runs import Part, Run, last_run, new_run
+from chronotile.spark.shares import Share, find_fleet, shares, split
+from chronotile.spark.stale import below, known_arrays, rows_of_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from chronotile.discovery import Fleet
+    from chronotile.dataset.find_arrays import Fleet
     from chronotile.spark.options import Options
 
 FORMAT = 2

@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.parquet as pq
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
-from chronotile.places import MissingObjectError
-from chronotile.store import Store, open_store
-from chronotile.times import now_ms
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.place import MissingObjectError
+from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,12 +13,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError
-from chronotile.spark.filters import Filters, FilterTaker
 from chronotile.spark.options import Options, read_options
-from chronotile.spark.planning import Share, find_fleet, shares
-from chronotile.spark.reading import read_share
-from chronotile.spark.rows import SCHEMAS
-from chronotile.spark.streaming import CommitStream
+from chronotile.spark.pushed_filters import Filters, FilterTaker
+from chronotile.spark.read_share import read_share
+from chronotile.spark.shares import Share, find_fleet, shares
+from chronotile.spark.stream import CommitStream
+from chronotile.spark.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

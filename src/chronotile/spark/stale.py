@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.findings import finding
-from chronotile.fleet import UNREADABLE
+from chronotile.check.findings import finding
+from chronotile.dataset.check_all import UNREADABLE
 from chronotile.spark.limits import Unread
-from chronotile.spark.rows import SCHEMAS, findings_table
+from chronotile.spark.tables import SCHEMAS, findings_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from chronotile.discovery import Unlisted
+    from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.runs import Run
 
 
@@ -41,7 +41,7 @@ def below(
 
     These are the arrays below it that were there before; if there were none, the folder itself.
 
-    >>> from chronotile.discovery import Unlisted
+    >>> from chronotile.dataset.find_arrays import Unlisted
     >>> below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
     [Unread(array='s3://b/g/a', words='s3://b/g cannot be listed: 403')]
     """

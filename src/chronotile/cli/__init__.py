@@ -1,0 +1,8 @@
+"""The command line: one file a command; `program` loads the one that is called.
+
+In: what the user typed. Out: a report on standard output, or a file. No command knows another.
+"""
+
+from chronotile.cli.program import main, run
+
+__all__ = ["main", "run"]

@@ -1,0 +1,149 @@
+"""`chronotile demo`: a sample array, and a walk through what one can ask of it.
+
+In: a folder. Out: the sample array in it, and each answer as a file beside it. Each step is a
+command as a user types it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from chronotile.cli.options import Place, json_option
+from chronotile.errors import ChronotileError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.cli.sample_array import Sample
+    from chronotile.report.output import Text
+
+MARK = ".chronotile-demo"
+"""A file that tells a folder of an earlier demo from any other."""
+
+
+class Step(NamedTuple):
+    """One command of the walk."""
+
+    words: str
+    """What it shows."""
+    arguments: tuple[str, ...]
+    file: str
+    """Where its answer is kept."""
+    writes_it: bool = False
+    """Whether the command writes that file itself."""
+
+
+class Outcome(NamedTuple):
+    """What became of a step."""
+
+    command: str
+    status: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoReport:
+    """What the demo has left behind."""
+
+    folder: str
+    array: str
+    outcomes: tuple[Outcome, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The folder, the array, and each step."""
+        steps = [outcome._asdict() for outcome in self.outcomes]
+        return {"folder": self.folder, "array": self.array, "steps": steps}
+
+    def to_text(self) -> Iterator[Text]:
+        """Where everything is."""
+        from chronotile.report.output import Text
+
+        yield Text()
+        yield Text(f"All of this is in {self.folder}:", "bold")
+        for outcome in self.outcomes:
+            failed = f"  (exit status {outcome.status})" if outcome.status else ""
+            yield Text(f"  {outcome.file:<32} {outcome.command}{failed}")
+
+
+def _steps(folder: Path, sample: Sample, *, spark: bool) -> Iterator[Step]:
+    array = str(folder / "array")
+    yield Step("What happened to this array?", ("log", array), "log.txt")
+    for at, (words, moment) in enumerate(
+        (
+            ("What did an open see before the first delete?", sample.first_delete - 1),
+            ("And right after the update?", sample.update),
+            ("And after the last write?", sample.last_write),
+        ),
+        start=1,
+    ):
+        yield Step(words, ("visible", array, "--end", str(moment)), f"visible-{at}.txt")
+    yield Step("Why don't I see my data?", ("explain", array), "explain.txt")
+    delete = next((folder / "array" / "__commits").glob("*.del"))
+    shown = ("show", str(delete), "--hex")
+    yield Step("What is in one file, byte by byte?", shown, "show.txt")
+    yield Step("Is anything wrong?", ("check", array), "check.txt")
+    for form in ("html", "svg"):
+        target = str(folder / f"timeline.{form}")
+        drawn = ("timeline", array, "-o", target)
+        yield Step(f"A picture of it all ({form})", drawn, f"timeline.{form}", writes_it=True)
+    if spark:
+        tables = ("pipeline", array, "--out", str(folder / "tables"), "--master", "local[2]")
+        yield Step("The same as tables, with Spark", tables, "tables", writes_it=True)
+
+
+def _make(folder: Path) -> Sample:
+    from chronotile.cli.sample_array import make_sample
+
+    if folder.exists():
+        if not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+            problem = "expected an empty folder or an earlier demo, found something else"
+            raise ChronotileError(str(folder), problem)
+        shutil.rmtree(folder)
+    (folder / "array").mkdir(parents=True)
+    (folder / MARK).write_text("Made by `chronotile demo`, which may replace this folder.\n")
+    return make_sample(str(folder / "array"))
+
+
+def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
+    from chronotile.cli import main
+
+    command = " ".join(("chronotile", *step.arguments))
+    if not quiet:
+        click.secho(f"\n{step.words}", bold=True)
+        click.secho(printable(f"$ {command}"), fg="cyan")
+        status = main(step.arguments)
+    if quiet or not step.writes_it:
+        kept = io.StringIO()
+        with contextlib.redirect_stdout(kept), contextlib.redirect_stderr(io.StringIO()):
+            status = main(step.arguments)
+        if not step.writes_it:
+            (folder / step.file).write_text(kept.getvalue(), "utf-8")
+    return Outcome(command, status, step.file)
+
+
+@click.command(epilog="\b\nExample:\n  chronotile demo")
+@click.argument("folder", metavar="[FOLDER]", default="demo", type=Place("dir"))
+@click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
+@json_option
+def demo(folder: str, spark: bool, as_json: bool) -> None:
+    """Make a sample array in FOLDER (demo), and walk through what one can ask of it.
+
+    The array has writes, deletes, an update, merged fragments, consolidated commits and a vacuum
+    behind it; no engine is needed. Each answer is kept in the folder.
+    """
+    from chronotile.report.output import emit
+
+    place = Path(folder)
+    sample = _make(place)
+    outcomes = tuple(
+        _walk(step, place, quiet=as_json) for step in _steps(place, sample, spark=spark)
+    )
+    report = DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes)
+    emit(report, as_json=as_json)

@@ -1,0 +1,213 @@
+"""`chronotile pipeline`: tables of a whole fleet, with Spark.
+
+In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary. What is
+done is `spark.pipeline`'s; this only asks for it and tells of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.cli.options import (
+    Place,
+    json_option,
+    read_key,
+    read_storage,
+    storage_options,
+)
+from chronotile.errors import ChronotileError
+from chronotile.spark.limits import MAX_UNREADABLE, Limit, read_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.spark.run_summary import Summary
+
+_FAILING = "error"
+
+
+class UnreadableLimit(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click
+    """A number of arrays, or a share of them."""
+
+    name = "limit"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Limit:
+        """Reads what was typed."""
+        try:
+            return read_limit(str(value))
+        except ChronotileError as error:
+            self.fail(f"{error.problem}, found {error.where}", param, ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """What a run has done, as `output.emit` takes it."""
+
+    summary: Summary
+
+    def to_json(self) -> dict[str, Any]:
+        """One object."""
+        return self.summary.to_json()
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """The numbers, then the findings, the worst arrays, and what can be saved."""
+        from chronotile.report.output import Text, count_text, plain_table, size_text
+
+        one, totals = self.summary, self.summary.totals
+        yield Text(
+            f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
+            f"{count_text(totals.fragments, 'fragment')} in {one.seconds:.1f} s; "
+            f"{size_text(totals.bytes)} in {count_text(one.files_read, 'file')} read"
+        )
+        if one.unchanged:
+            yield Text(f"{count_text(one.unchanged, 'array')} unchanged since the last run")
+        if one.unreadable:
+            stale = "could not be read: their rows are of an older run, or missing"
+            yield Text(f"{count_text(one.unreadable, 'array')} {stale}", "red")
+        yield Text(f"tables in {one.run}")
+        if totals.findings:
+            table = plain_table("findings", "severity", "code", right=1)
+            for severity, code, count in totals.findings:
+                table.add_row(f"{count:,}", severity, code)
+            yield table
+        if totals.worst:
+            table = plain_table("requests", "array", right=1)
+            for cost, array in totals.worst:
+                table.add_row(f"{cost:,}", array)
+            yield table
+        yield Text(
+            f"opening every array once costs {totals.open_requests:,} requests, "
+            f"after maintenance {totals.requests_after:,}: {one.saved:,} saved"
+        )
+        for outcome, count in one.maintained:
+            yield Text(f"{outcome}: {count_text(count, 'array')}")
+
+
+@click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
+@click.argument("roots", metavar="ROOT…", nargs=-1, type=Place("dir"))
+@click.option("--out", metavar="DIR", required=True, type=Place("dir"), help="For the tables.")
+@click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
+@click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
+@click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
+@click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
+@click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
+@click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
+@click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
+@click.option(
+    "--max-unreadable",
+    metavar="N",
+    type=UnreadableLimit(),
+    default=MAX_UNREADABLE.text,
+    help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
+    "published: 0.001, so in a fleet of fewer than 1,000 none.",
+)
+@click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
+@storage_options
+@json_option
+def pipeline(
+    roots: tuple[str, ...],
+    out: str,
+    arrays: str | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    since_last: bool,
+    maintain: bool,
+    dry_run: bool,
+    fragments: bool,
+    max_unreadable: Limit,
+    partition_bytes: int | None,
+    key_file: str | None,
+    storage: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Turns the commit logs of all arrays below ROOT into tables, with Spark.
+
+    Each commit file is read once. The tables (arrays, commits, conditions, fragments, findings)
+    are replaced all at once; if the run fails, the last good ones stay. ROOT may hold `*`, `?`
+    and `**`. Exit status 1 tells that there are findings of severity error, and 3 that something
+    could not be read: the rows of such an array then stay as they were (its column `stale` names
+    their run), or, above --max-unreadable, all tables do.
+    """
+    if bool(roots) == (arrays is not None):
+        raise _wrong(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
+    if (dry_run or fragments) and not maintain:
+        raise _wrong(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
+    try:
+        from chronotile.spark.pipeline import Job, run
+        from chronotile.spark.session import session
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "pyspark":
+            raise
+        problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
+        raise ChronotileError("pipeline", problem) from None
+    from chronotile.dataset.check_all import UNREADABLE
+    from chronotile.report.output import emit
+    from chronotile.spark.options import PARTITION_BYTES, Options
+
+    found = read_storage(storage)
+    options = Options(
+        roots=roots,
+        arrays=arrays,
+        key=read_key(key_file),
+        storage=tuple(sorted(found.items())),
+        partition_bytes=partition_bytes or PARTITION_BYTES,
+    )
+    job = Job(
+        options=options,
+        out=out,
+        out_storage=found if "://" in out else {},
+        since_last=since_last,
+        maintain=maintain,
+        dry_run=dry_run,
+        fragments=fragments,
+        max_unreadable=max_unreadable,
+    )
+    with session(master, _settings(conf)) as spark, _bar() as step:
+        summary = run(spark, job, step)
+    emit(PipelineReport(summary=summary), as_json=as_json)
+    failing = {code for severity, code, _ in summary.totals.findings if severity == _FAILING}
+    return 3 if UNREADABLE in failing else int(bool(failing))
+
+
+def _wrong(message: str) -> click.UsageError:
+    return click.UsageError(message, click.get_current_context(silent=True))
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            missing = "NAME" if equals else "="
+            raise _wrong(f"--conf: expected NAME=VALUE, found no {missing} in it")
+        found[name] = value
+    return found
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on a terminal's standard error; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *_: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting Spark", total=None)
+
+        def step(words: str, done: int, total: int) -> None:
+            bar.update(task, description=words, completed=done, total=total or None)
+
+        yield step

@@ -1,0 +1,188 @@
+"""The command line.
+
+In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call, 3
+something could not be read. Knows the names of the commands and where each lives; a command's
+module is loaded when it is called. How an error is told is `complaints`' to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import click
+
+from chronotile.report.complaints import TRACEBACK, complain, is_unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and what it does in a few words."""
+
+    target: str
+    """`module:function`, below `chronotile.cli`."""
+    words: str
+
+
+COMMANDS = {
+    "Look": {
+        "log": Entry("log:log", "The history: every commit, in words."),
+        "show": Entry("show:show", "One file of any kind, decoded."),
+        "visible": Entry("visible:visible", "What an open at a window sees."),
+        "explain": Entry("explain:explain", "Why something is, or is not, visible."),
+        "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
+        "check": Entry("check:check", "What is wrong, surprising or overdue."),
+    },
+    "Change": {
+        "delete": Entry("maintain:delete", "Delete rows: write a delete commit."),
+        "update": Entry("maintain:update", "Set values: write an update commit."),
+        "consolidate": Entry("maintain:consolidate", "Put commits into one file."),
+        "vacuum": Entry("maintain:vacuum", "Remove what has been replaced."),
+        "repair": Entry("maintain:repair", "Mend what check found."),
+    },
+    "More": {
+        "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
+        "demo": Entry("demo:demo", "Make a sample array and walk through all this."),
+    },
+}
+"""Section -> command -> where it lives."""
+
+_ALL = {name: entry for section in COMMANDS.values() for name, entry in section.items()}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name, and loads the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's)
+        """Every command, in the order of the help."""
+        return list(_ALL)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Loads a command."""
+        entry = _ALL.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, function = entry.target.partition(":")
+        try:
+            home = importlib.import_module(f"chronotile.cli.{module}")
+            command: click.Command = getattr(home, function)
+        except (ModuleNotFoundError, AttributeError) as cause:
+            if isinstance(cause, ModuleNotFoundError) and cause.name != (
+                f"chronotile.cli.{module}"
+            ):
+                raise
+            message = f"expected the command {cmd_name}, found that it is not installed"
+            raise click.UsageError(message, ctx) from cause
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command, or says which one may have been meant."""
+        name = args[0]
+        if name in _ALL or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(name, _ALL, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        message = f"expected a command, found {name!r}{hint}"
+        raise click.UsageError(message, ctx)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002  (click's)
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Lists the commands without loading them."""
+        width = max(map(len, _ALL))
+        for section, commands in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl([(n.ljust(width), entry.words) for n, entry in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes a command's name without loading it."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.words)
+            for name, entry in _ALL.items()
+            if name.startswith(incomplete)
+        ]
+        return found + (super().shell_complete(ctx, incomplete) if incomplete[:1] == "-" else [])
+
+
+EPILOG = """\
+\b
+Example:
+  chronotile demo
+  chronotile log demo/array
+
+\b
+Completion of commands and options in the shell:
+  eval "$(_CHRONOTILE_COMPLETE=bash_source chronotile)"   (or zsh_source, fish_source)
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(None, "-V", "--version", package_name="chronotile", prog_name="chronotile")
+@click.pass_context
+def chronotile(ctx: click.Context) -> None:
+    """Reads, explains and looks after the commit log of TileDB arrays, without the engine.
+
+    ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. A time is in ms since the
+    epoch, ISO-8601 (local, unless it says otherwise), or now. Each command takes --json and
+    --help.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        argv: The arguments, without the program's name; those of the process if left out.
+
+    Returns:
+        0 if all is fine, 1 if something was found or refused, 2 for a wrong call, 3 if something
+        could not be read.
+
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    chronotile, version ...
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough: that is no error, and nothing is left to tell it.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        if is_unexpected(error) and os.environ.get(TRACEBACK):
+            raise
+        return complain(error, arguments)
+    return status if isinstance(status, int) else 0
+
+
+def run() -> NoReturn:
+    """The entry point of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a letter gets its escape instead of a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""A sample array, made without the engine.
+
+In: an empty place. Out: a sparse array with a history: writes, deletes, an update, merged
+fragments, consolidated commits, a vacuum. Its commit log is whole and real, and so is the metadata
+of its fragments; these have no cells, so that there is nothing for the engine to read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.change.consolidate import consolidate
+from chronotile.change.delete_update import write_delete, write_update
+from chronotile.change.vacuum import vacuum
+from chronotile.format import tiles
+from chronotile.format.commit_files import encode_lines
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.fragment_footer import METADATA
+from chronotile.format.names import new_name, parse_name
+from chronotile.format.schema import Field, Schema
+from chronotile.history.listing import COMMITS, FRAGMENTS, SCHEMA
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from chronotile.storage.store import Store
+
+VERSION = 22
+START = 1_714_550_400_000
+"""2024-05-01 08:00:00 UTC: when the sample array was made."""
+MINUTE = 60_000
+
+_NO_FILTERS = struct.pack("<II", 64 << 10, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample array, and moments worth looking at."""
+
+    array: str
+    first_delete: int
+    update: int
+    last_write: int
+
+
+def sample_schema() -> Schema:
+    """The schema of the sample array: sales, by number.
+
+    >>> [field.name for field in sample_schema().fields]
+    ['id', 'amount', 'region']
+    """
+
+    def field(name: str, datatype: Datatype, count: int, nullable: bool, dimension: bool) -> Field:
+        return Field(
+            name=name,
+            datatype=datatype,
+            cell_val_num=count,
+            nullable=nullable,
+            is_dimension=dimension,
+            enumeration_name=None,
+            enumeration=None,
+        )
+
+    return Schema(
+        version=VERSION,
+        dense=False,
+        allows_duplicates=False,
+        dimensions=(field("id", Datatype.INT64, 1, False, True),),
+        attributes=(
+            field("amount", Datatype.FLOAT64, 1, True, False),
+            field("region", Datatype.STRING_ASCII, VAR_NUM, False, False),
+        ),
+        enumeration_files=(),
+    )
+
+
+def encode_schema(schema: Schema) -> bytes:
+    """Writes the payload of a schema tile: sparse, with dimensions of INT64 and no filters.
+
+    >>> from chronotile.format.schema import decode_schema
+    >>> decode_schema(encode_schema(sample_schema()), "schema") == sample_schema()
+    True
+    """
+    array_type, row_major, capacity = 1, 0, 10_000
+    head = struct.pack("<IBBBBQ", schema.version, 0, array_type, row_major, row_major, capacity)
+    dimensions = b"".join(_dimension(field) for field in schema.dimensions)
+    attributes = b"".join(_attribute(field) for field in schema.attributes)
+    labels_and_enumerations = struct.pack("<II", 0, 0)
+    empty_current_domain = struct.pack("<IB", 0, 1)
+    return (
+        head
+        + 3 * _NO_FILTERS
+        + struct.pack("<I", len(schema.dimensions))
+        + dimensions
+        + struct.pack("<I", len(schema.attributes))
+        + attributes
+        + labels_and_enumerations
+        + empty_current_domain
+    )
+
+
+def _dimension(field: Field) -> bytes:
+    domain, extent = struct.pack("<qq", 0, 999_999), struct.pack("<q", 1000)
+    head = _named(field) + struct.pack("<BI", field.datatype, field.cell_val_num)
+    return head + _NO_FILTERS + struct.pack("<Q", len(domain)) + domain + b"\0" + extent
+
+
+def _attribute(field: Field) -> bytes:
+    fill = bytes(field.datatype.size)
+    head = _named(field) + struct.pack("<BI", field.datatype, field.cell_val_num)
+    nullable = struct.pack("<BB", field.nullable, 0)
+    unordered, no_enumeration = struct.pack("<B", 0), struct.pack("<I", 0)
+    size = struct.pack("<Q", len(fill))
+    return head + _NO_FILTERS + size + fill + nullable + unordered + no_enumeration
+
+
+def _named(field: Field) -> bytes:
+    return struct.pack("<I", len(field.name)) + field.name.encode()
+
+
+def make_sample(array: str) -> Sample:
+    """Makes the sample array.
+
+    Args:
+        array: An empty folder, or a URI with nothing below it.
+    """
+    store = open_store(array)
+    at = [START + 10 * MINUTE * step for step in range(12)]
+    payload, schema = encode_schema(sample_schema()), new_name(at[0], at[0], None)
+    store.put_if_absent(f"{SCHEMA}/{schema}", tiles.encode(payload, version=VERSION))
+    fragments = _Fragments(store, schema)
+    first, second = fragments.write(at[1]), fragments.write(at[2])
+    write_delete(array, "amount < 3", timestamp=at[3], allow_null_loss=True, store=store)
+    fragments.write(at[4])
+    write_update(
+        array, "id == 7", {"region": "north"}, timestamp=at[5], experimental=True, store=store
+    )
+    fragments.merge(first, second)
+    consolidate(array, store=store)
+    vacuum(array, loose_deletes=True, store=store)
+    third, fourth = fragments.write(at[6]), fragments.write(at[7])
+    fragments.merge(third, fourth)
+    where = "region == 'test' and amount >= 100"
+    write_delete(array, where, timestamp=at[8], allow_null_loss=True, store=store)
+    fragments.put(at[9], at[9])
+    fragments.write(at[10])
+    return Sample(array=array, first_delete=at[3], update=at[5], last_write=at[10])
+
+
+class _Fragments:
+    """The fragments of a sample array."""
+
+    def __init__(self, store: Store, schema: str) -> None:
+        self._store, self._metadata = store, encode_fragment_metadata(sample_schema(), schema)
+
+    def put(self, first: int, last: int) -> str:
+        """A fragment without a commit."""
+        name = new_name(first, last, VERSION)
+        self._store.put_if_absent(f"{FRAGMENTS}/{name}/{METADATA}", self._metadata)
+        return name
+
+    def write(self, moment: int) -> str:
+        """A fragment and its commit."""
+        name = self.put(moment, moment)
+        self._store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+        return name
+
+    def merge(self, *names: str) -> None:
+        """One fragment in place of several, which a `.vac` leaves to the next vacuum."""
+        times = [parse_name(name) for name in names]
+        name = self.put(min(n.t1 for n in times), max(n.t2 for n in times))
+        lines = (f"/{FRAGMENTS}/{old}" for old in names)
+        self._store.put_if_absent(f"{COMMITS}/{name}.vac", encode_lines(lines))
+        self._store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
+
+
+def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
+    """Writes the metadata of a sparse fragment that has no cells.
+
+    Args:
+        schema: The array's schema.
+        name: The name of its file.
+
+    >>> from chronotile.format.fragment_footer import decode_footer, footer_size
+    >>> data = encode_fragment_metadata(sample_schema(), "__1_1_ab")
+    >>> size = footer_size(data, len(data), VERSION, None, "sample")
+    >>> decode_footer(data[-size:], sample_schema(), "sample").files
+    ()
+    """
+    fanout, no_levels = 10, 0
+    tree = tiles.encode(struct.pack("<II", fanout, no_levels), version=VERSION)
+    statistics = struct.pack("<QQQQ", 0, 0, 0, 0)
+    fields = len(schema.attributes) + 1 + len(schema.dimensions)
+    summary = tiles.encode(statistics * fields, version=VERSION)
+    conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    empty = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    offsets, body = [], b""
+    for tile in (tree, empty, summary, conditions):
+        offsets.append(len(body))
+        body += tile
+    text = name.encode()
+    footer = struct.pack("<IQ", VERSION, len(text)) + text
+    sparse, no_domain, no_tiles, no_times = b"\0", b"\1", bytes(16), bytes(2)
+    footer += sparse + no_domain + no_tiles + no_times
+    footer += bytes(8 * 3 * fields)
+    footer += struct.pack("<Q", offsets[0]) + struct.pack("<Q", offsets[1]) * 8 * fields
+    footer += struct.pack("<QQ", offsets[2], offsets[3])
+    return body + footer + struct.pack("<Q", len(footer))

@@ -1,0 +1,205 @@
+"""`chronotile show`: one file of any kind, decoded.
+
+In: a file, in its array or away from it. Out: its content as a tree or as JSON, and the byte range
+of each field. Values are typed by the array around the file, or by the schema that is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.cli.options import (
+    Place,
+    json_option,
+    read_key,
+    read_storage,
+    storage_options,
+)
+from chronotile.errors import ChronotileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import RenderableType
+
+    from chronotile.format.schema import Schema
+    from chronotile.single_file.byte_ranges import Region
+    from chronotile.single_file.decode import AnyFile
+
+KINDS = ("wrt", "ok", "del", "upd", "con", "ign", "vac", "schema", "enumeration", "meta")
+"""As `decode.KINDS`, which is too heavy for the help of a command; a test compares the two."""
+
+_HEX = 16
+"""Bytes of a field that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReport:
+    """One file."""
+
+    place: str
+    size: int
+    file: AnyFile
+    schemas: tuple[Schema, ...]
+    key: bytes | None
+    regions: tuple[Region, ...] | None
+    """The byte ranges, if they were asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that is known of the file."""
+        from chronotile.single_file.as_json import name_json, to_json
+
+        document: dict[str, Any] = {"file": self.place, "kind": self.file.kind, "size": self.size}
+        document |= name_json(self.place, self.file.kind) | to_json(
+            self.file, self.schemas, self.key
+        )
+        if self.regions is not None:
+            document["layout"] = [_region_json(region) for region in self.regions]
+        return document
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """A tree; with byte ranges, a table for each region after it."""
+        from rich.tree import Tree
+
+        from chronotile.report.output import Text, size_text
+        from chronotile.single_file.as_json import WORDS, name_json, to_json
+
+        title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
+        tree = Tree(Text(title, "bold"), guide_style="dim")
+        _grow(
+            tree, name_json(self.place, self.file.kind) | to_json(self.file, self.schemas, self.key)
+        )
+        yield tree
+        for region in self.regions or ():
+            yield Text()
+            yield Text(f"{region.title}: {size_text(len(region.data))}", "bold")
+            yield _region_table(region)
+
+
+def _grow(tree: Any, document: Any) -> None:
+    """Adds a JSON value to a tree, a line for each thing that fits one."""
+    from chronotile.report.output import Text
+
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for name, value in pairs:
+        label = Text(str(name), "cyan")
+        line = _one_line(value)
+        if line is not None:
+            tree.add(label.append("  ").append(line, "default"))
+        else:
+            _grow(tree.add(label), value)
+
+
+def _one_line(value: Any) -> str | None:
+    match value:
+        case {"key": key, "removed": True}:
+            return f"{key} removed"
+        case {"key": key, "value": held, "datatype": datatype}:
+            return f"{key} = {held} ({datatype.lower()})"
+        case {"field": field, "raw": raw}:
+            shown = f" {value['value']}" if value.get("value") is not None else ""
+            return f"{field} {value.get('op', '=')}{shown}, raw {raw or 'empty'}"
+        case {"uri": uri, "offset": offset} if len(value) == 2:
+            return f"{uri} at byte {offset}"
+        case {"name": name, "datatype": datatype, "nullable": nullable}:
+            several = "" if value["values"] == 1 else f", {value['values']} values to a cell"
+            labels = f", labels of {value['enumeration']}" if value["enumeration"] else ""
+            return f"{name}: {datatype.lower()}{several}{', nullable' if nullable else ''}{labels}"
+        case dict():
+            return None
+    if isinstance(value, list):
+        flat = all(not isinstance(item, dict | list) for item in value)
+        line = ", ".join(map(str, value))
+        return line or "none" if flat and (len(line) <= 60 or not value) else None
+    return "none" if value is None else str(value)
+
+
+def _region_json(region: Region) -> dict[str, Any]:
+    fields = [
+        {
+            "field": span.path,
+            "start": span.start,
+            "end": span.end,
+            "value": _plain(span.value),
+            "raw": region.data[span.start : span.end].hex(),
+        }
+        for span in region.spans
+    ]
+    return {"region": region.title, "size": len(region.data), "fields": fields}
+
+
+def _region_table(region: Region) -> RenderableType:
+    from chronotile.report.output import plain_table
+
+    table = plain_table("from", "to", "bytes", "field", "value", right=2)
+    for span in region.spans:
+        raw = region.data[span.start : span.end]
+        more = " …" if len(raw) > _HEX else ""
+        value = _plain(span.value)
+        shown = "" if isinstance(span.value, bytes) else str(value)
+        table.add_row(str(span.start), str(span.end), raw[:_HEX].hex(" ") + more, span.path, shown)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """A value of the generated parsers, as JSON holds it: an enum by its name."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.name if hasattr(value, "name") else value
+
+
+def _schemas_near(place: str, options: Mapping[str, str], key: bytes | None) -> tuple[Schema, ...]:
+    """The schemas of the array that a file lies in, if it lies in one."""
+    from chronotile.single_file.decode import split_place
+    from chronotile.single_file.nearby_schemas import read_schemas
+
+    array, _ = split_place(place)
+    while array.rpartition("/")[2].startswith("__"):
+        array = array.rpartition("/")[0]
+    try:
+        return read_schemas(array, options, key)
+    except ChronotileError:
+        return ()
+
+
+@click.command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
+@click.argument("file", metavar="FILE", type=Place("file"))
+@click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
+@click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")
+@click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
+@storage_options
+@json_option
+def show(
+    file: str,
+    kind: str | None,
+    schema: str | None,
+    as_hex: bool,
+    key_file: str | None,
+    storage: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Decode one FILE of any kind: commit, schema, enumeration or metadata.
+
+    Values are typed by the array that the file lies in. Away from it they stay raw, unless
+    --schema names a schema file or an array. A file whose name does not tell its kind is
+    recognised by its content where that is possible.
+    """
+    from chronotile.report.output import emit
+    from chronotile.single_file.byte_ranges import layout
+    from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
+    from chronotile.single_file.nearby_schemas import read_schemas
+
+    options, key = read_storage(storage), read_key(key_file)
+    data = read_file(file, options)
+    chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
+    found = decode(data, chosen, file, key=key)
+    near = _schemas_near(file, options, key) if schema is None else None
+    schemas = read_schemas(schema, options, key) if schema is not None else near or ()
+    regions = layout(data, chosen, file, key=key) if as_hex else None
+    report = ShowReport(
+        place=file, size=len(data), file=found, schemas=schemas, key=key, regions=regions
+    )
+    emit(report, as_json=as_json)

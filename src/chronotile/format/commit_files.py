@@ -1,0 +1,165 @@
+"""Commit records: what the files of `__commits` say.
+
+In: the bytes of a `.con`, `.ign` or `.vac` file. Out: its entries, each with the byte where it
+starts; and back. Tiles inside a `.con` stay closed, and a name is never taken for a path.
+
+A `.con` is records one after the other: a URI relative to the array and a newline; behind a
+`.del` or `.upd`, a size (u64) and the whole of that file. An `.ign` and a `.vac` are lines. A
+line of a `.vac` names a fragment; before version 19 it was an absolute URI, of which only the
+end still holds once the array has moved.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import BadFileError, BadNameError
+from chronotile.format.names import Name, new_name, parse_name, time_order
+from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WRITES = (".wrt", ".ok")
+"""Extensions of commits that have no content."""
+TILES = (".del", ".upd")
+"""Extensions of commits whose content is a tile."""
+
+_U64 = struct.Struct("<Q")
+
+
+class Record(NamedTuple):
+    """One commit, as it stands in a `.con`."""
+
+    uri: str
+    """Relative to the array, such as `__commits/__1_1_…_22.del`."""
+    tile: bytes | None
+    """The whole file that the record replaces; None for a write."""
+    offset: int = 0
+    """Where the record starts in its file."""
+    tile_offset: int | None = None
+    """Where the tile starts in its file."""
+
+
+def decode_con(data: bytes, where: str) -> tuple[Record, ...]:
+    r"""Reads a consolidated commits file.
+
+    Raises:
+        BadFileError: It is damaged, or ends in the middle of a record.
+
+    >>> decode_con(b"__commits/__1_1_ab_22.wrt\n", "a.con")[0].uri
+    '__commits/__1_1_ab_22.wrt'
+    """
+    records, offset = [], 0
+    for item in parse(ConsolidatedCommitsSpec, where, data).records:
+        end = offset + len(item.uri.encode()) + 1
+        if item.extension in TILES:
+            tile_offset = end + _U64.size
+            records.append(Record(item.uri, item.body.tile.raw, offset, tile_offset))
+            offset = tile_offset + item.body.len_tile
+        else:
+            records.append(Record(item.uri, None, offset))
+            offset = end
+    return tuple(records)
+
+
+def encode_con(records: Iterable[Record]) -> bytes:
+    r"""Writes a consolidated commits file, by time and then by name.
+
+    Raises:
+        BadNameError: A URI does not end in a timestamped name and a commit's extension.
+
+    >>> u = "00112233445566778899aabbccddeeff"
+    >>> encode_con([Record(f"__commits/__{t}_{t}_{u}_22.wrt", None) for t in (10, 9)])[:15]
+    b'__commits/__9_9'
+    """
+    return b"".join(encode_record(record) for record in sorted(records, key=_order))
+
+
+def encode_record(record: Record) -> bytes:
+    """Writes one record of a consolidated commits file."""
+    line = record.uri.encode() + b"\n"
+    if b"\n" in line[:-1]:
+        raise BadNameError(repr(record.uri), "expected no newline in a URI, found one")
+    if record.uri.endswith(TILES):
+        if record.tile is None:
+            raise BadFileError(record.uri, "expected the tile of a delete or update, found none")
+        return line + _U64.pack(len(record.tile)) + record.tile
+    if record.tile is not None or not record.uri.endswith(WRITES):
+        raise BadFileError(record.uri, "expected a write or a tile's commit, found neither")
+    return line
+
+
+def con_name(records: Iterable[Record], version: int) -> str:
+    """A fresh name for a `.con`, true to the smallest and largest time that it holds.
+
+    >>> u = "00112233445566778899aabbccddeeff"
+    >>> records = [Record(f"__commits/__{t}_{t + 1}_{u}_22.wrt", None) for t in (100, 9)]
+    >>> con_name(records, 22)[:8]
+    '__9_101_'
+    """
+    names = [commit_name(record.uri) for record in records]
+    if not names:
+        raise BadFileError(".con", "expected at least one record, found none")
+    return new_name(min(n.t1 for n in names), max(n.t2 for n in names), version)
+
+
+def commit_name(uri: str) -> Name:
+    """The timestamped name in a commit's URI: the last part, without its extension.
+
+    Raises:
+        BadNameError: There is none.
+
+    >>> commit_name("__commits/__1_2_00112233445566778899aabbccddeeff_22.wrt").t2
+    2
+    """
+    return parse_name(uri.rpartition("/")[2].rpartition(".")[0])
+
+
+def decode_ign(data: bytes, where: str) -> tuple[str, ...]:
+    r"""Reads an ignore file: the URIs of commits, relative to the array.
+
+    >>> decode_ign(b"__commits/a.wrt\n", "a.ign")
+    ('__commits/a.wrt',)
+    """
+    return tuple(entry.uri for entry in parse(IgnoreFileSpec, where, data).entries)
+
+
+def decode_vac(data: bytes, where: str) -> tuple[str, ...]:
+    r"""Reads a vacuum file: its lines as they are.
+
+    >>> decode_vac(b"/__fragments/a\n", "a.vac")
+    ('/__fragments/a',)
+    """
+    return tuple(entry.uri for entry in parse(VacuumFileSpec, where, data).entries)
+
+
+def encode_lines(lines: Iterable[str]) -> bytes:
+    r"""Writes an `.ign` or a `.vac` file.
+
+    Raises:
+        BadNameError: A line is empty, or holds a newline.
+
+    >>> encode_lines(["/__fragments/a"])
+    b'/__fragments/a\n'
+    """
+    out = []
+    for line in lines:
+        if not line or "\n" in line:
+            raise BadNameError(repr(line), "expected a line of text, found none or several")
+        out.append(f"{line}\n")
+    return "".join(out).encode()
+
+
+def vacuumed_name(line: str) -> str:
+    """The fragment or metadata file that a line of a `.vac` names, wherever the array was then.
+
+    >>> vacuumed_name("file:///old/place/__fragments/__1_1_ab_22")
+    '__1_1_ab_22'
+    """
+    return line.rstrip("/").rpartition("/")[2]
+
+
+def _order(record: Record) -> tuple[int, int, str]:
+    return time_order(commit_name(record.uri))

@@ -1,0 +1,193 @@
+"""Dates and times of any unit.
+
+In: a datatype and a count of its units, or ISO-8601 text. Out: the other one, exactly.
+Knows nothing of fields, and never rounds: text that is no whole number of units is refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+from chronotile.errors import PredicateError
+from chronotile.format.datatypes import Datatype
+
+NOT_A_TIME = -(2**63)
+"""The count that NumPy, and so TileDB's Python users, call NaT."""
+
+_SECOND = 10**18
+_ATTOSECONDS = {
+    Datatype.DATETIME_WEEK: 7 * 86400 * _SECOND,
+    Datatype.DATETIME_DAY: 86400 * _SECOND,
+    Datatype.DATETIME_HR: 3600 * _SECOND,
+    Datatype.DATETIME_MIN: 60 * _SECOND,
+    Datatype.DATETIME_SEC: _SECOND,
+    Datatype.DATETIME_MS: 10**15,
+    Datatype.DATETIME_US: 10**12,
+    Datatype.DATETIME_NS: 10**9,
+    Datatype.DATETIME_PS: 10**6,
+    Datatype.DATETIME_FS: 10**3,
+    Datatype.DATETIME_AS: 1,
+    Datatype.TIME_HR: 3600 * _SECOND,
+    Datatype.TIME_MIN: 60 * _SECOND,
+    Datatype.TIME_SEC: _SECOND,
+    Datatype.TIME_MS: 10**15,
+    Datatype.TIME_US: 10**12,
+    Datatype.TIME_NS: 10**9,
+    Datatype.TIME_PS: 10**6,
+    Datatype.TIME_FS: 10**3,
+    Datatype.TIME_AS: 1,
+}
+_MONTHS = {Datatype.DATETIME_YEAR: 12, Datatype.DATETIME_MONTH: 1}
+
+_DATETIME = re.compile(
+    r"(?P<year>\d{4}|[+-]\d{4,20})"
+    r"(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
+    r"(?:[T ](?P<hour>\d\d)(?::(?P<minute>\d\d)"
+    r"(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,18}))?)?)?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_TIME = re.compile(
+    r"(?P<sign>-?)(?P<hour>\d{2,20})"
+    r"(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,18}))?)?)?",
+    re.ASCII,
+)
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def ticks_to_text(datatype: Datatype, ticks: int) -> str:
+    """Write a count of units since the epoch, or since midnight, as ISO-8601.
+
+    Args:
+        datatype: One of the DATETIME or TIME datatypes.
+        ticks: The count.
+
+    >>> ticks_to_text(Datatype.DATETIME_MS, 1577836800123)
+    '2020-01-01T00:00:00.123'
+    >>> ticks_to_text(Datatype.DATETIME_YEAR, 10000), ticks_to_text(Datatype.TIME_MIN, 61)
+    ('+11970', '01:01')
+    """
+    if datatype.is_datetime and ticks == NOT_A_TIME:
+        return "NaT"
+    if datatype in _MONTHS:
+        years, month = divmod(ticks * _MONTHS[datatype], 12)
+        year = _year_text(1970 + years)
+        return year if datatype is Datatype.DATETIME_YEAR else f"{year}-{month + 1:02}"
+    total = ticks * _ATTOSECONDS[datatype]
+    if datatype.is_time:
+        return ("-" if total < 0 else "") + _clock_text(abs(total), _ATTOSECONDS[datatype])
+    days, rest = divmod(total, 86400 * _SECOND)
+    year_number, month, day = _civil(days)
+    date = f"{_year_text(year_number)}-{month:02}-{day:02}"
+    if _ATTOSECONDS[datatype] >= 86400 * _SECOND:
+        return date
+    return f"{date}T{_clock_text(rest, _ATTOSECONDS[datatype])}"
+
+
+def text_to_ticks(datatype: Datatype, text: str) -> int:
+    """Read ISO-8601 text as a count of the datatype's units.
+
+    Args:
+        datatype: One of the DATETIME or TIME datatypes.
+        text: A date, a date and time, or a time of day; less than its full length stands
+            for the first instant. A date without a zone is in UTC.
+
+    Raises:
+        PredicateError: If the text is no date or time, or no whole number of units.
+
+    >>> text_to_ticks(Datatype.DATETIME_DAY, "1970-02-01")
+    31
+    >>> text_to_ticks(Datatype.TIME_SEC, "01:00")
+    3600
+    """
+    if datatype.is_datetime and text == "NaT":
+        return NOT_A_TIME
+    found = (_TIME if datatype.is_time else _DATETIME).fullmatch(text)
+    if found is None:
+        kind = "a time such as 13:45:00" if datatype.is_time else "a date such as 2020-01-31"
+        raise PredicateError(datatype.name, f"expected {kind}, found {text!r}")
+    part = found.groupdict()
+    clock = _clock(datatype, text, part)
+    if datatype.is_time:
+        return _whole(datatype, text, -clock if part["sign"] else clock, _ATTOSECONDS[datatype])
+    year, month, day = int(part["year"]), int(part["month"] or 1), int(part["day"] or 1)
+    if not 1 <= month <= 12 or not 1 <= day <= _month_length(year, month):
+        raise PredicateError(datatype.name, f"expected a day of the calendar, found {text!r}")
+    clock -= _zone(part["zone"])
+    if datatype in _MONTHS:
+        if day != 1 or clock != 0:
+            raise PredicateError(datatype.name, _loses(datatype, text))
+        return _whole(datatype, text, (year - 1970) * 12 + month - 1, _MONTHS[datatype])
+    total = _days(year, month, day) * 86400 * _SECOND + clock
+    return _whole(datatype, text, total, _ATTOSECONDS[datatype])
+
+
+def _whole(datatype: Datatype, text: str, total: int, unit: int) -> int:
+    ticks, rest = divmod(total, unit)
+    if rest:
+        raise PredicateError(datatype.name, _loses(datatype, text))
+    return ticks
+
+
+def _loses(datatype: Datatype, text: str) -> str:
+    return f"expected a whole number of {datatype.name} units, found {text!r}"
+
+
+def _clock(datatype: Datatype, text: str, part: dict[str, str | None]) -> int:
+    hour, minute, second = (int(part[name] or 0) for name in ("hour", "minute", "second"))
+    if minute > 59 or second > 59 or (datatype.is_datetime and hour > 23):
+        raise PredicateError(datatype.name, f"expected a time of day, found {text!r}")
+    fraction = int((part["fraction"] or "").ljust(18, "0"))
+    return (hour * 3600 + minute * 60 + second) * _SECOND + fraction
+
+
+def _zone(text: str | None) -> int:
+    if text is None or text == "Z":
+        return 0
+    minutes = int(text[1:3]) * 60 + int(text[-2:])
+    return (-minutes if text[0] == "-" else minutes) * 60 * _SECOND
+
+
+def _clock_text(attoseconds: int, unit: int) -> str:
+    seconds, fraction = divmod(attoseconds, _SECOND)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    text = f"{hour:02}:{minute:02}"
+    if unit >= 60 * _SECOND:
+        return text
+    digits = 18 - len(str(unit)) + 1
+    return f"{text}:{second:02}" + (f".{fraction:018}"[: digits + 1] if digits else "")
+
+
+def _year_text(year: int) -> str:
+    return f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def _month_length(year: int, month: int) -> int:
+    return 29 if month == 2 and _is_leap(year) else _MONTH_DAYS[month - 1]
+
+
+def _days(year: int, month: int, day: int) -> int:
+    # Years start in March, so that the leap day is the last of its year: `datetime` stops
+    # at the year 9999, and a count of years does not.
+    shifted = year - (month <= 2)
+    era, year_of_era = divmod(shifted, 400)
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146097 + day_of_era - 719468
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    era, day_of_era = divmod(days + 719468, 146097)
+    year_of_era = (
+        day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096
+    ) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted_month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
+    month = (shifted_month + 2) % 12 + 1
+    return era * 400 + year_of_era + (month <= 2), month, day

@@ -1,0 +1,190 @@
+"""Array schemas, as far as a commit log needs them.
+
+In: the payload of a schema or enumeration tile. Out: `Schema`, with its fields, their types
+and labels, and whether the array is dense. What lies behind those fields stays raw.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import BadFileError
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Label = str | int | float | bool | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enumeration:
+    """The labels that an attribute's indices stand for."""
+
+    name: str
+    datatype: Datatype
+    cell_val_num: int
+    ordered: bool
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A dimension or an attribute."""
+
+    name: str
+    datatype: Datatype
+    cell_val_num: int
+    """Values in a cell; `VAR_NUM` where cells vary in length."""
+    nullable: bool
+    is_dimension: bool
+    enumeration_name: str | None
+    """The enumeration that the values index, if any."""
+    enumeration: Enumeration | None
+    """Its labels, where its file was at hand."""
+
+    @property
+    def is_var(self) -> bool:
+        """Whether cells vary in length."""
+        return self.cell_val_num == VAR_NUM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What a commit log needs to know of an array's schema."""
+
+    version: int
+    dense: bool
+    allows_duplicates: bool
+    dimensions: tuple[Field, ...]
+    attributes: tuple[Field, ...]
+    enumeration_files: tuple[tuple[str, str], ...]
+    """(enumeration name, file name below `__schema/__enumerations`)."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Dimensions, then attributes."""
+        return self.dimensions + self.attributes
+
+    def field(self, name: str) -> Field | None:
+        """The dimension or attribute of that name, if there is one."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        return None
+
+    def with_enumerations(self, enumerations: Iterable[Enumeration]) -> Schema:
+        """The same schema, its attributes knowing the labels that they index."""
+        found = {enumeration.name: enumeration for enumeration in enumerations}
+        return replace(
+            self,
+            attributes=tuple(
+                replace(a, enumeration=found.get(a.enumeration_name or "")) for a in self.attributes
+            ),
+        )
+
+
+def decode_schema(payload: bytes, where: str) -> Schema:
+    """Reads the payload of a schema tile, of any format version from 1 to 23.
+
+    Raises:
+        BadFileError: It is no schema.
+    """
+    tree = parse(ArraySchemaSpec, where, payload)
+    return Schema(
+        version=tree.version,
+        dense=tree.array_type == ArraySchemaSpec.ArrayTypes.dense,
+        allows_duplicates=bool(getattr(tree, "allows_dups", 0)),
+        dimensions=tuple(_dimension(tree, dimension) for dimension in tree.domain.dimensions),
+        attributes=tuple(_attribute(attribute) for attribute in tree.attributes),
+        enumeration_files=tuple((e.name, e.file_name) for e in getattr(tree, "enumerations", ())),
+    )
+
+
+def decode_enumeration(payload: bytes, where: str) -> Enumeration:
+    """Reads the payload of an enumeration tile.
+
+    Raises:
+        BadFileError: It is no enumeration.
+    """
+    tree = parse(EnumerationSpec, where, payload)
+    datatype = Datatype(tree.datatype.code.value)
+    return Enumeration(
+        name=tree.name,
+        datatype=datatype,
+        cell_val_num=tree.cell_val_num,
+        ordered=bool(tree.ordered),
+        labels=tuple(_label(cell, datatype) for cell in _cells(tree, datatype, where)),
+    )
+
+
+def _dimension(tree: Any, dimension: Any) -> Field:
+    # Before version 5 all dimensions share the domain's datatype, one value to a cell.
+    of_its_own = tree.version >= 5
+    code = (dimension if of_its_own else tree.domain).datatype.code.value
+    return Field(
+        name=dimension.name,
+        datatype=Datatype(code),
+        cell_val_num=dimension.cell_val_num if of_its_own else 1,
+        nullable=False,
+        is_dimension=True,
+        enumeration_name=None,
+        enumeration=None,
+    )
+
+
+def _attribute(attribute: Any) -> Field:
+    return Field(
+        name=attribute.name,
+        datatype=Datatype(attribute.datatype.code.value),
+        cell_val_num=attribute.cell_val_num,
+        nullable=bool(getattr(attribute, "is_nullable", 0)),
+        is_dimension=False,
+        enumeration_name=getattr(attribute, "enumeration_name", "") or None,
+        enumeration=None,
+    )
+
+
+def _cells(tree: Any, datatype: Datatype, where: str) -> Iterator[bytes]:
+    if tree.is_var:
+        ends = [*tree.offsets[1:], len(tree.data)]
+        if tree.offsets and (tree.offsets[0] != 0 or sorted(ends) != ends):
+            problem = f"expected offsets that rise from 0 to {len(tree.data)}"
+            raise BadFileError(where, f"{problem}, found {tree.offsets[:8]}")
+        for start, end in zip(tree.offsets, ends, strict=False):
+            yield tree.data[start:end]
+        return
+    width = datatype.size * tree.cell_val_num
+    if width == 0 or len(tree.data) % width:
+        raise BadFileError(
+            where, f"expected labels of {width} bytes, found {len(tree.data)} in all"
+        )
+    for start in range(0, len(tree.data), width):
+        yield tree.data[start : start + width]
+
+
+_NUMBERS = {
+    Datatype.INT8: "<b",
+    Datatype.UINT8: "<B",
+    Datatype.INT16: "<h",
+    Datatype.UINT16: "<H",
+    Datatype.INT32: "<i",
+    Datatype.UINT32: "<I",
+    Datatype.INT64: "<q",
+    Datatype.UINT64: "<Q",
+    Datatype.FLOAT32: "<f",
+    Datatype.FLOAT64: "<d",
+    Datatype.BOOL: "<?",
+}
+
+
+def _label(cell: bytes, datatype: Datatype) -> Label:
+    if datatype.is_string:
+        return cell.decode("utf-8", "surrogateescape")
+    form = _NUMBERS.get(datatype, "<q" if datatype.is_datetime or datatype.is_time else None)
+    if form is None or len(cell) != datatype.size:
+        return cell
+    return struct.unpack(form, cell)[0]  # type: ignore[no-any-return]  # of the form's type

@@ -1,0 +1,374 @@
+"""Generic tiles: the envelope of deletes, updates, schemas, enumerations and metadata.
+
+In: the bytes of a tile, or a payload. Out: the payload, or the bytes of a tile that the engine
+reads. Knows filters and encryption; knows nothing of what a payload means.
+
+The framing is read by the generated parser. A tile is a header, the filters it went through,
+and chunks; each chunk holds at most 64 KiB of the payload, filtered on its own:
+
+    chunk = original, filtered and metadata length (u32 each), metadata, filtered bytes
+
+GZIP, which is a zlib stream here, puts into the metadata how long each part is before and
+after. AES-256-GCM, which comes last, encrypts the metadata of GZIP as a part of its own and
+puts lengths, IV and tag of each part into the metadata. Every size is checked against every
+other, and against a ceiling, before memory is taken for it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import (
+    BadFileError,
+    KeyNeededError,
+    TooLargeError,
+    UnsupportedFilterError,
+    WrongKeyError,
+)
+from chronotile.format.datatypes import Datatype
+from chronotile.format.parsers import GenericTileSpec, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEFAULT_CEILING = 256 << 20
+"""Most payload bytes that a tile may claim, unless the caller says otherwise."""
+
+CHUNK_SIZE = 64 << 10
+"""Original bytes in a chunk, as the engine writes it."""
+
+_GZIP = 1
+_AES_256_GCM = 11
+_HEADER = struct.Struct("<IQQBQBI")
+_IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
+
+# A tile of one GZIP chunk: the bytes that are always the same, and where the others stand.
+_DATATYPES = frozenset(map(int, Datatype))
+_NEWEST_VERSION = 23
+_PLAIN = struct.Struct("<IQQBQ")
+_SIZES = struct.Struct("<II")
+_LEN_PLAIN = 88
+_PLAIN_HEAD = struct.pack("<BI", 0, 18)
+_PLAIN_FILTER = struct.pack("<IBIB", 1, _GZIP, 5, 1)
+_ONE_CHUNK = struct.pack("<Q", 1)
+_ONE_PART = struct.pack("<III", 16, 0, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A generic tile, opened."""
+
+    version: int
+    """Format version of the library that wrote it."""
+    datatype: Datatype | None
+    """None where the number is unknown: the engine passes over it."""
+    cell_size: int
+    encrypted: bool
+    payload: bytes
+
+
+def extent(data: bytes | memoryview) -> int | None:
+    """The bytes that a tile's header says it has, header included; None where it has no header.
+
+    The engine reads so many bytes, and passes over whatever stands behind them.
+
+    >>> data = encode(b"payload", version=22)
+    >>> extent(data + b"more") == len(data)
+    True
+    """
+    if len(data) < _HEADER.size:
+        return None
+    _, persisted, _, _, _, _, pipeline = _HEADER.unpack_from(data)
+    return int(_HEADER.size + pipeline + persisted)
+
+
+def oddity(data: bytes) -> str | None:
+    """What is odd about a tile that the engine reads all the same; None if nothing is.
+
+    >>> oddity(encode(b"payload", version=22) + b"more")
+    '4 bytes behind its end, which the engine passes over'
+    """
+    size = extent(data)
+    if size is None:
+        return None
+    version, datatype = _HEADER.unpack_from(data)[0], data[20]
+    if size < len(data):
+        count = len(data) - size
+        text = "1 byte" if count == 1 else f"{count} bytes"
+        return f"{text} behind its end, which the engine passes over"
+    if not 1 <= version <= _NEWEST_VERSION:
+        return f"version {version} in its header, which the engine passes over"
+    if datatype not in _DATATYPES:
+        return f"datatype {datatype} in its header, which the engine passes over"
+    return None
+
+
+def decode(
+    data: bytes, where: str, *, key: bytes | None = None, ceiling: int = DEFAULT_CEILING
+) -> Tile:
+    """Opens a tile.
+
+    Args:
+        data: The whole tile, from its header on. What stands behind it is passed over.
+        where: The file's name, for errors.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+        ceiling: Most payload bytes to take memory for.
+
+    Raises:
+        BadFileError: It is damaged. Its kinds `TooLargeError` and `UnsupportedFilterError` say
+            that it is over the ceiling, or needs a filter that this package does not have.
+        KeyNeededError: It is encrypted, and there is no key.
+        WrongKeyError: It is encrypted, and the key does not open it.
+
+    >>> decode(encode(b"payload", version=22), "a.del").payload
+    b'payload'
+    """
+    size = extent(data)
+    if size is not None and size < len(data):
+        data = data[:size]
+    plain = _plain(data, where, ceiling)
+    return _decode_any(data, where, key, ceiling) if plain is None else plain
+
+
+def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
+    """The fast path: a tile of one GZIP chunk, as nearly all are; None if it is any other.
+
+    The generated parser takes some 20 times as long. Whatever is not exactly so is its business:
+    the tests hold both to the same answer.
+    """
+    if not (
+        data[29:34] == _PLAIN_HEAD and data[38:48] == _PLAIN_FILTER and data[52:60] == _ONE_CHUNK
+    ):
+        return None
+    left = len(data) - _LEN_PLAIN
+    if left < 0 or data[68:80] != _ONE_PART:
+        return None
+    version, persisted, size, datatype, cell_size = _PLAIN.unpack_from(data)
+    if (
+        datatype not in _DATATYPES
+        or persisted != len(data) - 52
+        or size > ceiling
+        or _SIZES.unpack_from(data, 60) != (size, left)
+        or _SIZES.unpack_from(data, 80) != (size, left)
+    ):
+        return None
+    return Tile(
+        version=version,
+        datatype=Datatype(datatype),
+        cell_size=cell_size,
+        encrypted=False,
+        payload=_inflate_part(data[_LEN_PLAIN:], size, where),
+    )
+
+
+def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Tile:
+    tree = parse(GenericTileSpec, where, data)
+    filters = tuple(item.filter_type for item in tree.filter_pipeline.filters)
+    _refuse_unknown_filters(tree.filter_pipeline.filters, where)
+    encrypted = tree.encryption_type.value != 0
+    if encrypted != (_AES_256_GCM in (f.value for f in filters)):
+        problem = f"expected the filters to match encryption type {tree.encryption_type.value}"
+        raise BadFileError(where, f"{problem}, found {[f.name for f in filters]}")
+    if encrypted:
+        _check_key(key, where)
+    if tree.len_tile > ceiling:
+        problem = f"expected a tile of at most {ceiling} bytes, found one of {tree.len_tile}"
+        raise TooLargeError(where, problem)
+    total = sum(chunk.len_original for chunk in tree.tile.chunks)
+    if total != tree.len_tile:
+        problem = f"expected chunks of {tree.len_tile} bytes in all, found {total}"
+        raise BadFileError(where, problem)
+    return Tile(
+        version=tree.version,
+        datatype=_datatype(data[20]),
+        cell_size=tree.cell_size,
+        encrypted=encrypted,
+        payload=b"".join(_unfilter(chunk, filters, where, key) for chunk in tree.tile.chunks),
+    )
+
+
+def encode(
+    payload: bytes,
+    *,
+    version: int,
+    key: bytes | None = None,
+    level: int = 1,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+) -> bytes:
+    """Wraps a payload into a tile as the engine writes it.
+
+    Args:
+        payload: The bytes to wrap.
+        version: The array's format version.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+        level: How hard to compress.
+        random_bytes: Where the IVs of encryption come from.
+
+    >>> len(encode(b"", version=22))
+    60
+    """
+    if key is not None:
+        _check_key(key, "tile")
+    filters = [struct.pack("<BIBi", _GZIP, 5, 1, level)]
+    if key is not None:
+        filters.append(struct.pack("<BI", _AES_256_GCM, 0))
+    pipeline = struct.pack("<II", CHUNK_SIZE, len(filters)) + b"".join(filters)
+    chunks = [
+        _filter(payload[start : start + CHUNK_SIZE], level, key, random_bytes)
+        for start in range(0, len(payload), CHUNK_SIZE)
+    ]
+    body = struct.pack("<Q", len(chunks)) + b"".join(chunks)
+    encryption = 0 if key is None else 1
+    header = _HEADER.pack(
+        version, len(body), len(payload), Datatype.CHAR, 1, encryption, len(pipeline)
+    )
+    return header + pipeline + body
+
+
+def _datatype(code: int) -> Datatype | None:
+    return Datatype(code) if code in _DATATYPES else None
+
+
+def _refuse_unknown_filters(filters: list[Any], where: str) -> None:
+    supported = {(), (_GZIP,), (_GZIP, _AES_256_GCM), (_AES_256_GCM,)}
+    if tuple(f.filter_type.value for f in filters) not in supported:
+        found = " + ".join(f.filter_type.name for f in filters)
+        raise UnsupportedFilterError(
+            where, f"expected no filter, gzip or aes_256_gcm, found {found}"
+        )
+    for one in filters:
+        # The engine goes by the compressor that the options name, not by the filter's type.
+        if one.filter_type.value == _GZIP and one.options.compressor != _GZIP:
+            problem = (
+                f"expected compressor {_GZIP} in a gzip filter, found {one.options.compressor}"
+            )
+            raise BadFileError(where, problem)
+
+
+def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | None) -> bytes:
+    data, parts, names = chunk.filtered.raw, chunk.metadata, [f.value for f in filters]
+    if _AES_256_GCM in names:
+        metadata, data = _decrypt(parts, data, where, key)
+        if _GZIP in names:
+            parts = _compression_parts(metadata, where)
+    if _GZIP in names:
+        return _inflate(parts, data, chunk.len_original, where)
+    if len(data) != chunk.len_original:
+        problem = f"expected {chunk.len_original} bytes in a chunk, found {len(data)}"
+        raise BadFileError(where, problem)
+    return bytes(data)
+
+
+def _inflate(parts: Any, data: bytes, len_original: int, where: str) -> bytes:
+    stated = [(p.len_original, p.len_compressed) for p in parts.data_parts]
+    if parts.num_metadata_parts:
+        found = parts.num_metadata_parts
+        raise BadFileError(where, f"expected no compressed metadata, found {found} parts of it")
+    if sum(original for original, _ in stated) != len_original:
+        problem = f"expected parts of {len_original} bytes in all, found {stated}"
+        raise BadFileError(where, problem)
+    if sum(compressed for _, compressed in stated) != len(data):
+        problem = f"expected compressed parts of {len(data)} bytes in all, found {stated}"
+        raise BadFileError(where, problem)
+    out, start = [], 0
+    for original, compressed in stated:
+        out.append(_inflate_part(data[start : start + compressed], original, where))
+        start += compressed
+    return b"".join(out)
+
+
+def _inflate_part(data: bytes, size: int, where: str) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        # One byte more than it claims is enough to catch one that inflates past it.
+        out = inflater.decompress(data, size + 1)
+        if not inflater.eof and len(out) <= size:
+            out += inflater.decompress(inflater.unconsumed_tail, size + 1 - len(out))
+    except zlib.error as cause:
+        raise BadFileError(where, f"expected a zlib stream, found {cause}") from cause
+    if len(out) != size or not inflater.eof or inflater.unused_data:
+        kind = "more" if len(out) > size or inflater.unused_data else f"{len(out)}"
+        raise BadFileError(where, f"expected a zlib stream of {size} bytes, found {kind}")
+    return out
+
+
+def _compression_parts(metadata: bytes, where: str) -> Any:
+    return parse(GenericTileSpec.CompressionMetadata, where, metadata)
+
+
+def _decrypt(parts: Any, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
+    """The metadata and the data that went into the encryption."""
+    stated = [*parts.metadata_parts, *parts.data_parts]
+    if sum(part.len_encrypted for part in stated) != len(data):
+        problem = f"expected encrypted parts of {len(data)} bytes in all"
+        raise BadFileError(where, f"{problem}, found {[p.len_encrypted for p in stated]}")
+    if any(part.len_plain != part.len_encrypted for part in stated):
+        raise BadFileError(where, "expected encrypted parts as long as they were, found others")
+    plain, start = [], 0
+    for part in stated:
+        plain.append(_decrypt_part(part, data[start : start + part.len_encrypted], where, key))
+        start += part.len_encrypted
+    split = parts.num_metadata_parts
+    return b"".join(plain[:split]), b"".join(plain[split:])
+
+
+def _decrypt_part(part: Any, data: bytes, where: str, key: bytes | None) -> bytes:
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return bytes(_cipher(key, where).decrypt(part.iv, data + part.tag, None))
+    except InvalidTag as cause:
+        problem = "expected the key that it was encrypted with, found another (or damaged bytes)"
+        raise WrongKeyError(where, problem) from cause
+
+
+def _filter(
+    chunk: bytes, level: int, key: bytes | None, random_bytes: Callable[[int], bytes]
+) -> bytes:
+    compressed = zlib.compress(chunk, level)
+    metadata = struct.pack("<IIII", 0, 1, len(chunk), len(compressed))
+    data = compressed
+    if key is not None:
+        metadata, data = _encrypt(metadata, data, key, random_bytes)
+    return struct.pack("<III", len(chunk), len(data), len(metadata)) + metadata + data
+
+
+def _encrypt(
+    metadata: bytes, data: bytes, key: bytes, random_bytes: Callable[[int], bytes]
+) -> tuple[bytes, bytes]:
+    cipher = _cipher(key, "tile")
+
+    def sealed() -> Iterator[tuple[bytes, bytes]]:
+        for part in (metadata, data):
+            iv = random_bytes(_IV_SIZE)
+            out = cipher.encrypt(iv, part, None)
+            lengths = struct.pack("<II", len(part), len(part))
+            yield lengths + iv + out[-_TAG_SIZE:], out[:-_TAG_SIZE]
+
+    heads, bodies = zip(*sealed(), strict=True)
+    return struct.pack("<II", 1, 1) + b"".join(heads), b"".join(bodies)
+
+
+def _cipher(key: bytes | None, where: str) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(_check_key(key, where))
+
+
+def _check_key(key: bytes | None, where: str) -> bytes:
+    if key is None:
+        raise KeyNeededError(
+            where, "expected the array's key, as the tile is encrypted; found none"
+        )
+    if len(key) != KEY_SIZE:
+        raise WrongKeyError(where, f"expected a key of {KEY_SIZE} bytes, found {len(key)}")
+    try:
+        import cryptography  # noqa: F401  (an extra: only encrypted arrays need it)
+    except ImportError as cause:
+        problem = "expected the package cryptography (pip install 'chronotile[crypto]'), found none"
+        raise KeyNeededError(where, problem) from cause
+    return key

@@ -1,0 +1,340 @@
+"""All commit records of an array, as columns in time order.
+
+In: a listing, and the bytes of the files that were read. Out: `CommitTable`: one row a record,
+loose or in a `.con`, with which of them are ignored and which stand for one commit found twice.
+Knows nothing of windows.
+
+A commit can be found several times: loose and in a `.con`, or in several of them. What counts,
+by the rules of the engine: of writes, those in a `.con` that no `.ign` names, and all loose ones;
+of deletes and updates, all, each once. `counts` marks one row of each commit that counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from chronotile.errors import BadFileError
+from chronotile.format.commit_files import TILES, decode_ign
+from chronotile.format.damaged_con import salvage_con
+from chronotile.history.listing import COMMITS, FRAGMENTS, Listing
+from chronotile.history.scan import Tiles, scan_con, scan_names, scan_spans
+from chronotile.history.uri_columns import (
+    DEL,
+    EXTENSIONS,
+    NO_VERSION,
+    OK,
+    UPD,
+    Uris,
+    concatenated,
+    constant,
+    reordered,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.history.uri_columns import I32, I64, U64
+
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+    Report: TypeAlias = Callable[[str, str, str], None]
+
+
+class Source(NamedTuple):
+    """Where records stand: in a `.con`, or as the names of files in a folder."""
+
+    path: str
+    """The `.con`, or the folder."""
+    data: memoryview
+    loose: bool
+    """Whether it is a folder of commit files, and not a `.con`."""
+    unmarked: bool = False
+    """Whether the names are fragments that need no commit file; `.ok` is added to each."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _source, (self.path, bytes(self.data), self.loose, self.unmarked)
+
+    def text(self, start: int, end: int) -> str:
+        """What stands there, as text."""
+        return str(self.data[start:end], "utf-8")
+
+
+def _source(path: str, data: bytes, loose: bool, unmarked: bool) -> Source:
+    return Source(path, memoryview(data), loose, unmarked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitTable:
+    """One row a record, sorted by t1, t2 and name."""
+
+    sources: tuple[Source, ...]
+    uris: Uris
+    source: I32
+    """The row's source."""
+    ignored: Mask
+    """Whether an `.ign` names it; of no effect on loose records, deletes and updates."""
+    counts: Mask
+    """Whether it is the one row that stands for a commit that counts."""
+    tile_rows: I64
+    """The rows of deletes and updates, in order; the two columns below are theirs."""
+    tile_offset: I64
+    tile_length: I64
+    loose_tiles: Mapping[str, bytes]
+    """The content of loose deletes and updates, by path."""
+    ignores: Mapping[str, str]
+    """Ignored URI -> the `.ign` that names it."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def name(self, row: int) -> str:
+        """The timestamped name."""
+        start, end = self.uris.name_bounds(row)
+        return self._source(row).text(start, end)
+
+    def _source(self, row: int) -> Source:
+        return self.sources[int(self.source[row])]
+
+    def is_loose(self, row: int) -> bool:
+        """Whether the record is a file of its own."""
+        return self._source(row).loose
+
+    def uri(self, row: int) -> str:
+        """The commit's URI, relative to the array."""
+        source = self._source(row)
+        start = int(self.uris.start[row])
+        text = source.text(start, start + int(self.uris.length[row]))
+        return f"{source.path}/{text}" if source.loose and source.path else text
+
+    def path(self, row: int) -> str:
+        """The file that holds the record, relative to the array."""
+        source = self._source(row)
+        if source.unmarked:
+            return f"{self.name(row)}/__fragment_metadata.tdb"
+        return self.uri(row) if source.loose else source.path
+
+    def fragment_path(self, row: int) -> str:
+        """Where the fragment of a write lies."""
+        name = self.name(row)
+        return name if self.uris.ext[row] == OK else f"{FRAGMENTS}/{name}"
+
+    def tile(self, row: int) -> tuple[bytes, int]:
+        """The bytes of a delete or update, and where they start in its file."""
+        source = self._source(row)
+        if source.loose:
+            return self.loose_tiles[self.uri(row)], 0
+        at = int(self.tile_rows.searchsorted(row))
+        offset = int(self.tile_offset[at])
+        return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
+
+    def version(self, row: int) -> int:
+        """The format version in the name; for older eras, what the engine takes it for."""
+        version = int(self.uris.version[row])
+        if version != NO_VERSION:
+            return version
+        return 4 if self.name(row).count("_") == 4 and self.name(row)[-33] == "_" else 2
+
+
+def build_table(
+    listing: Listing,
+    files: Mapping[str, bytes],
+    cons: Mapping[str, memoryview],
+    report: Report,
+) -> CommitTable:
+    """Puts the records of all files into one table.
+
+    Args:
+        listing: The array's files.
+        files: Path -> content of every `.ign`, `.del` and `.upd` of the listing.
+        cons: Path -> content of every `.con`.
+        report: Called with (path, message, kind) for whatever is damaged.
+    """
+    consolidated = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(".con")]
+    unmarked = [f"{name}.ok" for name in listing.unmarked]
+    parts = [_consolidated(path, cons[path], report) for path in consolidated]
+    if loose := _without(listing.commits, listing.tagged):
+        parts.append(_loose(COMMITS, loose, report))
+    if marked := _without(listing.root_commits, listing.root_commits):
+        parts.append(_loose("", marked, report))
+    if unmarked or not parts:
+        parts.append(_loose("", unmarked, report, unmarked=True))
+    held = {path: data for path, data in files.items() if path.endswith(TILES)}
+    return _assembled(parts, held, _ignores(listing, files, report))
+
+
+class _Part(NamedTuple):
+    """The records of one source."""
+
+    source: Source
+    uris: Uris
+    tiles: Tiles
+
+
+def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
+    try:
+        uris, tiles = scan_con(data, path)
+    except BadFileError as error:
+        report(path, str(error), "con")
+        spans, held = salvage_con(bytes(data))
+        starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
+        uris = scan_spans(data, starts, lengths)
+        tiles = Tiles(*np.array(held, np.int64).reshape(len(held), 3).T)
+    return _readable(_Part(Source(path, data, False), uris, tiles), report)
+
+
+def _without(names: Sequence[str], tagged: Sequence[str]) -> Sequence[str]:
+    """The names of commits: all, less those of other files, which are few."""
+    others = {name for name in tagged if not name.endswith(EXTENSIONS[1:])}
+    return [name for name in names if name not in others] if others else names
+
+
+def _loose(folder: str, names: Sequence[str], report: Report, *, unmarked: bool = False) -> _Part:
+    uris, text = scan_names(names)
+    rows = np.flatnonzero((uris.ext == DEL) | (uris.ext == UPD))
+    nothing = np.full(len(rows), -1, np.int64)
+    part = _Part(
+        Source(folder, memoryview(text), True, unmarked), uris, Tiles(rows, nothing, nothing)
+    )
+    return _readable(part, report)
+
+
+def _readable(part: _Part, report: Report) -> _Part:
+    """The part without the records that have no readable name; they are reported."""
+    source, uris, tiles = part
+    if not uris.bad:
+        return part
+    for row in uris.bad:
+        start = int(uris.start[row])
+        raw = bytes(source.data[start : start + int(uris.length[row])])
+        text = raw.decode("utf-8", "replace")
+        where = f"{source.path}/{text}" if source.loose and source.path else text
+        path = where if source.loose else source.path
+        report(path, f"{where}: expected a timestamped name, found another", "name")
+    keep = np.ones(len(uris.start), bool)
+    keep[list(uris.bad)] = False
+    place = np.cumsum(keep) - 1
+    kept = keep[tiles.row]
+    return _Part(
+        source,
+        Uris._make([*(column[keep] for column in uris[:-1]), ()]),
+        Tiles(place[tiles.row[kept]], tiles.offset[kept], tiles.length[kept]),
+    )
+
+
+def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> dict[str, str]:
+    ignores: dict[str, str] = {}
+    for path in (f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(".ign")):
+        try:
+            lines = decode_ign(files[path], path)
+        except BadFileError as error:
+            report(path, str(error), "ign")
+            # The engine takes the last line even where its end is missing.
+            lines = tuple(files[path].decode("utf-8", "surrogateescape").split("\n"))
+        for line in lines:
+            ignores.setdefault(line, path)
+    return ignores
+
+
+def _assembled(
+    parts: list[_Part], held: Mapping[str, bytes], ignores: Mapping[str, str]
+) -> CommitTable:
+    uris = concatenated([part.uris for part in parts])
+    counts = [len(part.uris.start) for part in parts]
+    source = _sources(counts)
+    bases = accumulate(counts, initial=0)
+    tile_rows = np.concatenate([p.tiles.row + b for p, b in zip(parts, bases, strict=False)])
+    offsets = np.concatenate([part.tiles.offset for part in parts])
+    lengths = np.concatenate([part.tiles.length for part in parts])
+    rising = bool((uris.t1[1:] > uris.t1[:-1]).all())
+    order = None if rising else _time_order(uris, source)
+    if order is not None:
+        uris, place = reordered(uris, order)
+        source, tile_rows = source[order], place[tile_rows]
+        by_row = np.argsort(tile_rows, kind="stable")
+        tile_rows, offsets, lengths = tile_rows[by_row], offsets[by_row], lengths[by_row]
+    table = CommitTable(
+        sources=tuple(part.source for part in parts),
+        uris=uris,
+        source=source,
+        ignored=constant(0, bool, len(source)),
+        counts=constant(1, bool, len(source)),
+        tile_rows=tile_rows,
+        tile_offset=offsets,
+        tile_length=lengths,
+        loose_tiles=held,
+        ignores=ignores,
+    )
+    if rising and not ignores:
+        return table
+    ignored = _ignored(table)
+    return replace(table, ignored=ignored, counts=_counting(table, ignored))
+
+
+def _sources(counts: list[int]) -> I32:
+    """The number of the part that each row is from."""
+    filled = [number for number, count in enumerate(counts) if count]
+    if len(filled) == 1:
+        return constant(filled[0], np.int32, counts[filled[0]])
+    return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+
+def _time_order(uris: Uris, source: I32) -> I64 | None:
+    """The order by time, then name, then source; None if the rows are in it already."""
+    t1, t2, key = uris.t1, uris.t2, uris.key
+    later = t1[1:] > t1[:-1]
+    same = t1[1:] == t1[:-1]
+    later |= same & (t2[1:] > t2[:-1])
+    same &= t2[1:] == t2[:-1]
+    later |= same & (key[1:] > key[:-1])
+    if later.all():
+        return None
+    order: I64 = np.argsort(t1, kind="stable")
+    in_order = t1[order]
+    if not (in_order[1:] > in_order[:-1]).all():
+        order = np.lexsort((source, key, t2, t1))
+    return order
+
+
+def _ignored(table: CommitTable) -> Mask:
+    """The rows whose URI an `.ign` names. Candidates by uuid first, then letter by letter."""
+    ignored = np.zeros(len(table), bool)
+    if not table.ignores:
+        return ignored
+    named, _ = scan_names(list(table.ignores))
+    candidates = np.isin(table.uris.key, named.key)
+    for row in np.flatnonzero(candidates).tolist():
+        ignored[row] = table.uri(row) in table.ignores
+    return ignored
+
+
+def _counting(table: CommitTable, ignored: Mask) -> Mask:
+    uris = table.uris
+    counts: Mask = ~ignored
+    # Equal neighbours may be one commit found twice; the first, in a `.con`, stands for it.
+    alike = _alike(uris.t1)
+    if counts.all() and not alike.any():
+        return counts
+    counts |= np.array([source.loose for source in table.sources], bool)[table.source]
+    counts |= (uris.ext == DEL) | (uris.ext == UPD)
+    rows = np.flatnonzero(counts)
+    alike = _alike(uris.t1[rows]) & _alike(uris.t2[rows]) & _alike(uris.key[rows])
+    seen: set[str] = set()
+    for at in np.flatnonzero(alike).tolist():
+        if at == 0 or not alike[at - 1]:
+            seen = {table.uri(int(rows[at]))}
+        uri = table.uri(int(rows[at + 1]))
+        if uri in seen:
+            counts[rows[at + 1]] = False
+        seen.add(uri)
+    return counts
+
+
+def _alike(column: U64) -> Mask:
+    """Where a number is the same as the next one."""
+    alike: Mask = column[1:] == column[:-1]
+    return alike

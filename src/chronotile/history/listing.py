@@ -1,0 +1,242 @@
+"""The files of one array, by what they are for.
+
+In: a store. Out: `Listing`: every file and folder that tells of the array's history, sorted
+into the hierarchy of the format, old and new; strangers are kept. Opens no file.
+
+From format version 12 on an array's files lie in folders of its root: `__commits`,
+`__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
+their `.ok`, `.vac` and `.meta` files lie in the root itself, and before version 10 the schema is
+the single file `__array_schema.tdb`. Both can be found in one array.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.errors import ArrayNotFoundError, BadNameError
+from chronotile.format.names import parse_name, version_of
+from chronotile.storage.store import MissingObjectError, Names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chronotile.storage.store import Store
+
+COMMITS = "__commits"
+FRAGMENTS = "__fragments"
+FRAGMENT_META = "__fragment_meta"
+SCHEMA = "__schema"
+ENUMERATIONS = "__schema/__enumerations"
+META = "__meta"
+OLD_SCHEMA = "__array_schema.tdb"
+
+_LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
+_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, "__labels"})
+_ROOT_FILES = (".ok", ".vac", ".meta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What lies where.
+
+    Names are without their folder. All are sorted but `commits` and `fragments`, of which there
+    may be very many.
+    """
+
+    commits: tuple[str, ...]
+    """Files of `__commits`."""
+    tagged: tuple[str, ...]
+    """Those of them that are no `.wrt`, sorted."""
+    root_commits: tuple[str, ...]
+    """`.ok` and `.vac` files of the root, from before version 12."""
+    fragments: tuple[str, ...]
+    """Folders of `__fragments`; none if they were not asked for."""
+    root_fragments: tuple[str, ...]
+    """Fragment folders of the root."""
+    unmarked: tuple[str, ...]
+    """Those of them that need no commit file: of before version 5, with their metadata."""
+    fragment_meta: tuple[str, ...]
+    """Whole paths of consolidated fragment metadata."""
+    schemas: tuple[str, ...]
+    """Whole paths, in the order of their text, the old single file first."""
+    enumerations: tuple[str, ...]
+    meta: tuple[str, ...]
+    """Files of `__meta`."""
+    others: tuple[str, ...]
+    """Whole paths of what belongs to nobody."""
+    stray_folders: tuple[str, ...]
+    """Those of them that are folders."""
+    file_links: tuple[str, ...]
+    """Whole paths of symbolic links to files, which are never followed; the engine follows them."""
+    folder_links: tuple[str, ...]
+    """Likewise of links to folders."""
+    specials: tuple[str, ...]
+    """Links to nothing, pipes, sockets, devices: the engine fails to list what holds one."""
+    linked_fragments: tuple[str, ...]
+    """Whole paths of fragments whose folder is a link; they are among the fragments."""
+    commits_mark: int | None
+    """The store's mark of `__commits` as it was listed."""
+    fragments_mark: int | None
+    requests: int
+    """Calls to the storage that the listing took."""
+    spared: int
+    """Further ones that a bucket takes, which is asked for folders that are not there."""
+    stamps: tuple[str, ...] = ()
+    """Path, size and ETag of what is read, where the listing told them: in a bucket."""
+
+    def read_paths(self) -> tuple[str, ...]:
+        """The files that are read, or may be."""
+        return (
+            *(f"{COMMITS}/{name}" for name in self.tagged),
+            *(name for name in self.root_commits if name.endswith(".vac")),
+            *(f"{META}/{name}" for name in self.meta if name.endswith(".vac")),
+            *self.fragment_meta,
+            *self.schemas,
+            *self.enumerations,
+        )
+
+
+def list_array(store: Store, *, fragments: bool = True) -> Listing:
+    """Lists an array.
+
+    Args:
+        store: Where it is.
+        fragments: Whether `__fragments` is listed too.
+
+    Raises:
+        ArrayNotFoundError: There is no schema, so there is no array.
+    """
+    wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
+    if store.place.scheme == "file":
+        listed = _one_by_one(store, wanted)
+    else:
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            listed = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
+    found = {path: listed.get(path, Names()) for path in wanted}
+    root = found[""]
+    schemas = _paths(SCHEMA, found[SCHEMA])
+    names = set(root.files)
+    old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
+    if not schemas and not old:
+        raise ArrayNotFoundError(store.uri, "expected an array, found no schema")
+    links = _links(found, "folder-link")
+    linked = tuple(p for p in links if _is_linked_fragment(p))
+    strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
+    root_fragments = tuple(sorted(name for name in strange if _is_fragment(name)))
+    unmarked, asked = _unmarked(store, root_fragments, names)
+    inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
+    return Listing(
+        commits=found[COMMITS].files,
+        # A slice is compared faster than `endswith` is called.
+        tagged=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
+        root_commits=tuple(sorted(n for n in names if n.endswith(_ROOT_FILES[:2]))),
+        fragments=(*found[FRAGMENTS].folders, *inside) if fragments else (),
+        root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
+        unmarked=unmarked,
+        fragment_meta=(
+            *sorted(name for name in names if name.endswith(".meta")),
+            *_paths(FRAGMENT_META, found[FRAGMENT_META]),
+        ),
+        schemas=(*old, *schemas),
+        enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
+        meta=tuple(sorted(found[META].files)),
+        others=_others(found),
+        stray_folders=_stray_folders(found),
+        file_links=_links(found, "file-link"),
+        folder_links=links,
+        specials=_links(found, "special"),
+        linked_fragments=linked,
+        commits_mark=found[COMMITS].mark,
+        fragments_mark=found[FRAGMENTS].mark if fragments else None,
+        requests=len(listed) + asked,
+        spared=len(wanted) - len(listed),
+        stamps=_stamps(found.values()),
+    )
+
+
+def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
+    entries = [entry for names in found for entry in names.entries if entry.etag is not None]
+    return tuple(
+        f"{one.path} {one.size} {one.etag}"
+        for one in entries
+        if not one.path.endswith((".wrt", ".ok"))
+    )
+
+
+def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
+    """List folders of a disk that are there, the root first.
+
+    Starting threads for it takes longer than the listing, the more so on busy cores.
+    """
+    found = {"": store.list_names("")}
+    for path in paths[1:]:
+        above, _, name = path.rpartition("/")
+        names = found.get(above, Names())
+        # What is no folder where one should be is for the store to complain of.
+        if name in names.folders or name in names.files or names.strangers:
+            found[path] = store.list_names(path)
+    return found
+
+
+def _paths(folder: str, names: Names) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}" for name in sorted(names.files))
+
+
+def _is_fragment(name: str) -> bool:
+    try:
+        parse_name(name)
+    except BadNameError:
+        return False
+    return True
+
+
+def _unmarked(
+    store: Store, fragments: tuple[str, ...], names: set[str]
+) -> tuple[tuple[str, ...], int]:
+    """Root fragments that are committed without a commit file, and the calls to find out."""
+    old = [n for n in fragments if version_of(parse_name(n)) < 5 and f"{n}.ok" not in names]
+
+    def has_metadata(name: str) -> bool:
+        try:
+            store.head(f"{name}/__fragment_metadata.tdb")
+        except MissingObjectError:
+            return False
+        return True
+
+    if not old:
+        return (), 0
+    with ThreadPoolExecutor(8) as pool:
+        whole = zip(old, pool.map(has_metadata, old), strict=True)
+        return tuple(name for name, is_whole in whole if is_whole), len(old)
+
+
+def _others(found: dict[str, Names]) -> tuple[str, ...]:
+    root = found[""]
+    others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(_ROOT_FILES)]
+    others = [name for name in others if not _is_fragment(name)]
+    others += _stray_folders(found)
+    others += [f"{FRAGMENTS}/{name}" for name in found.get(FRAGMENTS, Names()).files]
+    for names in found.values():
+        others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
+    return tuple(sorted(others))
+
+
+def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
+    """Folders that are neither the format's own nor fragments."""
+    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not _is_fragment(n)]
+    for path, names in found.items():
+        if path not in ("", FRAGMENTS):
+            stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
+    return tuple(sorted(stray))
+
+
+def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
+    return tuple(sorted(s.path for n in found.values() for s in n.strangers if s.kind == kind))
+
+
+def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
+    """Whether a stranger is a link to a folder where a fragment of that name would be."""
+    folder, _, name = path.rpartition("/")
+    return kind == "folder-link" and folder in ("", FRAGMENTS) and _is_fragment(name)

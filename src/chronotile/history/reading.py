@@ -1,0 +1,399 @@
+"""The history of one array: all that its commit log says, read once.
+
+In: a store. Out: `History`, a value: commit records as columns in time order, vacuum files,
+schemas, and what was damaged. Knows nothing of windows: `visibility` does.
+
+Every commit file is listed once and read once; a `.wrt` is never opened. A damaged file loses
+only what is damaged in it: the rest is read as the engine reads it, and the damage is kept as a
+`Problem`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chronotile.errors import (
+    BadFileError,
+    BadNameError,
+    ChangedError,
+    ChronotileError,
+    KeyNeededError,
+    WrongKeyError,
+)
+from chronotile.format import tiles
+from chronotile.format.commit_files import decode_vac, vacuumed_name
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    METADATA,
+    footer_size,
+    is_dense,
+)
+from chronotile.format.names import Name, parse_name
+from chronotile.format.schema import Schema, decode_enumeration, decode_schema
+from chronotile.history.commit_table import CommitTable, build_table
+from chronotile.history.listing import COMMITS, FRAGMENTS, META, Listing, list_array
+from chronotile.history.missing_fragments import lost_writes
+from chronotile.history.uri_columns import OK, WRT
+from chronotile.storage.store import MissingObjectError, Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from chronotile.history.commit_table import Mask
+
+ATTEMPTS = 3
+"""How often an array that changes under our hands is read anew."""
+
+_LEN_KEPT = 1 << 16
+_LEN_TAIL = 1 << 20
+"""Bytes at the end of a fragment's metadata that are read for its footer."""
+_READ = (".con", ".ign", ".vac", ".del", ".upd")
+
+
+class Problem(NamedTuple):
+    """Something in the array that is not as it should be."""
+
+    path: str
+    message: str
+    kind: str
+    """`name`, `con`, `ign`, `vac`, `tile`, `schema` or `encrypted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumFile:
+    """A `.vac` file: fragments, or metadata files, that another one has replaced."""
+
+    path: str
+    name: Name
+    lines: tuple[str, ...]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names that it hides."""
+        return tuple(vacuumed_name(line) for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFile:
+    """A schema, and from when on it holds."""
+
+    path: str
+    name: Name | None
+    """None for the old single file, which has no time."""
+    schema: Schema | None
+    """None where it could not be read."""
+
+    @property
+    def text(self) -> str:
+        """The name as CONTRACT and users know it."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class History:
+    """What one reading of an array found."""
+
+    array: str
+    listing: Listing
+    table: CommitTable
+    lost: Mask
+    """The rows of writes that count and whose fragment is gone, if fragments were listed."""
+    vacuums: tuple[VacuumFile, ...]
+    """The `.vac` files of fragments."""
+    meta_vacuums: tuple[VacuumFile, ...]
+    """Those of `__meta`."""
+    schemas: tuple[SchemaFile, ...]
+    dense: bool
+    problems: tuple[Problem, ...]
+    skipped: tuple[str, ...]
+    """`.con` and `.ign` files that were not read, as the caller asked to prune."""
+    bytes_read: int
+    requests: int
+    key: bytes | None = field(repr=False)
+
+    def schema_at(self, end: int) -> SchemaFile | None:
+        """The schema in force when the array is opened at `end`.
+
+        The engine goes through them in the order of their text and takes the last that is not
+        of later; if all are later, the first.
+        """
+        latest = None
+        for item in self.schemas:
+            if item.name is not None and item.name.t2 <= end:
+                latest = item
+        return latest or (self.schemas[0] if self.schemas else None)
+
+
+def read_history(
+    array: str,
+    *,
+    key: bytes | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    prune_to: tuple[int, int] | None = None,
+    fragments: bool = True,
+    labels: bool = False,
+) -> History:
+    """Lists and reads an array's log, anew if a file vanishes in between.
+
+    Args:
+        array: A path or a URI.
+        key: The 32-byte key of an encrypted array.
+        storage_options: What the storage needs to know.
+        store: The store, if it is open already; `array` is then not looked at.
+        prune_to: A window (start, end). `.con` and `.ign` files whose names miss it are not
+            read, as the format allows. The risk: the engine names them by a list that is not in
+            time order (fault F2), so that one of them can hold commits that are in the window;
+            these are then not seen, and ignored commits come back.
+        fragments: Whether to list the fragments. Without them nothing is said of what is
+            visible; who only tends the log has no need of a list that may be very long.
+        labels: Whether to read the labels of enumerations even if no delete or update is there
+            that may need them.
+
+    Raises:
+        ArrayNotFoundError: There is no array.
+        ChangedError: It changed each time while it was read.
+        WrongKeyError: The key does not open it.
+        StorageError: The storage failed.
+    """
+    store = store or open_store(array, storage_options)
+    for attempt in range(ATTEMPTS):
+        try:
+            return _read(store, key, prune_to, fragments=fragments, labels=labels)
+        except (MissingObjectError, ChangedError) as cause:
+            if attempt + 1 == ATTEMPTS:
+                problem = "expected it to stay, found it gone: the array is changing; try again"
+                raise ChangedError(cause.where, problem) from cause
+    raise AssertionError  # the loop returns or raises
+
+
+def _read(
+    store: Store,
+    key: bytes | None,
+    prune_to: tuple[int, int] | None,
+    *,
+    fragments: bool,
+    labels: bool,
+) -> History:
+    listed = list_array(store, fragments=fragments)
+    skipped = _pruned(listed, prune_to)
+    listing = _without(listed, skipped) if skipped else listed
+    commits = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(_READ)]
+    commits += [n for n in listing.root_commits if n.endswith(".vac")]
+    meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
+    has_conditions = any(name.endswith((".con", ".del", ".upd")) for name in listing.tagged)
+    enumerations = listing.enumerations if has_conditions or labels else ()
+    wanted = [*commits, *meta, *listing.schemas, *enumerations]
+    files: dict[str, bytes] = {}
+    cons: dict[str, memoryview] = {}
+    for path, found in store.view_many(wanted):
+        if isinstance(found, ChronotileError):
+            raise found
+        if path.startswith(f"{COMMITS}/") and path.endswith(".con"):
+            cons[path] = found
+        else:
+            files[path] = bytes(found)
+    problems: list[Problem] = []
+    schemas = _schemas(listing, files, enumerations, key, problems)
+    table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
+    lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
+    checked = 0
+    if lost.any() and not _is_as_marked(store, listed):
+        checked = _check_unchanged(store, listed)
+    vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
+    meta_vacuums = tuple(_vacuums(meta, files, problems))
+    dense, asked = _is_dense(store, schemas, table, lost)
+    return History(
+        array=store.uri,
+        listing=listing,
+        table=table,
+        lost=lost,
+        vacuums=vacuums,
+        meta_vacuums=meta_vacuums,
+        schemas=schemas,
+        dense=dense,
+        problems=tuple(problems),
+        skipped=tuple(sorted(skipped)),
+        bytes_read=sum(map(len, (*files.values(), *cons.values()))),
+        requests=listing.requests + len(wanted) + asked + checked,
+        key=key,
+    )
+
+
+def _is_as_marked(store: Store, listing: Listing) -> bool:
+    now = store.mark(COMMITS), store.mark(FRAGMENTS)
+    return None not in now and now == (listing.commits_mark, listing.fragments_mark)
+
+
+def _check_unchanged(store: Store, listing: Listing) -> int:
+    """Finds out whether an array is damaged or has only changed since; gives the calls it took.
+
+    Folders are listed one by one, so a commit may be seen without its fragment.
+    """
+    commits, fragments = store.list_names(COMMITS), store.list_names(FRAGMENTS)
+    now, then = (commits.files, fragments.folders), (listing.commits, listing.fragments)
+    # In the same order if nothing has changed, on most disks.
+    if now != then and [*map(set, now)] != [*map(set, then)]:
+        raise ChangedError(store.uri, "expected it to stay as listed, found it changed")
+    return 2
+
+
+def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
+    if window is None:
+        return frozenset()
+    start, end = window
+    skipped = set()
+    for text in listing.tagged:
+        stem, _, extension = text.rpartition(".")
+        name = _name_or_none(stem) if extension in ("con", "ign") else None
+        if name is not None and (name.t1 > end or name.t2 < start):
+            skipped.add(text)
+    return frozenset(skipped)
+
+
+def _without(listing: Listing, skipped: frozenset[str]) -> Listing:
+    def kept(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name not in skipped)
+
+    return replace(listing, commits=kept(listing.commits), tagged=kept(listing.tagged))
+
+
+def _schemas(
+    listing: Listing,
+    files: Mapping[str, bytes],
+    enumerations: Iterable[str],
+    key: bytes | None,
+    problems: list[Problem],
+) -> tuple[SchemaFile, ...]:
+    payloads = _payloads([*enumerations, *listing.schemas], files, key, problems)
+    labels = {}
+    for path in enumerations:
+        try:
+            if path in payloads:
+                labels[path.rpartition("/")[2]] = decode_enumeration(payloads[path], path)
+        except BadFileError as error:
+            problems.append(Problem(path, str(error), "schema"))
+    found = []
+    for path in listing.schemas:
+        schema = None
+        try:
+            if path in payloads:
+                schema = _schema(payloads[path], path)
+                # By file, not by name: an extended enumeration keeps its name.
+                own = [labels[text] for _, text in schema.enumeration_files if text in labels]
+                schema = schema.with_enumerations(own) if own else schema
+        except BadFileError as error:
+            problems.append(Problem(path, str(error), "schema"))
+        found.append(SchemaFile(path=path, name=_name_or_none(path), schema=schema))
+    return tuple(found)
+
+
+def _payloads(
+    paths: Iterable[str],
+    files: Mapping[str, bytes],
+    key: bytes | None,
+    problems: list[Problem],
+) -> dict[str, bytes]:
+    """The payloads of the tiles that can be opened.
+
+    Raises:
+        WrongKeyError: The key opens none of them. If it opens one, the others are damaged.
+    """
+    found: dict[str, bytes] = {}
+    sealed: dict[str, WrongKeyError] = {}
+    for path in paths:
+        try:
+            found[path] = tiles.decode(files[path], path, key=key).payload
+        except WrongKeyError as error:
+            sealed[path] = error
+        except KeyNeededError as error:
+            problems.append(Problem(path, str(error), "encrypted"))
+        except BadFileError as error:
+            problems.append(Problem(path, str(error), "schema"))
+    for path, refused in sealed.items():
+        if not found:
+            raise refused
+        problem = "expected a tile that the array's key opens, found damaged bytes"
+        problems.append(Problem(path, f"{path}: {problem}", "schema"))
+    return found
+
+
+def _schema(payload: bytes, path: str) -> Schema:
+    """Decodes a schema; a fleet's arrays often share one, which is then decoded once."""
+    if len(payload) <= _LEN_KEPT:
+        with suppress(BadFileError):
+            return _decoded(payload)
+    return decode_schema(payload, path)
+
+
+@lru_cache(maxsize=64)
+def _decoded(payload: bytes) -> Schema:
+    return decode_schema(payload, "")
+
+
+def _name_or_none(path: str) -> Name | None:
+    try:
+        return parse_name(path.rpartition("/")[2])
+    except BadNameError:
+        return None
+
+
+def _vacuums(
+    paths: Iterable[str], files: Mapping[str, bytes], problems: list[Problem]
+) -> Iterator[VacuumFile]:
+    for path in paths:
+        try:
+            name = parse_name(path.rpartition("/")[2].removesuffix(".vac"))
+        except BadNameError as error:
+            problems.append(Problem(path, str(error), "name"))
+            continue
+        try:
+            lines = decode_vac(files[path], path)
+        except BadFileError as error:
+            problems.append(Problem(path, str(error), "vac"))
+            # The engine takes the last line even where its end is missing.
+            text = files[path].decode("utf-8", "replace")
+            lines = tuple(line for line in text.split("\n") if line)
+        yield VacuumFile(path=path, name=name, lines=lines)
+
+
+def _is_dense(
+    store: Store, schemas: tuple[SchemaFile, ...], table: CommitTable, lost: Mask
+) -> tuple[bool, int]:
+    """Whether the array is dense, and the calls that it took to find out.
+
+    The schema tells. Where it cannot be read, as in an encrypted array without its key, only
+    a sparse array has deletes, and the footer of a committed fragment, which is never encrypted,
+    says what it is. A folder that no commit names may be unfinished: it tells nothing.
+    """
+    for item in schemas:
+        if item.schema is not None:
+            return item.schema.dense, 0
+    if len(table.tile_rows):
+        return False, 0
+    calls = 0
+    writes = table.counts & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+    for row in np.flatnonzero(writes).tolist():
+        calls += 2
+        with suppress(BadFileError, MissingObjectError):
+            found = _is_dense_fragment(store, table.fragment_path(row), table.version(row))
+            if found is not None:
+                return found, calls
+    return True, calls
+
+
+def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
+    """Whether a fragment is dense; None where its footer cannot be found without a schema."""
+    if version < FIRST_WITH_SCHEMA_NAME:
+        files = [entry.path.rpartition("/")[2] for entry in store.list_dir(path).files]
+        return False if any(name.startswith(("d", "__coords")) for name in files) else None
+    where = f"{path}/{METADATA}"
+    size = store.head(where).size or 0
+    tail = store.read_range(where, max(size - _LEN_TAIL, 0), size, size=size)
+    length = footer_size(tail, size, version, None, where)
+    return is_dense(tail[-length:], where) if length <= len(tail) else None

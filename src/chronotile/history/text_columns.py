@@ -1,0 +1,125 @@
+"""The texts of a commit table as Arrow columns: names, uuids, files.
+
+In: a `CommitTable` and some of its rows. Out: string arrays in the order of the rows, with no
+Python object a row. Knows nothing of what the rows mean.
+
+Names of one length in one source are the rows of a matrix of bytes, and so one block of an Arrow
+string array as it is. Blocks are put one after the other, and the rows taken from them in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.history.uri_columns import EXTENSIONS, NO_VERSION, distinct, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.history.uri_columns import I32, I64, Bytes
+
+_LEN_SMALL = (1 << 31) - 1
+"""Characters that one array of short strings may have."""
+_POWERS = 10 ** np.arange(1, 10)
+"""From each of these on a version has one digit more."""
+_LENGTHS = np.array([len(text) for text in EXTENSIONS], np.int64)
+
+
+def names(table: CommitTable, rows: I64) -> pa.Array:
+    """The timestamped names of some rows."""
+    return _gathered(table, rows, _name_spans(table, rows))
+
+
+def uuids(table: CommitTable, rows: I64) -> pa.Array:
+    """The uuids of some rows: 32 hex digits between underscores, wherever the era puts them."""
+    version = table.uris.version[rows].astype(np.int64)
+    if (version == NO_VERSION).any():
+        found = pc.extract_regex(names(table, rows), "_(?P<uuid>[0-9a-f]{32})(?:_|$)")
+        return pc.struct_field(found, "uuid")
+    start, length = _name_spans(table, rows)
+    last = 33 + np.searchsorted(_POWERS, version, side="right")
+    return _gathered(table, rows, (start + length - last - 1, np.full(len(rows), 32)))
+
+
+def versions(table: CommitTable, rows: I64) -> pa.Array:
+    """The format versions of some rows; of older eras, what the engine takes them for."""
+    version = table.uris.version[rows].astype(np.int64)
+    for at in np.flatnonzero(version == NO_VERSION).tolist():
+        version[at] = table.version(int(rows[at]))
+    return pa.array(version)
+
+
+def uris(table: CommitTable, rows: I64) -> pa.Array:
+    """The URIs of some rows, relative to the array."""
+    start, length = table.uris.start[rows], table.uris.length[rows].astype(np.int64)
+    whole = _gathered(table, rows, (start, length))
+    folders = [f"{item.path}/" if item.loose and item.path else "" for item in table.sources]
+    if not any(folders):
+        return whole
+    ahead = pa.array(folders, pa.string()).take(pa.array(table.source[rows]))
+    return pc.binary_join_element_wise(ahead, whole, "")
+
+
+def paths(table: CommitTable, rows: I64) -> pa.Array:
+    """The files that hold some rows, relative to the array."""
+    source = table.source[rows]
+    out = pa.array([item.path for item in table.sources], pa.string()).take(pa.array(source))
+    loose = np.array([item.loose and not item.unmarked for item in table.sources], bool)[source]
+    if loose.any():
+        out = pc.if_else(pa.array(loose), uris(table, rows), out)
+    unmarked = np.array([item.unmarked for item in table.sources], bool)[source]
+    if unmarked.any():
+        text = [table.path(int(rows[at])) for at in np.flatnonzero(unmarked).tolist()]
+        out = pc.replace_with_mask(out, pa.array(unmarked), pa.array(text, pa.string()))
+    return out
+
+
+def _name_spans(table: CommitTable, rows: I64) -> tuple[I64, I64]:
+    uris = table.uris
+    prefix = uris.prefix[rows].astype(np.int64)
+    length = uris.length[rows].astype(np.int64) - prefix - _LENGTHS[uris.ext[rows]]
+    return uris.start[rows] + prefix, length
+
+
+def _gathered(table: CommitTable, rows: I64, spans: tuple[I64, I64]) -> pa.Array:
+    """The texts that stand at (start, length) in the source of each row."""
+    blocks: list[pa.Array] = []
+    order: list[I64] = []
+    small = int(spans[1].sum()) <= _LEN_SMALL
+    for at, matrix in _blocks(table, table.source[rows], *spans):
+        blocks.append(_strings(matrix, pa.string() if small else pa.large_string()))
+        order.append(at)
+    if not blocks:
+        return pa.array([], pa.string())
+    whole = pa.concat_arrays(blocks) if len(blocks) > 1 else blocks[0]
+    places = np.concatenate(order)
+    if len(blocks) > 1:
+        back = np.empty(len(places), np.int64)
+        back[places] = np.arange(len(places))
+        whole = whole.take(pa.array(back))
+    return whole if small else whole.cast(pa.string())
+
+
+def _strings(matrix: Bytes, kind: pa.DataType) -> pa.Array:
+    """The rows of a matrix as they are, as texts of one length."""
+    count, length = matrix.shape
+    whole = np.int32 if kind == pa.string() else np.int64
+    offsets = np.arange(count + 1, dtype=whole) * whole(length)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
+    return pa.Array.from_buffers(kind, count, buffers)
+
+
+def _blocks(
+    table: CommitTable, source: I32, start: I64, length: I64
+) -> Iterator[tuple[I64, Bytes]]:
+    """Rows of one source and one length: which they are, and their bytes."""
+    for number in distinct(source):
+        here = source == number
+        for size in distinct(length[here]):
+            at = np.flatnonzero(here & (length == size))
+            yield at, windows(table.sources[number].data, size)[start[at]]

@@ -1,0 +1,176 @@
+"""Why something is not seen, in a sentence, and what to do about it.
+
+In: explanations of one view. Out: `Advice`: groups of objects that share a reason, the reason in
+words, and the next step. Takes no step itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from chronotile.errors import BadNameError
+from chronotile.format.names import parse_name
+from chronotile.format.timestamps import local_time
+from chronotile.history.listing import META
+from chronotile.visibility.rules import first_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chronotile.format.names import Name
+    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
+
+
+MANY = 4
+"""From so many files on that decide alike, they are told of as one."""
+MANY_FILES = "(many files)"
+
+
+class Advice(NamedTuple):
+    """Objects that share a reason."""
+
+    kind: str
+    status: str
+    reason: str
+    because: str | None
+    names: tuple[str, ...]
+    why: str
+    """The reason, in a sentence."""
+    todo: str
+    """What to do about it; empty where there is nothing to do."""
+
+
+def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
+    """Groups explanations by their reason, in the order in which they come.
+
+    Args:
+        explained: What `view.explain()` gave, or some of it.
+        view: The view that was explained.
+    """
+    groups: dict[tuple[str, str, str, str | None], list[str]] = defaultdict(list)
+    for item in explained:
+        side = _side(item, view)
+        because = item.because if item.status == "hidden" else None
+        groups[item.kind, item.status, f"{item.reason}{side}", because].append(item.name)
+    found = []
+    for (kind, status, sided, because), names in _gathered(groups).items():
+        reason, _, side = sided.partition("/")
+        why, todo = _words(kind, reason, side, because, names, view)
+        found.append(Advice(kind, status, reason, because, tuple(names), why, todo))
+    return tuple(found)
+
+
+Groups: TypeAlias = dict[tuple[str, str, str, str | None], list[str]]
+
+
+def _gathered(groups: Groups) -> Groups:
+    """The groups, where many files have the same to say gathered into one."""
+    alike = Counter(key[:3] for key in groups)
+    found: Groups = {}
+    for (kind, status, sided, because), names in groups.items():
+        decider = because if alike[kind, status, sided] < MANY else MANY_FILES
+        found.setdefault((kind, status, sided, decider), []).extend(names)
+    return found
+
+
+def _side(item: Explanation, view: View) -> str:
+    if item.reason != "outside-window":
+        return ""
+    name = _name(item.name)
+    if name is None:
+        return ""
+    if name.t1 > view.end:
+        return "/after"
+    return "/before" if name.t2 < view.start else "/across"
+
+
+def _words(
+    kind: str, reason: str, side: str, because: str | None, names: list[str], view: View
+) -> tuple[str, str]:
+    plural = len(names) > 1
+    be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
+    match reason:
+        case "in-window":
+            return "committed, and inside the window", ""
+        case "overlaps-window":
+            why = "partly inside the window: only the cells of that time are read"
+            return why, "widen the window to read the rest"
+        case "outside-window":
+            return _outside(kind, side, names, view)
+        case "superseded" if kind == "schema":
+            return "a later schema is in force", ""
+        case "superseded":
+            return _superseded(because or "", it, its, view)
+        case "ignored":
+            decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
+            why = f"{decider} {its} commit out: the fragment was vacuumed or deleted"
+            return why, "if that was not meant, restore the fragment's folder and its .wrt"
+        case "uncommitted" if kind == "fragment":
+            why = "no commit names it: the write is not finished, or never was"
+            return why.replace(
+                "it:", f"{it}:"
+            ), "write again; `chronotile vacuum --orphans` clears what is left"
+        case "uncommitted":
+            return (
+                f"{be} no part of an array",
+                "the engine passes over it; remove it if it is not yours",
+            )
+        case "missing":
+            why = (
+                f"{its} folder is gone, but {its} commit is there: the engine cannot open the array"
+            )
+            return why, "restore the folder, or let `chronotile repair` take the commit out"
+        case "unreadable" if _lacks_key(view):
+            return f"{be} encrypted, and no key was given", "give --key-file"
+        case "unreadable":
+            have = "have" if plural else "has"
+            why = f"{be} damaged or {have} no readable name"
+            return why, "`chronotile check` says what is wrong"
+    return reason, ""
+
+
+def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
+    if because == MANY_FILES:
+        why = f"several .vac files list {it}: other fragments replace {it}"
+        return why, "nothing, if those are seen; --json names the file behind each"
+    text = because.rpartition("/")[2].removesuffix(".vac")
+    name = _name(text)
+    if name is None or because.startswith(META):
+        return f"{because} lists {it}: a later file says all that {it} said", ""
+    if all(fragment.name != text for fragment in view.fragments):
+        why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
+        return why, "`chronotile check` says what is wrong"
+    why = f"{because} lists {it}: {its} cells are in {text}, which is seen"
+    if not view.history.dense:
+        return why, "nothing: no cell is lost, at any time"
+    moment = first_end(name, dense=True)
+    return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
+
+
+def _lacks_key(view: View) -> bool:
+    problems = view.history.problems
+    return view.history.key is None and any(p.kind == "encrypted" for p in problems)
+
+
+def _outside(kind: str, side: str, names: list[str], view: View) -> tuple[str, str]:
+    found = [name for name in map(_name, names) if name is not None]
+    first, last = min(name.t1 for name in found), max(name.t2 for name in found)
+    verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "of a time")
+    if side == "after":
+        why = f"{verb} {local_time(first)} ({first}), after the window ends"
+        return why, f"open with --end {last} or later"
+    if side == "before":
+        why = f"{verb} {local_time(last)} ({last}), before the window starts"
+        return why, f"open with --start {first} or earlier"
+    whole = "it must lie inside the window as a whole"
+    why = f"{verb} {first} to {last}, across an edge of the window: {whole}"
+    return why, f"open with --start {min(first, view.start)} --end {max(last, view.end)}"
+
+
+def _name(text: str) -> Name | None:
+    try:
+        return parse_name(text)
+    except BadNameError:
+        return None

@@ -1,0 +1,389 @@
+"""The history of an array, told.
+
+In: a log, and the moment that counts as now. Out: `Event`s: every object with when, what it did
+in words, how big it is, where it is stored, and what an open now makes of it. Decides nothing:
+`explanation` did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from chronotile.check.fragment_health import lacking_words
+from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.text import field_name, literal
+from chronotile.errors import BadNameError, ChronotileError
+from chronotile.format.names import parse_name
+from chronotile.format.timestamps import iso_time
+from chronotile.history.listing import COMMITS, FRAGMENTS, META
+from chronotile.history.uri_columns import DEL, OK, UPD, WRT
+from chronotile.report.output import count_text
+from chronotile.visibility.view import Delete, Update, make_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from chronotile.format.schema import Field, Schema
+    from chronotile.log import Log, View
+    from chronotile.storage.store import Entry
+    from chronotile.visibility.explanation import Explanation
+
+C = TypeVar("C", bound=Delete)
+
+KINDS = (
+    *("write", "delete", "update", "consolidated", "ignore", "vacuum"),
+    *("schema", "meta", "fragment-meta"),
+)
+"""The kinds of events, in the order in which those of one moment happened."""
+
+_RANK = {
+    kind: rank
+    for rank, kind in enumerate(
+        ("schema", "write", "update", "delete", "meta", "vacuum", "fragment-meta", "consolidated")
+    )
+}
+_KINDS_BY_EXT = {WRT: "write", OK: "write", DEL: "delete", UPD: "update"}
+_EXTENSIONS = {"consolidated": "con", "ignore": "ign", "vacuum": "vac"}
+
+
+class Event(NamedTuple):
+    """One thing that happened."""
+
+    name: str
+    kind: str
+    t1: int | None
+    """None where the name tells no time."""
+    t2: int | None
+    text: str
+    """What it did, in words."""
+    notes: tuple[str, ...]
+    """What one should know about it."""
+    size: int | None
+    source: str
+    """The file that holds it, relative to the array."""
+    offset: int | None
+    """Where its tile starts in that file."""
+    also: tuple[str, ...]
+    """Other files that hold it too."""
+    status: str
+    reason: str
+    because: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        """As `log --json` prints it."""
+        document = self._asdict()
+        document["time"] = None if self.t2 is None else iso_time(self.t2)
+        return document | {"notes": list(self.notes), "also": list(self.also)}
+
+
+def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
+    """What a delete did, in words, and what one should know about it."""
+    try:
+        text, schema = f"deleted rows where `{commit.text}`", commit.schema
+        stored = commit.stored
+    except ChronotileError as error:
+        return "deleted rows", (f"its condition cannot be read: {error}",)
+    if schema is None:
+        return text, ("no schema is at hand: values are raw bytes",)
+    if also := also_removes(stored, schema):
+        text += f"; also {', '.join(also)}"
+    if kept := also_keeps(stored, schema):
+        text += f"; but not {', '.join(kept)}"
+    return text, tuple(_refusals(commit, commit.schemas))
+
+
+def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
+    """What an update did, in words, and what one should know about it."""
+    try:
+        schema = commit.schema
+        pairs = (
+            f"{field_name(name)} = {_literal(schema.field(name) if schema else None, raw)}"
+            for name, raw in commit.values
+        )
+        text = f"set {', '.join(pairs)} in rows where `{commit.text}`"
+    except ChronotileError as error:
+        return "updated rows", (f"it cannot be read: {error}",)
+    note = "the engine does not apply updates: it hides these rows instead"
+    return text, (note, *_refusals(commit, commit.schemas))
+
+
+def _literal(field: Field | None, raw: bytes) -> str:
+    return "None" if not raw and field is not None and field.nullable else literal(field, raw)
+
+
+def _refusals(commit: Delete, schemas: tuple[Schema, ...]) -> Iterator[str]:
+    if schemas:
+        for problem in engine_refuses(commit.stored, schemas[0]):
+            yield f"the engine cannot read the array over this: {problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which events to tell."""
+
+    since: int = 0
+    until: int | None = None
+    kinds: frozenset[str] = frozenset(KINDS)
+
+
+class Story:
+    """Everything that is known of an array's events; they are told one by one.
+
+    Args:
+        log: The array's log.
+        view: The array as an open now sees it.
+        sizes: Path of a file, or of a fragment's folder -> bytes; as `array_sizes` gives it.
+    """
+
+    def __init__(self, log: Log, view: View, sizes: Mapping[str, int]) -> None:
+        self.log = log
+        self.view = view
+        self.sizes = sizes
+
+    @cached_property
+    def explained(self) -> tuple[Explanation, ...]:
+        """Every object, and what an open now makes of it."""
+        return tuple(self.view.explain())
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        """The rows of each commit, the one that counts first."""
+        table = self.log.history.table
+        rows: dict[tuple[str, str], tuple[int, ...]] = {}
+        order = np.argsort(~table.counts, kind="stable")
+        for row, ext in zip(order.tolist(), table.uris.ext[order].tolist(), strict=True):
+            key = (table.name(row), _KINDS_BY_EXT[ext])
+            rows[key] = (*rows.get(key, ()), row)
+        return rows
+
+    @cached_property
+    def _problems(self) -> dict[str, str]:
+        return {problem.path: problem.message for problem in self.log.history.problems}
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        listing = self.log.history.listing
+        return frozenset((*listing.fragments, *listing.root_fragments))
+
+    @cached_property
+    def _ignored_by(self) -> Counter[str]:
+        return Counter(self.log.history.table.ignores.values())
+
+    @cached_property
+    def _merges(self) -> dict[str, int]:
+        return {vacuum.name.text: len(vacuum.lines) for vacuum in self.log.history.vacuums}
+
+    @cached_property
+    def _held(self) -> dict[str, Counter[str]]:
+        """For each `.con`, how many records of each kind it holds."""
+        table = self.log.history.table
+        held: dict[str, Counter[str]] = {}
+        for at, source in enumerate(table.sources):
+            if not source.loose:
+                kinds = Counter(table.uris.ext[table.source == at].tolist())
+                named: Counter[str] = Counter()
+                for ext, count in kinds.items():
+                    named[_KINDS_BY_EXT[ext]] += count
+                held[source.path] = named
+        return held
+
+    def events(self, window: Window, *, reverse: bool = False) -> Iterator[Event]:
+        """Tells the events of a window, the newest first.
+
+        Args:
+            window: Which of them.
+            reverse: The oldest first.
+        """
+        chosen = []
+        # The labels of an enumeration have no time: they changed when the schema did.
+        schemas = {item.text for item in self.log.history.schemas}
+        for item in self.explained:
+            kind = "write" if item.kind == "fragment" else item.kind
+            if kind not in window.kinds or (kind == "schema" and item.name not in schemas):
+                continue
+            t1, t2 = _times(item.name)
+            late = window.until is not None and (t1 or 0) > window.until
+            if not late and (t2 or 0) >= window.since:
+                chosen.append(((t2 or 0, _RANK.get(kind, 9), -(t1 or 0)), kind, item))
+        chosen.sort(key=lambda pair: (pair[0], pair[2].name), reverse=not reverse)
+        for _, kind, item in chosen:
+            yield self._event(kind, item)
+
+    def _event(self, kind: str, item: Explanation) -> Event:
+        t1, t2 = _times(item.name)
+        source, offset, also = self._stored(kind, item)
+        text, notes = self._words(kind, item, source)
+        if source in self._problems:
+            notes = (*notes, f"damaged: {self._problems[source]}")
+        return Event(
+            *(item.name, kind, t1, t2, text, notes, self._size(kind, item.name, source)),
+            *(source, offset, also, item.status, item.reason, item.because),
+        )
+
+    def _stored(self, kind: str, item: Explanation) -> tuple[str, int | None, tuple[str, ...]]:
+        table = self.log.history.table
+        rows = self._rows.get((item.name, kind), ())
+        if rows:
+            offset = table.tile(rows[0])[1] if kind in ("delete", "update") else None
+            source, *also = dict.fromkeys(table.path(row) for row in rows)
+            return source, offset, tuple(also)
+        return self._path(kind, item.name), None, ()
+
+    def _path(self, kind: str, name: str) -> str:
+        listing = self.log.history.listing
+        if kind == "write":
+            return name if name in listing.root_fragments else f"{FRAGMENTS}/{name}"
+        if kind == "schema":
+            paths = (item.path for item in self.log.history.schemas if item.text == name)
+            return next(paths, name)
+        if kind == "meta":
+            return f"{META}/{name}"
+        if kind == "fragment-meta":
+            return next(path for path in listing.fragment_meta if f"{name}.meta" in path)
+        file = f"{name}.{_EXTENSIONS[kind]}"
+        if kind == "vacuum" and file in listing.meta:
+            return f"{META}/{file}"
+        return file if file in listing.root_commits else f"{COMMITS}/{file}"
+
+    def _size(self, kind: str, name: str, source: str) -> int | None:
+        table = self.log.history.table
+        if kind in ("delete", "update"):
+            return len(table.tile(self._rows[name, kind][0])[0])
+        if kind == "write":
+            return self.sizes.get(f"{FRAGMENTS}/{name}", self.sizes.get(name))
+        return self.sizes.get(source)
+
+    def _words(self, kind: str, item: Explanation, source: str) -> tuple[str, tuple[str, ...]]:
+        match kind:
+            case "write":
+                gone = item.name not in self._folders
+                return self._write_words(item) + ("; its files are gone" if gone else ""), ()
+            case "delete":
+                commit = self._commit(Delete, item.name, kind)
+                text, notes = delete_words(commit)
+                return text, (*self._older(commit), *notes)
+            case "update":
+                return update_words(self._commit(Update, item.name, kind))
+            case "consolidated":
+                return self._consolidated_words(source), ()
+            case "ignore":
+                count = self._ignored_by.get(source, 0)
+                return f"took {count_text(count, 'commit')} out of the consolidated files", ()
+            case "vacuum":
+                return self._vacuum_words(source), ()
+            case "schema":
+                return self._schema_words(item.name)
+            case "meta":
+                return "changed the array's metadata", ()
+        return "put the footers of fragments into one file", ()
+
+    def _commit(self, kind: type[C], name: str, word: str) -> C:
+        row = self._rows[name, word][0]
+        return make_commit(self.log.history, kind, row, self.log.history.schema_at(self.view.end))
+
+    def _write_words(self, item: Explanation) -> str:
+        t1, t2 = _times(item.name)
+        if item.name in self._merges:
+            return f"merged {count_text(self._merges[item.name], 'fragment')} into one"
+        if t1 != t2:
+            return f"wrote a fragment with the cells of {t1} to {t2}, merged from others"
+        if item.reason == "uncommitted":
+            return "wrote a fragment, but did not commit it"
+        return "wrote a fragment"
+
+    def _older(self, commit: Delete) -> tuple[str, ...]:
+        """What a delete did to fragments that lack a field that it names (F15)."""
+        try:
+            found = self.log.lacking_fragments(commit)
+        except ChronotileError:
+            return ()
+        return (lacking_words(found),) if found else ()
+
+    def _consolidated_words(self, source: str) -> str:
+        held = self._held.get(source, Counter())
+        parts = [
+            count_text(held[kind], kind) for kind in ("write", "delete", "update") if held[kind]
+        ]
+        count = count_text(held.total(), "commit")
+        return f"put {count} into one file" + (f": {', '.join(parts)}" if parts else "")
+
+    def _vacuum_words(self, source: str) -> str:
+        history = self.log.history
+        for vacuum in (*history.vacuums, *history.meta_vacuums):
+            if vacuum.path == source:
+                noun = "metadata file" if source.startswith(META) else "fragment"
+                what = count_text(len(vacuum.lines), noun)
+                return f"marked {what} as replaced, to be removed by the next vacuum"
+        return "marked fragments as replaced"
+
+    def _schema_words(self, name: str) -> tuple[str, tuple[str, ...]]:
+        schemas = self.log.history.schemas
+        at = next(i for i, item in enumerate(schemas) if item.text == name)
+        now, before = schemas[at].schema, schemas[at - 1].schema if at else None
+        if now is None:
+            return "created or changed the schema", ("it cannot be read",)
+        if at == 0 or before is None:
+            kind = "dense" if now.dense else "sparse"
+            return f"created the array: {kind}, {_fields(now)}", ()
+        return f"changed the schema: {_changes(before, now)}", ()
+
+
+def array_sizes(entries: Iterable[Entry]) -> dict[str, int]:
+    """Adds up the files of each fragment.
+
+    Args:
+        entries: Every file of the array.
+
+    >>> from chronotile.storage.store import Entry
+    >>> array_sizes([Entry("__fragments/f/a.tdb", 3), Entry("__fragments/f/b.tdb", 4)])
+    {'__fragments/f': 7}
+    """
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        parts = entry.path.split("/")
+        if parts[0] == FRAGMENTS and len(parts) > 2:
+            path = f"{FRAGMENTS}/{parts[1]}"
+        else:
+            # Before version 12 a fragment's folder lies in the root.
+            path = parts[0] if len(parts) > 1 and _times(parts[0])[0] is not None else entry.path
+        sizes[path] = sizes.get(path, 0) + (entry.size or 0)
+    return sizes
+
+
+def _times(name: str) -> tuple[int | None, int | None]:
+    try:
+        found = parse_name(name)
+    except BadNameError:
+        return None, None
+    return found.t1, found.t2
+
+
+def _fields(schema: Schema) -> str:
+    dimensions = ", ".join(_field(field) for field in schema.dimensions)
+    attributes = ", ".join(_field(field) for field in schema.attributes)
+    return f"dimensions {dimensions}; attributes {attributes}"
+
+
+def _field(field: Field) -> str:
+    words = field.datatype.name.lower()
+    if field.enumeration_name is not None:
+        words += f" of {field.enumeration_name}"
+    return f"{field_name(field.name, field)} ({words}{', nullable' if field.nullable else ''})"
+
+
+def _changes(before: Schema, now: Schema) -> str:
+    old = {field.name: field for field in before.fields}
+    new = {field.name: field for field in now.fields}
+    parts = [f"added {_field(new[name])}" for name in new if name not in old]
+    parts += [f"dropped {field_name(name)}" for name in old if name not in new]
+    for name in new:
+        if name in old and _field(new[name]) != _field(old[name]):
+            parts.append(f"made {_field(old[name])} {_field(new[name])}")
+    labels = [e for e in now.enumeration_files if e not in before.enumeration_files]
+    parts += [f"changed the labels of {field_name(name)}" for name, _ in labels]
+    return "; ".join(parts) or "nothing that a commit log shows"

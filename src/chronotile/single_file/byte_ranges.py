@@ -1,0 +1,112 @@
+"""Which bytes of a file are which field.
+
+In: the bytes of a file of a known kind. Out: `Region`s: the file itself, and the payload of each
+tile in it, each with the spans of its fields. Says nothing of what a field means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import ChronotileError
+from chronotile.format import tiles
+from chronotile.format.parsers import (
+    ArrayMetadataSpec,
+    ArraySchemaSpec,
+    ConditionSpec,
+    ConsolidatedCommitsSpec,
+    EnumerationSpec,
+    GenericTileSpec,
+    IgnoreFileSpec,
+    Span,
+    UpdateSpec,
+    VacuumFileSpec,
+    trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chronotile.single_file.decode import Kind
+
+_PAYLOADS: Mapping[Kind, Any] = {
+    "del": ConditionSpec,
+    "upd": UpdateSpec,
+    "schema": ArraySchemaSpec,
+    "enumeration": EnumerationSpec,
+    "meta": ArrayMetadataSpec,
+}
+_LINES: Mapping[Kind, Any] = {"ign": IgnoreFileSpec, "vac": VacuumFileSpec}
+_TILE_FIELD = ".body.tile.raw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Bytes that count from 0: a file, or what a tile in it unfolds to."""
+
+    title: str
+    data: bytes
+    spans: tuple[Span, ...]
+
+
+def layout(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> tuple[Region, ...]:
+    r"""Finds the byte range of each field.
+
+    Args:
+        data: The whole file.
+        kind: What it is.
+        where: The file's name, for errors.
+        key: The key of an encrypted array; a payload that does not open is left out.
+
+    Raises:
+        BadFileError: The bytes are not of that kind.
+
+    >>> [span.path for span in layout(b"a.wrt\nb.wrt\n", "ign", "a.ign")[0].spans]
+    ['entries[0].uri', 'entries[1].uri']
+    """
+    if kind in _PAYLOADS:
+        spans = trace(GenericTileSpec, where, data)
+        inner = _payload(data, kind, where, key, "payload")
+        return (Region(title="file", data=data, spans=spans), *inner)
+    if kind == "con":
+        return tuple(_consolidated(data, where, key))
+    spans = trace(_LINES[kind], where, data) if kind in _LINES else ()
+    return (Region(title="file", data=data, spans=spans),)
+
+
+def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region]:
+    spans: list[Span] = []
+    inner: list[Region] = []
+    uri = ""
+    for span in trace(ConsolidatedCommitsSpec, where, data):
+        if isinstance(span.value, str):
+            uri = span.value
+        if not span.path.endswith(_TILE_FIELD):
+            spans.append(span)
+            continue
+        record = span.path.removesuffix(_TILE_FIELD)
+        try:
+            parts = trace(GenericTileSpec, where, span.value)
+        except ChronotileError:
+            # One damaged tile does not hide the records around it.
+            spans.append(span)
+            continue
+        for part in parts:
+            path = f"{record}.tile.{part.path}"
+            spans.append(Span(path, part.start + span.start, part.end + span.start, part.value))
+        kind: Kind = "upd" if uri.endswith(".upd") else "del"
+        inner += _payload(span.value, kind, where, key, f"payload of {record}")
+    yield Region(title="file", data=data, spans=tuple(spans))
+    yield from inner
+
+
+def _payload(
+    tile: bytes, kind: Kind, where: str, key: bytes | None, title: str
+) -> tuple[Region, ...]:
+    try:
+        payload = tiles.decode(tile, where, key=key).payload
+        spans = trace(_PAYLOADS[kind], where, payload)
+    except ChronotileError:
+        return ()
+    return (Region(title=title, data=payload, spans=spans),)

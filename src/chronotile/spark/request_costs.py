@@ -1,0 +1,51 @@
+"""What opening an array costs, and what maintenance would save.
+
+In: what one reading of an array found. Out: numbers of requests, as an object store bills them.
+Touches no storage.
+
+An open lists the folders of the array, and reads every `.con`, `.ign`, `.vac`, `.del` and `.upd`,
+the schemas and their enumerations. A listing comes in pages of 1,000 names, each a request; a
+`.wrt` is never read, but it takes its place in a page. Consolidating and vacuuming commits leaves
+one `.con` for all writes, and no `.ign`; the files of deletes and updates, which the engine needs,
+stay, as do `.vac` files and what lies in other folders.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chronotile.history.reading import History
+
+PAGE = 1000
+"""Names in one answer to a list request."""
+
+_MERGED = (".wrt", ".ok", ".con", ".ign")
+_READ = (".con", ".ign")
+"""Those of them that are read."""
+
+
+def open_requests(history: History) -> int:
+    """The requests that an open of the array costs."""
+    listing = history.listing
+    root = (*listing.root_commits, *listing.root_fragments)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    taken = history.requests + history.listing.spared
+    return taken + sum(_pages(len(names)) - 1 for names in folders)
+
+
+def requests_after_maintenance(history: History) -> int:
+    """The requests that it would cost once its commits are consolidated and vacuumed."""
+    commits = history.listing.commits
+    merged = sum(name.endswith(_MERGED) for name in commits)
+    read = sum(name.endswith(_READ) for name in commits)
+    if not merged and not any(name.endswith(".del") for name in commits):
+        return open_requests(history)
+    left = len(commits) - merged + 1
+    saved = read - 1 + _pages(len(commits)) - _pages(left)
+    return open_requests(history) - max(saved, 0)
+
+
+def _pages(count: int) -> int:
+    return max(1, ceil(count / PAGE))

@@ -1,0 +1,341 @@
+"""Storage in a bucket: S3, GCS, Azure, or the memory of this process.
+
+In: a `Place` in a bucket, options and checked relative paths. Out: listings and bytes. Knows
+no disk; turns every error of `obstore` into one that names the object and hides secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import obstore
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError, TooLargeError
+from chronotile.storage.place import (
+    Entry,
+    Folder,
+    MissingObjectError,
+    Names,
+    ObjectExistsError,
+    Place,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+Options: TypeAlias = tuple[tuple[str, str], ...]
+
+_CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
+_MEMORIES: dict[str, MemoryStore] = {}
+_USER: dict[str, int] = {}
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gs": (),
+}
+_SECRET = re.compile(r"key|secret|token|password|sas|credential|account", re.IGNORECASE)
+_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"]+")
+_REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
+_FINAL = (
+    exceptions.PermissionDeniedError,
+    exceptions.UnauthenticatedError,
+    exceptions.InvalidPathError,
+    exceptions.NotSupportedError,
+    exceptions.UnknownConfigurationKeyError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How long a failing request is tried again.
+
+    >>> Retry(attempts=2).wait_s(3)
+    0.8
+    """
+
+    attempts: int = 4
+    """How often a request is made, at most, by this package and again by its client."""
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 5.0
+    timeout_s: float = 60.0
+    """No further attempt is made after this time."""
+
+    def wait_s(self, attempt: int) -> float:
+        """Seconds to wait after the attempt of this number, counted from 0."""
+        return min(self.first_wait_s * float(2**attempt), self.longest_wait_s)
+
+
+class Bucket:
+    """The objects below one prefix of a bucket.
+
+    >>> bucket = Bucket(Place(scheme="memory", bucket="doc-bucket"), (), Retry())
+    >>> bucket.put("__commits/a.wrt", b"")
+    >>> bucket.list_dir("", sizes=False).folders
+    ('__commits',)
+    """
+
+    batch = 1000
+    """How many objects one call of `remove` should be given: S3 takes that many a request."""
+
+    concurrency = 32
+    """Reads that are under way at once unless the caller says otherwise."""
+
+    def __init__(self, place: Place, options: Options, retry: Retry) -> None:
+        self._place = place
+        self._options = options
+        self._retry = retry
+
+    def _client(self, *, retries: bool = True) -> ObjectStore:
+        """A client for the whole bucket, shared by all the stores in it."""
+        # The client's threads do not survive a fork: its first request would wait for ever.
+        if _USER.setdefault("pid", os.getpid()) != os.getpid():
+            problem = "expected the process that first used a bucket, found a fork of it"
+            raise StorageError(self._place.uri, f"{problem}: start processes with 'spawn'")
+        if self._place.scheme == "memory":
+            return _MEMORIES.setdefault(self._place.bucket, MemoryStore())
+        place = self._place
+        key = (place.scheme, place.bucket, self._options, self._retry, retries)
+        client = _CLIENTS.get(key)
+        if client is None:
+            attempts = self._retry.attempts if retries else 0
+            client = _CLIENTS.setdefault(key, _connect(place, self._options, self._retry, attempts))
+        return client
+
+    def _error(self, path: str, cause: BaseException) -> StorageError:
+        words = (str(cause).strip() or type(cause).__name__).split("\n", 1)[0]
+        words = _QUERY.sub(r"\1?…", words)
+        for name, value in self._options:
+            if _SECRET.search(name) and value:
+                words = words.replace(value, "…")
+        return StorageError(self._place.uri_of(path), f"the storage answered: {words[:500]}")
+
+    def _missing(self, path: str) -> MissingObjectError:
+        return MissingObjectError(self._place.uri_of(path), "expected an object, found nothing")
+
+    def _no_bucket(self) -> ArrayNotFoundError:
+        return ArrayNotFoundError(self._place.uri, "expected a bucket, found nothing")
+
+    def _tried(self, path: str, request: Callable[[], T]) -> T:
+        """Make a request that may be made twice, until it succeeds or the attempts are used."""
+        began = time.monotonic()
+        for attempt in range(self._retry.attempts):
+            try:
+                return request()
+            except ChronotileError:
+                raise
+            except FileNotFoundError:
+                raise self._missing(path) from None
+            except _FINAL as cause:
+                raise self._error(path, cause) from None
+            except (exceptions.BaseError, OSError) as cause:
+                if "status code: 404" in str(cause):
+                    raise self._missing(path) from None
+                spent = time.monotonic() - began
+                last = attempt + 1 == self._retry.attempts or spent > self._retry.timeout_s
+                if last or _REFUSED.search(str(cause)):
+                    raise self._error(path, cause) from None
+            time.sleep(self._retry.wait_s(attempt))
+        raise StorageError(self._place.uri_of(path), "expected at least one attempt, found 0")
+
+    def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
+        cut = len(self._place.root) + 1 if self._place.root else 0
+        # Some tools mark a folder with an empty object `folder/`, which arrives here as the
+        # name of the folder itself: not below it, so no object of this listing.
+        below = self._place.join(path)
+        return [
+            Entry(
+                one["path"][cut:],
+                one["size"],
+                int(one["last_modified"].timestamp() * 1000),
+                one["e_tag"],
+            )
+            for one in objects
+            if one["path"] != below
+        ]
+
+    def list_dir(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
+        """List one level. A prefix with nothing below it is empty, unless it is the root."""
+        prefix = self._place.join(path) or None
+        try:
+            listed = self._tried(path, lambda: obstore.list_with_delimiter(self._client(), prefix))
+        except MissingObjectError:
+            raise self._no_bucket() from None
+        cut = len(self._place.root) + 1 if self._place.root else 0
+        files = self._entries(listed["objects"], path)
+        folders = [folder[cut:] for folder in listed["common_prefixes"]]
+        if not path and self._place.root and not listed["objects"] and not folders:
+            raise ArrayNotFoundError(self._place.uri, "expected objects below it, found none")
+        return Folder(tuple(sorted(files)), tuple(sorted(folders)))
+
+    def list_names(self, path: str) -> Names:
+        """List one level as bare names."""
+        return self.list_dir(path, sizes=False).bare()
+
+    def mark(self, path: str) -> None:
+        """Nothing in a bucket tells that a prefix has changed."""
+
+    def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
+        """List all that is below a prefix, at any depth; `folders` stays empty."""
+        prefix = self._place.join(path) or None
+
+        def collect() -> list[Entry]:
+            chunks = obstore.list(self._client(), prefix, chunk_size=1000)
+            return [entry for chunk in chunks for entry in self._entries(chunk, path)]
+
+        try:
+            files = sorted(self._tried(path, collect))
+        except MissingObjectError:
+            raise self._no_bucket() from None
+        parents = {entry.path.rpartition("/")[0] for entry in files}
+        return Folder(tuple(e for e in files if e.size or e.path not in parents))
+
+    def head(self, path: str) -> Entry:
+        """Size and time of one object."""
+        meta = self._tried(path, lambda: obstore.head(self._client(), self._place.join(path)))
+        written_ms = int(meta["last_modified"].timestamp() * 1000)
+        return Entry(path, meta["size"], written_ms, meta["e_tag"])
+
+    def read(self, path: str, limit: int) -> bytes:
+        """All bytes of one object, of at most `limit`."""
+        return bytes(self.view(path, limit))
+
+    def view(self, path: str, limit: int) -> memoryview:
+        """What `read` gives, as it was received."""
+
+        def once() -> memoryview:
+            answer = obstore.get(self._client(), self._place.join(path))
+            size = answer.meta["size"]
+            if size > limit:
+                where = self._place.uri_of(path)
+                raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
+            return self._whole(memoryview(answer.bytes()), size)
+
+        return self._tried(path, once)
+
+    def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:
+        """The bytes from `start` to before `end`, or to the end of the object."""
+
+        def once() -> bytes:
+            # Asked first: stores differ in what they answer to a range beyond the end.
+            known = size
+            if known is None:
+                known = obstore.head(self._client(), self._place.join(path))["size"]
+            if start >= min(end, known):
+                return b""
+            span = (start, min(end, known))
+            answer = obstore.get(self._client(), self._place.join(path), options={"range": span})
+            return bytes(self._whole(memoryview(answer.bytes()), span[1] - span[0]))
+
+        return self._tried(path, once)
+
+    @staticmethod
+    def _whole(data: memoryview, size: int) -> memoryview:
+        if len(data) != size:
+            message = f"expected {size} bytes, found {len(data)}"
+            raise OSError(message)
+        return data
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a new object, which is seen whole or not at all."""
+        # The client must not try again by itself: if its first request arrived and only the
+        # answer was lost, the second finds its own object and calls it somebody else's.
+        client, key = self._client(retries=False), self._place.join(path)
+        where = self._place.uri_of(path)
+        sent_before = False
+
+        def once() -> None:
+            nonlocal sent_before
+            try:
+                obstore.put(client, key, data, mode="create", use_multipart=False)
+            except exceptions.AlreadyExistsError:
+                # S3 also says so while a rival's write, which may yet fail, is under way.
+                size = self._size_or_none(key)
+                if size is None:
+                    message = "a rival write came to nothing"
+                    raise OSError(message) from None
+                if not (sent_before and size == len(data) and self.read(path, size) == data):
+                    raise ObjectExistsError(where, "expected no object, found one") from None
+            except FileNotFoundError:
+                raise self._no_bucket() from None
+            except (exceptions.GenericError, OSError):
+                sent_before = True
+                raise
+
+        try:
+            self._tried(path, once)
+        except ObjectExistsError:
+            raise
+        except StorageError as error:
+            if not sent_before:
+                raise
+            doubt = "the object may have been written all the same"
+            raise StorageError(where, f"{error.problem}; {doubt}") from None
+
+    def _size_or_none(self, key: str) -> int | None:
+        try:
+            return obstore.head(self._client(), key)["size"]
+        except FileNotFoundError:
+            return None
+
+    def duplicate(self, source: str, target: str) -> None:
+        """Have the storage copy an object by itself, over what has the other name."""
+        keys = self._place.join(source), self._place.join(target)
+        self._tried(source, lambda: obstore.copy(self._client(), *keys))
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove objects. One that is gone already is no error."""
+        keys = [self._place.join(path) for path in paths]
+        try:
+            self._tried(paths[0], lambda: obstore.delete(self._client(), keys))
+        except MissingObjectError:
+            # GCS and Azure stop at an object that is gone: the others may still be there.
+            for path, key in zip(paths, keys, strict=True):
+                with suppress(MissingObjectError):
+                    self._tried(path, lambda key=key: obstore.delete(self._client(), key))  # type: ignore[misc]
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Do nothing: what a bucket has answered, lasts."""
+
+    def remove_folders(self, paths: Sequence[str]) -> None:
+        """Do nothing: a folder goes with its last object."""
+
+    def check_child(self, path: str) -> None:
+        """Do nothing: a bucket has no links."""
+
+
+def _connect(place: Place, options: Options, retry: Retry, attempts: int) -> ObjectStore:
+    config: dict[str, Any] = {name.lower(): value for name, value in options}
+    given = [value for name, value in config.items() if "endpoint" in name]
+    from_environment = [os.environ.get(name, "") for name in _ENDPOINTS[place.scheme]]
+    # Whoever spells out http:// has said that it may be used.
+    if any(value.startswith("http://") for value in given or from_environment):
+        config.setdefault("allow_http", "true")
+    settings: dict[str, Any] = {
+        "config": config,
+        "retry_config": {
+            "max_retries": attempts,
+            "retry_timeout": timedelta(seconds=retry.timeout_s),
+            "backoff": {
+                "init_backoff": timedelta(seconds=retry.first_wait_s),
+                "max_backoff": timedelta(seconds=retry.longest_wait_s),
+            },
+        },
+    }
+    if place.scheme == "s3":
+        return S3Store(place.bucket, **settings)
+    if place.scheme == "gs":
+        return GCSStore(place.bucket, **settings)
+    return AzureStore(place.bucket, **settings)

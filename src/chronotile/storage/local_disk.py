@@ -1,0 +1,382 @@
+"""Storage on a local disk.
+
+In: a `Place` on a disk and checked relative paths. Out: listings and bytes. Knows no other
+storage, and follows no symbolic link below the root, wherever the link points.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import time
+from contextlib import contextmanager, suppress
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chronotile.errors import (
+    ArrayNotFoundError,
+    ChronotileError,
+    StorageError,
+    TooLargeError,
+    printable,
+)
+from chronotile.storage.place import (
+    LEFTOVER,
+    Entry,
+    Folder,
+    MissingObjectError,
+    Names,
+    ObjectExistsError,
+    Place,
+    Stranger,
+    are_plain,
+    is_path,
+)
+from chronotile.storage.prefetch import ahead, cores
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LINK = "a symbolic link, which is never followed"
+_LEN_READ = 1 << 20
+_LEN_LARGE = 1 << 22
+"""From this size on memory comes in large pages, and several threads read faster than one."""
+_LEN_PAGE = 1 << 21
+"""A large page: two threads that fill one of them would wait for each other."""
+_LEN_GRAIN_NS = 3_000_000_000
+"""The coarsest grain of a file's time that is in use, and some more."""
+
+
+class Disk:
+    """The objects below one local folder.
+
+    Every path is walked from the root one part at a time by descriptor, so a link that
+    appears between a check and its use cannot lead outside either.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     disk = Disk(Place(scheme="file", root=root))
+    ...     disk.put("__commits/a.wrt", b"")
+    ...     [entry.path for entry in disk.list_dir("__commits", sizes=False).files]
+    ['__commits/a.wrt']
+    """
+
+    batch = 1
+    """How many objects one call of `remove` should be given: each costs a call here."""
+
+    concurrency = 1
+    """Measured on small files in the cache: threads gain nothing, and cost up to five times."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> _Within:
+        return _Within(self._place, folder, folder if path is None else path, create=create)
+
+    def list_dir(self, path: str, *, sizes: bool) -> Folder:
+        """List one folder. A folder that is not there is empty, unless it is the root."""
+        base = f"{path}/" if path else ""
+        files: list[Entry] = []
+        folders: list[str] = []
+        strangers: list[Stranger] = []
+        try:
+            with self._in(path) as at, os.scandir(at) as items:
+                for item in items:
+                    name = item.name
+                    if not is_path(name):
+                        strangers.append(Stranger(base + printable(name), "a name out of bounds"))
+                    elif item.is_file(follow_symlinks=False):
+                        if name[0] == "." and LEFTOVER.fullmatch(name):
+                            what = "left by an interrupted write"
+                            strangers.append(Stranger(base + name, what, "leftover"))
+                        elif not sizes:
+                            files.append(Entry(base + name))
+                        else:
+                            with suppress(FileNotFoundError):
+                                files.append(_entry(base + name, item.stat(follow_symlinks=False)))
+                    elif item.is_dir(follow_symlinks=False):
+                        folders.append(base + name)
+                    else:
+                        strangers.append(_stranger(base + name, item))
+        except MissingObjectError:
+            return Folder()
+        return _sorted(files, folders, strangers)
+
+    def list_names(self, path: str) -> Names:
+        """List one folder as bare names, in no order; what is odd about one takes the long way."""
+        folders: list[str] = []
+        try:
+            with self._in(path) as at:
+                mark = _mark(at)
+                with os.scandir(at) as items:
+                    found = list(items)
+        except MissingObjectError:
+            return Names()
+        files = [item.name for item in found if item.is_file(follow_symlinks=False)]
+        if len(files) != len(found):
+            folders = [item.name for item in found if item.is_dir(follow_symlinks=False)]
+        odd = len(files) + len(folders) != len(found)
+        if odd or not are_plain(files) or not are_plain(folders):
+            return self.list_dir(path, sizes=False).bare()
+        return Names(tuple(files), tuple(folders), mark=mark)
+
+    def mark(self, path: str) -> int | None:
+        """The time of a folder's last change; None while another may follow within its grain."""
+        try:
+            with self._in(path) as at:
+                return _mark(at)
+        except MissingObjectError:
+            return None
+
+    def walk(self, path: str, *, sizes: bool) -> Folder:
+        """List all that is below a folder, at any depth."""
+        top = self.list_dir(path, sizes=sizes)
+        files, folders, strangers = [*top.files], [*top.folders], [*top.strangers]
+        waiting = [*folders]
+        while waiting:
+            one = self.list_dir(waiting.pop(), sizes=sizes)
+            files += one.files
+            folders += one.folders
+            strangers += one.strangers
+            waiting += one.folders
+        return _sorted(files, folders, strangers)
+
+    @contextmanager
+    def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
+        parent, _, name = path.rpartition("/")
+        # Not blocking: opening a pipe that somebody left there would wait for ever.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with self._in(parent, path) as at:
+            try:
+                file = os.open(name, flags, dir_fd=at)
+            except OSError as cause:
+                if cause.errno != errno.ELOOP:
+                    raise
+                where = self._place.uri_of(path)
+                raise StorageError(where, f"expected a file, found {_LINK}") from None
+            try:
+                status = os.fstat(file)
+                if not stat.S_ISREG(status.st_mode):
+                    where, kind = self._place.uri_of(path), _kind(status.st_mode)
+                    raise StorageError(where, f"expected a file, found {kind}")
+                yield file, status
+            finally:
+                os.close(file)
+
+    def head(self, path: str) -> Entry:
+        """Size and time of one file."""
+        with self._file(path) as (_, status):
+            return _entry(path, status)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """All bytes of one file, of at most `limit`."""
+        with self._file(path) as (file, status):
+            return self._read(path, file, status.st_size, limit)
+
+    def view(self, path: str, limit: int) -> memoryview:
+        """What `read` gives; a large file is read by all cores, into memory of large pages."""
+        with self._file(path) as (file, status):
+            if _LEN_LARGE <= status.st_size <= limit:
+                room = np.empty(status.st_size, np.uint8)
+                if _is_filled(room.data, file):
+                    return room.data.toreadonly()
+            return memoryview(self._read(path, file, status.st_size, limit))
+
+    def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
+        step, parts = max(size, _LEN_READ), []
+        while size <= limit and (part := os.read(file, step)):
+            parts.append(part)
+            size = max(size, sum(map(len, parts)))
+        if size > limit:
+            where = self._place.uri_of(path)
+            raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:  # noqa: ARG002 - a bucket asks less with it
+        """The bytes from `start` to before `end`, or to the end of the file."""
+        with self._file(path) as (file, status):
+            parts: list[bytes] = []
+            end = min(end, status.st_size)
+            while start < end and (part := os.pread(file, end - start, start)):
+                parts.append(part)
+                start += len(part)
+            return b"".join(parts)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a new file, which is seen whole or not at all."""
+        parent, _, name = path.rpartition("/")
+        part = f".chronotile-{secrets.token_hex(8)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with self._in("", path) as root:
+            file = os.open(part, flags, 0o666, dir_fd=root)
+            try:
+                with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
+                    out.write(data)
+                    out.flush()
+                    os.fsync(file)
+                with self._in(parent, path, create=True) as at:
+                    # A link is made whole and fails if the name is taken; a rename replaces.
+                    os.link(part, name, src_dir_fd=root, dst_dir_fd=at)
+                    os.fsync(at)
+            finally:
+                os.unlink(part, dir_fd=root)
+
+    def duplicate(self, source: str, target: str) -> None:
+        """Give a file a second, new name; `settle` makes it last."""
+        from_parent, _, from_name = source.rpartition("/")
+        to_parent, _, to_name = target.rpartition("/")
+        self.head(source)
+        with (
+            self._in(from_parent, target) as at,
+            self._in(to_parent, target, create=True) as to,
+        ):
+            os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files. One that is gone already is no error; a link or folder is."""
+        for path in paths:
+            parent, _, name = path.rpartition("/")
+            with suppress(MissingObjectError), self._in(parent, path) as at:
+                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+                if not stat.S_ISREG(mode):
+                    where = self._place.uri_of(path)
+                    raise StorageError(where, f"expected a file to remove, found {_kind(mode)}")
+                os.unlink(name, dir_fd=at)
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Make the removal of these paths outlast a loss of power."""
+        for parent in sorted({path.rpartition("/")[0] for path in paths}):
+            with suppress(MissingObjectError), self._in(parent) as at:
+                os.fsync(at)
+
+    def remove_folders(self, paths: Sequence[str]) -> None:
+        """Remove empty folders, the deepest first."""
+        for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
+            parent, _, name = path.rpartition("/")
+            with suppress(MissingObjectError), self._in(parent, path) as at:
+                os.rmdir(name, dir_fd=at)
+
+    def check_child(self, path: str) -> None:
+        """Refuse a folder that is reached through a link."""
+        with suppress(MissingObjectError), self._in(path):
+            pass
+
+
+class _Within:
+    """A folder that is open, as its descriptor; errors meanwhile say of what path they are."""
+
+    __slots__ = ("_at", "_create", "_folder", "_path", "_place")
+
+    def __init__(self, place: Place, folder: str, path: str, *, create: bool) -> None:
+        self._place, self._folder, self._path = place, folder, path
+        self._create = create
+
+    def __enter__(self) -> int:
+        try:
+            self._at = self._opened()
+        except OSError as cause:
+            self._complain(cause)
+            raise
+        return self._at
+
+    def __exit__(self, _: object, cause: BaseException | None, trace: object) -> None:
+        os.close(self._at)
+        if isinstance(cause, OSError):
+            self._complain(cause)
+
+    def _complain(self, cause: OSError) -> None:
+        """Put the disk's own errors into words; ours have them."""
+        if isinstance(cause, ChronotileError):
+            return
+        where = self._place.uri_of(self._path)
+        if isinstance(cause, FileNotFoundError):
+            raise MissingObjectError(where, "expected an object, found nothing") from None
+        if isinstance(cause, FileExistsError):
+            raise ObjectExistsError(where, "expected no object, found one") from None
+        raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause
+
+    def _opened(self) -> int:
+        """Open the folder; `""` is the root, which may be a link."""
+        if self._folder and "/" not in self._folder and not self._create:
+            # In one step, in which no link below the root can be followed either.
+            with suppress(OSError):
+                path = f"{self._place.root}/{self._folder}"
+                return os.open(path, _DIRECTORY | os.O_NOFOLLOW)
+        try:
+            at = os.open(self._place.root, _DIRECTORY)
+        except FileNotFoundError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found nothing") from None
+        except NotADirectoryError:
+            raise ArrayNotFoundError(self._place.uri, "expected a folder, found a file") from None
+        parts = self._folder.split("/") if self._folder else ()
+        for depth, part in enumerate(parts, start=1):
+            above = at
+            try:
+                at = self._below(above, part, "/".join(parts[:depth]))
+            finally:
+                os.close(above)
+        return at
+
+    def _below(self, above: int, part: str, path: str) -> int:
+        if self._create:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=above)
+                os.fsync(above)
+        try:
+            return os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as cause:
+            if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                raise
+            kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
+            where = self._place.uri_of(path)
+            raise StorageError(where, f"expected a folder, found {kind}") from None
+
+
+def _is_filled(room: memoryview, file: int) -> bool:
+    """Read a file into a room of its size; false if it is of another size by now."""
+    step = _LEN_PAGE * max(1, len(room) // (_LEN_PAGE * 32))
+
+    def read(start: int) -> bool:
+        end = min(start + step, len(room))
+        while start < end and (size := os.preadv(file, [room[start:end]], start)):
+            start += size
+        return start == end
+
+    whole = all(ahead(read, range(0, len(room), step), cores()))
+    return whole and not os.pread(file, 1, len(room))
+
+
+def _mark(folder: int) -> int | None:
+    changed = os.fstat(folder).st_mtime_ns
+    return changed if changed < time.time_ns() - _LEN_GRAIN_NS else None
+
+
+def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:
+    files.sort(key=itemgetter(0))
+    return Folder(tuple(files), tuple(sorted(folders)), tuple(sorted(strangers)))
+
+
+def _stranger(path: str, item: os.DirEntry[str]) -> Stranger:
+    if not item.is_symlink():
+        return Stranger(path, "neither a file nor a folder", "special")
+    if item.is_dir():
+        return Stranger(path, _LINK, "folder-link")
+    return Stranger(path, _LINK, "file-link" if item.is_file() else "special")
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
+    return Entry(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return _LINK
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a file" if stat.S_ISREG(mode) else "neither a file nor a folder"

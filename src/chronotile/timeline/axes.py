@@ -1,0 +1,115 @@
+"""What all panels of a picture share: the time axis, the colours, the line of the moment.
+
+In: a `Picture`. Out: `Axes`, with which panels are drawn and joined, and the finished document in
+which every text is printable. Knows nothing of what a panel shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import ChronotileError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chronotile.timeline.picture import Picture
+
+WIDTH = 860
+_CALENDAR_FROM = 100_000_000_000
+"""Times before this (in 1973) are test data: shown as plain numbers, not as dates."""
+
+SEEN, HIDDEN, RANGE = "#2166ac", "#bdbdbd", "#762a83"
+COLOURS = {"delete": "#b2182b", "update": "#e08214", ".con": RANGE, ".ign": "#737373"}
+
+
+def altair() -> Any:
+    """The plotting library, which is an extra."""
+    try:
+        import altair as found
+    except ImportError as cause:
+        problem = "expected the package altair (pip install 'chronotile[plot]'), found none"
+        raise ChronotileError("timeline", problem) from cause
+    return found
+
+
+def printable_document(document: Any) -> Any:
+    r"""A chart or model with escapes for what cannot be printed in any text of it.
+
+    XML has no control characters, and the library that draws ends the process over one.
+
+    >>> printable_document({"title": ["a\x1b", 1]})
+    {'title': ['a\\x1b', 1]}
+    """
+    match document:
+        case str():
+            return printable(document)
+        case list():
+            return [printable_document(item) for item in document]
+        case dict():
+            return {name: printable_document(item) for name, item in document.items()}
+    return document
+
+
+def position(picture: Picture, moment: int) -> float:
+    """Where a moment stands on the axis; the last stands at the right edge, as now."""
+    low, high = ends(picture)
+    if moment >= len(picture.moments) - 1:
+        return high
+    return min(max(float(picture.moments[moment]), low), high)
+
+
+def ends(picture: Picture) -> tuple[float, float]:
+    """The axis: a little before the first moment, and after the last one."""
+    first, last = float(picture.first_ms), float(picture.last_ms)
+    margin = max((last - first) * 0.05, 1.0, first * 1e-15)
+    return max(first - margin, 0.0), last + margin
+
+
+class Axes:
+    """What all layers share."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.alt = altair()
+        self.picture = picture
+        low, high = ends(picture)
+        self.calendar = low >= _CALENDAR_FROM
+        self.kind = "T" if self.calendar else "Q"
+        numbers = {} if self.calendar else {"zero": False}
+        self.scale = self.alt.Scale(domainMin=low, domainMax=high, nice=False, **numbers)
+        self.moment = self.alt.param(name="moment", value=picture.now)
+        self.at = self.alt.param(name="at", value=position(picture, picture.now))
+
+    def x(self, field: str, *, bottom: bool) -> Any:
+        """A place on the time axis, which only the bottom panel spells out."""
+        title = "time" if self.calendar else "ms since the epoch"
+        axis = self.alt.Axis(title=title, grid=False, labelOverlap=True) if bottom else None
+        return self.alt.X(f"{field}:{self.kind}", scale=self.scale, axis=axis)
+
+    def values(self, rows: Sequence[dict[str, Any]]) -> Any:
+        """Rows as the data of a layer."""
+        return self.alt.Data(values=list(rows))
+
+    def now_line(self, *, bottom: bool) -> Any:
+        """The line that the slider moves."""
+        chart = self.alt.Chart(self.values([{"one": 1}])).transform_calculate(here="at")
+        return chart.mark_rule(color="#1b7837", strokeWidth=2, opacity=0.75).encode(
+            x=self.x("here", bottom=bottom)
+        )
+
+    def joined(self, *panels: Any, title: str, subtitle: list[str]) -> Any:
+        """Panels one above the other, on one time axis."""
+        alt = self.alt
+        return (
+            alt.vconcat(*panels, spacing=8, background="white")
+            .add_params(self.moment, self.at)
+            .resolve_scale(x="shared", color="independent", shape="independent")
+            .properties(
+                title=alt.TitleParams(title, subtitle=subtitle, anchor="start", offset=12),
+                padding=12,
+            )
+            .configure_view(stroke="#dddddd")
+            .configure_axis(labelColor="#444444", titleColor="#444444", labelFontSize=11)
+            .configure_title(fontSize=15, subtitleColor="#555555")
+            .configure_legend(titleColor="#444444", labelColor="#444444")
+        )

@@ -1,0 +1,298 @@
+"""The picture of a history, drawn.
+
+In: a `Picture`. Out: an Altair chart, and from it SVG or PNG without a browser. The parameters
+`moment` (a place in the list of moments) and `at` (where that is on the axis) say what counts as
+visible; the page moves them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import ChronotileError
+from chronotile.format.names import parse_name
+from chronotile.format.timestamps import local_time
+from chronotile.timeline.axes import (
+    COLOURS,
+    HIDDEN,
+    RANGE,
+    SEEN,
+    WIDTH,
+    Axes,
+    altair,
+    ends,
+    printable_document,
+)
+from chronotile.timeline.counted_chart import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.timeline.picture import Picture
+
+_SHAPES = {"delete": "diamond", "update": "triangle-up"}
+_ROW = 20
+_TALLEST = 900
+
+
+def to_svg(picture: Picture) -> str:
+    """Draws the picture as SVG."""
+    return str(_convert().vegalite_to_svg(spec_text(picture)))
+
+
+def to_png(picture: Picture) -> bytes:
+    """Draws the picture as PNG, at twice the size for sharp letters."""
+    return bytes(_convert().vegalite_to_png(spec_text(picture), scale=2))
+
+
+def library() -> str:
+    """The JavaScript that draws a chart in a browser, for a page that works offline."""
+    return str(_convert().javascript_bundle())
+
+
+def _convert() -> Any:
+    try:
+        import vl_convert
+    except ImportError as cause:
+        problem = "expected vl-convert-python (pip install 'chronotile[plot]'), found none"
+        raise ChronotileError("timeline", problem) from cause
+    return vl_convert
+
+
+def spec_text(picture: Picture) -> str:
+    """The chart as a Vega-Lite document."""
+    counts = picture.counts
+    chart = _drawn(picture) if counts is None else counted(picture, counts)
+    with altair().data_transformers.enable("default", max_rows=None):
+        return json.dumps(printable_document(chart.to_dict()))
+
+
+def _drawn(picture: Picture) -> Any:
+    axes = Axes(picture)
+    commits = _commit_panel(axes)
+    fragments = _fragment_panel(axes, bottom=commits is None)
+    shown = [panel for panel in (fragments, commits) if panel is not None]
+    subtitle = [
+        "Thick: the time that a fragment holds. Thin: the moments at which an open sees it.",
+        "Dotted: a .vac says that the upper fragments live on in the lower one.",
+    ]
+    if not picture.links:
+        subtitle.pop()
+    return axes.joined(*shown, title=f"History of {picture.title}", subtitle=subtitle)
+
+
+def _labels(picture: Picture) -> dict[str, str]:
+    """A short label for each fragment, each another."""
+    labels: dict[str, str] = {}
+    taken: set[str] = set()
+    for bar in picture.bars:
+        label = parse_name(bar.name).uuid[:8]
+        while label in taken:
+            label += "*"
+        taken.add(label)
+        labels[bar.name] = label
+    return labels
+
+
+def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
+    alt, picture = axes.alt, axes.picture
+    labels, (_, high) = _labels(picture), ends(picture)
+    rows = []
+    for bar in picture.bars:
+        seen_from = float(picture.moments[bar.first]) if bar.first >= 0 else None
+        rows.append(
+            {
+                "label": labels[bar.name],
+                "name": bar.name,
+                "t1": float(bar.t1),
+                "t2": float(bar.t2),
+                "first": bar.first,
+                "last": bar.last,
+                "seen_from": seen_from,
+                "seen_until": high if bar.until is None else float(bar.until),
+                "written": _period(bar.t1, bar.t2),
+                "seen": _seen(picture, bar.first, bar.until),
+                "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
+            }
+        )
+    step = max(3, min(_ROW, _TALLEST // max(len(rows), 1)))
+    order = list(labels.values())
+    y = alt.Y(
+        "label:N",
+        sort=order,
+        title="fragment",
+        scale=alt.Scale(domain=order),
+        axis=alt.Axis(labels=step > 9, ticks=False, labelFont="monospace", grid=step > 9),
+    )
+    visible = "datum.first >= 0 && datum.first <= moment && moment <= datum.last"
+    base = alt.Chart(axes.values(rows)).transform_calculate(
+        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'"
+    )
+    colour = alt.Color(
+        "state:N",
+        scale=alt.Scale(
+            domain=["visible at this moment", "hidden at this moment"], range=[SEEN, HIDDEN]
+        ),
+        legend=alt.Legend(title="fragments", orient="right"),
+    )
+    tips = [
+        alt.Tooltip("name:N", title="fragment"),
+        alt.Tooltip("written:N", title="written"),
+        alt.Tooltip("seen:N", title="seen by opens"),
+        alt.Tooltip("why:N", title="because"),
+    ]
+    shared = {"y": y, "color": colour, "tooltip": tips}
+    life = (
+        base.transform_filter("datum.first >= 0")
+        .mark_rule(strokeWidth=2)
+        .encode(x=axes.x("seen_from", bottom=bottom), x2="seen_until", **shared)
+    )
+    start = axes.x("t1", bottom=bottom)
+    held = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
+    point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1)
+    layers = [
+        *_delete_rules(axes, bottom=bottom),
+        life,
+        held.encode(x=start, x2="t2", **shared),
+        point.encode(x=start, **shared),
+        *_link_layers(axes, labels, y, order, bottom=bottom),
+        axes.now_line(bottom=bottom),
+    ]
+    return alt.layer(*layers).properties(width=WIDTH, height={"step": step})
+
+
+def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
+    """Deletes and updates, faintly, through the fragments that they touch."""
+    for kind in ("delete", "update"):
+        rows = [{"time": float(m.time)} for m in axes.picture.marks if m.kind == kind]
+        if rows:
+            chart = axes.alt.Chart(axes.values(rows))
+            line = chart.mark_rule(opacity=0.35, strokeWidth=1, color=COLOURS[kind])
+            yield line.encode(x=axes.x("time", bottom=bottom))
+
+
+def _kind_scale(alt: Any) -> Any:
+    return alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+
+
+def _link_layers(
+    axes: Axes, labels: dict[str, str], y: Any, order: list[str], *, bottom: bool
+) -> list[Any]:
+    """From each replaced fragment to the one that replaces it."""
+    alt = axes.alt
+    ends = {bar.name: bar.t2 for bar in axes.picture.bars}
+    rows = [
+        {
+            "label": labels[link.old],
+            "new": labels[link.new],
+            "time": float(ends[link.old]),
+            "path": link.path,
+        }
+        for link in axes.picture.links
+        if link.old in labels and link.new in labels
+    ]
+    if not rows:
+        return []
+    tips = [alt.Tooltip("path:N", title="replaced, says")]
+    base = alt.Chart(axes.values(rows))
+    line = base.mark_rule(color=RANGE, strokeDash=[2, 3], strokeWidth=1.5).encode(
+        x=axes.x("time", bottom=bottom), y=y, y2="new", tooltip=tips
+    )
+    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True).encode(
+        x=axes.x("time", bottom=bottom), y=alt.Y("new:N", sort=order), tooltip=tips
+    )
+    return [line, end]
+
+
+def _commit_panel(axes: Axes) -> Any:
+    alt, picture = axes.alt, axes.picture
+    layers = []
+    lanes = [k for k in ("delete", "update") if any(m.kind == k for m in picture.marks)]
+    lanes += [f".{k}" for k in ("con", "ign") if any(s.kind == k for s in picture.spans)]
+    if not lanes:
+        return None
+    y = alt.Y("lane:N", sort=lanes, title="commits", scale=alt.Scale(domain=lanes), axis=alt.Axis())
+    colour = alt.Color("lane:N", scale=_kind_scale(alt), legend=None)
+    spans = [
+        {
+            "lane": f".{span.kind}",
+            "t1": float(span.t1),
+            "t2": float(span.t2),
+            "path": span.path,
+            "holds": f"{len(span.times)} commits",
+        }
+        for span in picture.spans
+    ]
+    if spans:
+        tips = [alt.Tooltip("path:N", title="file"), alt.Tooltip("holds:N", title="names")]
+        held = [
+            {"lane": f".{span.kind}", "time": float(time), "path": span.path}
+            for span in picture.spans
+            for time in span.times
+        ]
+        layers.append(
+            alt.Chart(axes.values(spans))
+            .mark_bar(height=6, opacity=0.35, cornerRadius=3)
+            .encode(x=axes.x("t1", bottom=True), x2="t2", y=y, color=colour, tooltip=tips)
+        )
+        layers.append(
+            alt.Chart(axes.values(held))
+            .mark_tick(thickness=2, height=12)
+            .encode(x=axes.x("time", bottom=True), y=y, color=colour, tooltip=tips[:1])
+        )
+    if picture.marks:
+        layers.append(_marks(axes, y, colour))
+    layers.append(axes.now_line(bottom=True))
+    return alt.layer(*layers).properties(width=WIDTH, height={"step": 26})
+
+
+def _marks(axes: Axes, y: Any, colour: Any) -> Any:
+    alt = axes.alt
+    rows = [
+        {
+            "lane": mark.kind,
+            "time": float(mark.time),
+            "first": mark.first,
+            "name": mark.name,
+            "when": f"{local_time(mark.time)} ({mark.time})",
+            "text": mark.text,
+            "note": "; ".join(mark.notes),
+        }
+        for mark in axes.picture.marks
+    ]
+    tips = [
+        alt.Tooltip("text:N", title="what"),
+        alt.Tooltip("when:N", title="when"),
+        alt.Tooltip("name:N", title="commit"),
+        alt.Tooltip("note:N", title="note"),
+    ]
+    shape = alt.Shape(
+        "lane:N", scale=alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values())), legend=None
+    )
+    return (
+        alt.Chart(axes.values(rows))
+        .transform_calculate(strength="datum.first <= moment ? 1 : 0.25")
+        .mark_point(size=110, filled=True)
+        .encode(
+            x=axes.x("time", bottom=True),
+            y=y,
+            color=colour,
+            shape=shape,
+            opacity=alt.Opacity("strength:Q", scale=None, legend=None),
+            tooltip=tips,
+        )
+    )
+
+
+def _period(t1: int, t2: int) -> str:
+    if t1 == t2:
+        return f"{local_time(t1)} ({t1})"
+    return f"{local_time(t1)} to {local_time(t2)} ({t1} to {t2})"
+
+
+def _seen(picture: Picture, first: int, until: int | None) -> str:
+    if first < 0:
+        return "never"
+    start = f"from {picture.moments[first]}"
+    return f"{start} on" if until is None else f"{start} to {until}"

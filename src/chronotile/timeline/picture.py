@@ -1,0 +1,270 @@
+"""What a picture of a history shows.
+
+In: a log, and the moment that counts as now. Out: `Picture`: fragments with their lifelines, marks
+of deletes and updates, what `.con`, `.ign` and `.vac` files relate, and the moments at which what
+is visible changes. Draws nothing.
+
+Time is kept twice: as exact moments, and as places in the list of moments. Comparing places is
+comparing times, and needs no number larger than a browser can hold. A history of more objects than
+a picture can show is counted instead: `Counts`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from chronotile.report.events import delete_words, update_words
+from chronotile.visibility.view import Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from chronotile.log import Log
+    from chronotile.visibility.view import Delete
+
+    Times: TypeAlias = npt.NDArray[Any]
+
+MOST_FRAGMENTS = 300
+MOST_MARKS = 1000
+"""A picture of more than these is counted, not drawn one by one."""
+
+BINS = 160
+"""Places on the time axis of a counted picture."""
+
+NEVER_SEEN = -1
+"""The place of a moment that does not come."""
+
+
+class Bar(NamedTuple):
+    """A fragment."""
+
+    name: str
+    t1: int
+    t2: int
+    first: int
+    """The place of the first moment that sees it; `NEVER_SEEN` if none does."""
+    last: int
+    """The place of the last one."""
+    until: int | None
+    """The last `end` that sees it; None if that never ends."""
+    reason: str
+    because: str | None
+
+
+class Mark(NamedTuple):
+    """A delete or an update."""
+
+    name: str
+    kind: str
+    time: int
+    first: int
+    """The place of the moment from which on it is in force."""
+    text: str
+    notes: tuple[str, ...]
+
+
+class Span(NamedTuple):
+    """A `.con` or `.ign`, and the moments of what it names."""
+
+    path: str
+    kind: str
+    t1: int
+    t2: int
+    times: tuple[int, ...]
+
+
+class Link(NamedTuple):
+    """A `.vac` says that one fragment replaces another."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How much happened between moments, and what was visible at each."""
+
+    writes: tuple[int, ...]
+    deletes: tuple[int, ...]
+    updates: tuple[int, ...]
+    """What happened after the moment before, up to this one."""
+    seen: tuple[int, ...]
+    deletes_in_force: tuple[int, ...]
+    updates_in_force: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """All that a picture shows."""
+
+    array: str
+    moments: tuple[int, ...]
+    """Each time from which on something else is visible, 0 first. An open with start 0 and any
+    `end` sees what it sees at the last moment that is not after `end`."""
+    now: int
+    """The place of the moment that an open now sees."""
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    spans: tuple[Span, ...]
+    links: tuple[Link, ...]
+    counts: Counts | None
+    """Set where the history is counted; bars, marks, spans and links are then empty."""
+    fragments: int
+    """How many there are in all."""
+    commits: int
+    """How many deletes and updates there are in all."""
+
+    @property
+    def title(self) -> str:
+        """The array, without the folders that it lies in."""
+        return "/".join(self.array.rstrip("/").split("/")[-2:])
+
+    @property
+    def first_ms(self) -> int:
+        """Where the time axis starts."""
+        starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self.marks]
+        return min(starts, default=self.moments[1] if len(self.moments) > 1 else 0)
+
+    @property
+    def last_ms(self) -> int:
+        """Where the time axis ends."""
+        ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self.marks]
+        return max(ends, default=self.moments[-1])
+
+
+def make_picture(log: Log, now: int) -> Picture:
+    """Gathers what a picture of a log shows.
+
+    Args:
+        log: The log.
+        now: The moment that counts as now, in ms.
+    """
+    rules = log.rules
+    many = len(rules.fragments) > MOST_FRAGMENTS
+    if many or len(rules.deletes) + len(rules.updates) > MOST_MARKS:
+        return _counted(log, now)
+    lines = log.lifelines().to_pylist()
+    view = log.view(0, int(np.iinfo(np.uint64).max))
+    commits: list[tuple[str, Delete]] = [("delete", commit) for commit in view.deletes]
+    commits += [("update", commit) for commit in view.updates]
+    commits.sort(key=lambda pair: (pair[1].t2, pair[1].name))
+    changes = {0, *(commit.t2 for _, commit in commits)}
+    for line in lines:
+        if line["visible_from"] is not None:
+            changes.add(line["visible_from"])
+        if line["visible_until"] is not None:
+            changes.add(line["visible_until"] + 1)
+    moments = tuple(sorted(changes))
+    return Picture(
+        array=log.array,
+        moments=moments,
+        now=bisect_right(moments, now) - 1,
+        bars=tuple(_bar(line, moments) for line in sorted(lines, key=_line_order)),
+        marks=tuple(
+            Mark(commit.name, kind, commit.t2, bisect_left(moments, commit.t2), *_said(commit))
+            for kind, commit in commits
+        ),
+        spans=tuple(_spans(log)),
+        links=tuple(
+            Link(vacuum.path, old, vacuum.name.text)
+            for vacuum in log.history.vacuums
+            for old in vacuum.targets
+        ),
+        counts=None,
+        fragments=len(lines),
+        commits=len(commits),
+    )
+
+
+def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
+    """By the end; a fragment that was made of others comes after them."""
+    return line["t2"], -line["t1"], line["name"]
+
+
+def _bar(line: dict[str, Any], moments: tuple[int, ...]) -> Bar:
+    first, last = NEVER_SEEN, NEVER_SEEN
+    if line["visible_from"] is not None:
+        first, last = bisect_left(moments, line["visible_from"]), len(moments) - 1
+        if line["visible_until"] is not None:
+            last = bisect_right(moments, line["visible_until"]) - 1
+    return Bar(
+        *(line["name"], line["t1"], line["t2"], first, last),
+        *(line["visible_until"], line["reason"], line["because"]),
+    )
+
+
+def _said(commit: Delete) -> tuple[str, tuple[str, ...]]:
+    return update_words(commit) if isinstance(commit, Update) else delete_words(commit)
+
+
+def _spans(log: Log) -> Iterable[Span]:
+    table = log.history.table
+    for at, source in enumerate(table.sources):
+        rows = np.flatnonzero(table.source == at)
+        if not source.loose and len(rows):
+            yield _span(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
+    ignores = set(table.ignores.values())
+    for path in sorted(ignores):
+        rows = np.array(
+            [
+                row
+                for row in np.flatnonzero(table.ignored).tolist()
+                if table.ignores[table.uri(row)] == path
+            ],
+            np.int64,
+        )
+        if len(rows):
+            yield _span(path, "ign", table.uris.t1[rows], table.uris.t2[rows])
+
+
+def _span(path: str, kind: str, t1: Times, t2: Times) -> Span:
+    return Span(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
+
+
+def _counted(log: Log, now: int) -> Picture:
+    lines = log.lifelines()
+    uris, rules = log.history.table.uris, log.rules
+    written = lines["t2"].to_numpy()
+    deleted, updated = uris.t2[rules.deletes], uris.t2[rules.updates]
+    every = np.concatenate([written, deleted, updated])
+    first, last = int(every.min()), int(every.max())
+    edges = {first + (last - first) * at // (BINS - 1) for at in range(BINS)}
+    moments = np.array(sorted({0} | edges), np.uint64)
+    # A fragment comes once and goes once: what is seen is what has come less what has gone.
+    came = np.sort(lines["visible_from"].drop_null().to_numpy())
+    went = np.sort(lines["visible_until"].drop_null().to_numpy())
+    seen = np.searchsorted(came, moments, "right") - np.searchsorted(went, moments, "left")
+    return Picture(
+        array=log.array,
+        moments=tuple(int(moment) for moment in moments),
+        now=int(np.searchsorted(moments, np.uint64(now), "right")) - 1,
+        bars=(),
+        marks=(),
+        spans=(),
+        links=(),
+        counts=Counts(
+            writes=_between(written, moments),
+            deletes=_between(deleted, moments),
+            updates=_between(updated, moments),
+            seen=tuple(seen.tolist()),
+            deletes_in_force=_up_to(deleted, moments),
+            updates_in_force=_up_to(updated, moments),
+        ),
+        fragments=lines.num_rows,
+        commits=len(deleted) + len(updated),
+    )
+
+
+def _up_to(times: Times, moments: Times) -> tuple[int, ...]:
+    return tuple(np.searchsorted(np.sort(times), moments, "right").tolist())
+
+
+def _between(times: Times, moments: Times) -> tuple[int, ...]:
+    return tuple(np.diff(_up_to(times, moments), prepend=0).tolist())

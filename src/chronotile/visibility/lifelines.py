@@ -1,0 +1,91 @@
+"""When each fragment is visible, as the end of the window moves.
+
+In: the rules of one history. Out: one row a fragment: with start = 0 it is visible from one `end`
+to another, and then no more. No file, no clock.
+
+As `end` grows, a fragment comes into the window once (at t2, or at t1 where cells have their own
+times), and goes once, when the first `.vac` that lists it comes into the window. So both moments
+say all there is: `visible_from <= end <= visible_until`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.errors import BadNameError
+from chronotile.format.names import parse_name, version_of
+from chronotile.history import text_columns
+from chronotile.visibility.rules import NEVER, Rule, first_end
+
+if TYPE_CHECKING:
+    from chronotile.visibility.rules import Rules
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("t1", pa.uint64()),
+        ("t2", pa.uint64()),
+        ("version", pa.int64()),
+        ("visible_from", pa.uint64()),
+        ("visible_until", pa.uint64()),
+        ("reason", pa.string()),
+        ("because", pa.string()),
+    ]
+)
+"""`visible_from` and `visible_until` are the first and the last `end` that sees the fragment;
+both null if none does, the second null if it never goes. `reason` says why it is not seen after
+that, or at all."""
+
+
+def lifelines(rules: Rules) -> pa.Table:
+    """One row a fragment, committed or not."""
+    history, rows = rules.history, rules.fragments
+    table, uris = history.table, history.table.uris
+    begin = np.where(rules.by_cell, uris.t1[rows], uris.t2[rows])
+    gone = np.full(len(rows), NEVER, np.uint64)
+    hider = np.zeros(len(rows), np.int64)
+    paths: list[str | None] = [None]
+    for at, vacuum in rules.hiders().items():
+        gone[at] = first_end(vacuum.name, dense=history.dense)
+        hider[at] = len(paths)
+        paths.append(vacuum.path)
+    seen = (begin < gone) & ~rules.missing
+    ends = seen & (gone != NEVER)
+    reasons = pa.array([rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)])
+    reason = np.where(rules.missing & (begin < gone), 2, (gone != NEVER).astype(np.int8))
+    counted = pa.table(
+        [
+            text_columns.names(table, rows),
+            pa.array(uris.t1[rows]),
+            pa.array(uris.t2[rows]),
+            text_columns.versions(table, rows),
+            pa.array(begin, mask=~seen),
+            pa.array(gone - np.uint64(1), mask=~ends),
+            reasons.take(pa.array(reason)),
+            pa.array(paths, pa.string()).take(pa.array(hider)),
+        ],
+        schema=SCHEMA,
+    )
+    return pa.concat_tables([counted, _never(rules)])
+
+
+def _never(rules: Rules) -> pa.Table:
+    """The fragments that no window sees: ignored, or not committed."""
+    table = rules.history.table
+    out: list[tuple[str, str, str | None]] = [
+        (table.name(row), Rule.IGNORED.value, table.ignores[table.uri(row)])
+        for row in rules.ignored().tolist()
+    ]
+    out += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted()]
+    found = []
+    for text, reason, because in out:
+        try:
+            name = parse_name(text)
+        except BadNameError:
+            continue
+        row = (text, name.t1, name.t2, version_of(name), None, None, reason, because)
+        found.append(dict(zip(SCHEMA.names, row, strict=True)))
+    return pa.Table.from_pylist(found, schema=SCHEMA)

@@ -1,0 +1,256 @@
+"""What is visible when an array is opened at [start, end]: the rules, and only here.
+
+In: a `History`. Out: for each fragment, delete, update, schema and metadata file, the rule that
+decides. No file, no clock.
+
+The rules of the engine, as observed on it, in the order in which they are asked. The first that
+speaks decides.
+
+  fragments
+    IGNORED      its commit stands only in `.con` files, and an `.ign` names it. The time in the
+                 name of an `.ign` does not matter; a loose commit file is never ignored.
+    OUTSIDE      not in the window. A fragment is in it if start <= t1 and t2 <= end. In a sparse
+                 array, from version 15 on, an overlap is enough (t1 <= end and start <= t2): such
+                 a fragment keeps a timestamp for each cell, and only its cells inside the window
+                 are read. In a dense array it never is.
+    SUPERSEDED   a `.vac` that is in the window by the same rule lists it.
+    MISSING      its folder is gone. The engine then refuses to open the array.
+    OVERLAPS     visible, cell by cell.
+    INSIDE       visible.
+    UNCOMMITTED  a folder that no commit names.
+
+  deletes and updates
+    OUTSIDE      not wholly inside the window; no overlap counts here.
+    INSIDE       in force: on cells written at or before its own time. That an `.ign` names it
+                 does not matter.
+
+The engine reads every `.con`, whatever time its name tells, and must: the name need not cover
+what is inside. `history.read_history` offers to skip by name, and says what that risks.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow.compute as pc
+
+from chronotile.history import text_columns
+from chronotile.history.scan import scan_names
+from chronotile.history.uri_columns import DEL, NO_VERSION, OK, UPD, WRT, constant, only
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from chronotile.format.names import Name
+    from chronotile.history.reading import History, VacuumFile
+    from chronotile.history.uri_columns import I64
+
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+T = TypeVar("T", bound="np.generic[Any]")
+
+TIMESTAMPED_CELLS = 15
+"""From this version on a sparse fragment keeps a timestamp for each cell."""
+
+NEVER = (1 << 64) - 1
+"""A moment after all others."""
+
+
+class Rule(enum.Enum):
+    """What decided, and the word for it that users see."""
+
+    IGNORED = "ignored"
+    OUTSIDE = "outside-window"
+    SUPERSEDED = "superseded"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+    UNCOMMITTED = "uncommitted"
+    OVERLAPS = "overlaps-window"
+    INSIDE = "in-window"
+
+    @property
+    def status(self) -> str:
+        """`visible`, `partial` or `hidden`."""
+        return {Rule.INSIDE: "visible", Rule.OVERLAPS: "partial"}.get(self, "hidden")
+
+
+def is_inside(name: Name, start: int, end: int) -> bool:
+    """Whether a time range lies wholly in a window."""
+    return start <= name.t1 and name.t2 <= end
+
+
+def is_seen(name: Name, start: int, end: int, *, dense: bool) -> bool:
+    """Whether a fragment or `.vac` of that name is in a window."""
+    if not dense and (name.version or 0) >= TIMESTAMPED_CELLS:
+        return name.t1 <= end and start <= name.t2
+    return is_inside(name, start, end)
+
+
+def first_end(name: Name, *, dense: bool) -> int:
+    """The first `end` at which a window that starts at 0 sees a fragment or `.vac`."""
+    if not dense and (name.version or 0) >= TIMESTAMPED_CELLS:
+        return name.t1
+    return name.t2
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The rules, applied to one history. Everything that no window changes is worked out once."""
+
+    history: History
+
+    @cached_property
+    def fragments(self) -> I64:
+        """The rows of the commits that make fragments count, in time order.
+
+        An `.ok` without its folder is no fragment; a `.wrt` without it breaks the array.
+        """
+        table = self.history.table
+        if self._are_all:
+            return np.arange(len(table))
+        chosen = table.counts & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+        chosen[self.idle] = False
+        return np.flatnonzero(chosen)
+
+    @cached_property
+    def _are_all(self) -> bool:
+        """Whether every row is a fragment, as in most logs: nothing is then picked out."""
+        table = self.history.table
+        return bool(only(table.counts)) and only(table.uris.ext) == WRT
+
+    def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
+        """The rows of the fragments."""
+        return column if self._are_all else column[self.fragments]
+
+    @cached_property
+    def idle(self) -> I64:
+        """The rows of `.ok` files without a folder, in time order: the engine passes over them."""
+        table, folders = self.history.table, set(self.history.listing.root_fragments)
+        rows = np.flatnonzero(table.counts & (table.uris.ext == OK))
+        gone = [row for row in rows.tolist() if table.name(row) not in folders]
+        return np.array(gone, np.int64)
+
+    @cached_property
+    def deletes(self) -> I64:
+        """The rows of deletes that count, in time order."""
+        return self._tiles(DEL)
+
+    @cached_property
+    def updates(self) -> I64:
+        """The rows of updates that count, in time order."""
+        return self._tiles(UPD)
+
+    def _tiles(self, ext: int) -> I64:
+        rows = self.history.table.tile_rows
+        table = self.history.table
+        chosen: I64 = rows[(table.uris.ext[rows] == ext) & table.counts[rows]]
+        return chosen
+
+    @cached_property
+    def by_cell(self) -> Mask:
+        """Which fragments keep a timestamp for each cell."""
+        version = self.history.table.uris.version
+        if self.history.dense:
+            return self._of(constant(0, bool, len(version)))
+        if (same := only(version)) is not None:
+            is_so = TIMESTAMPED_CELLS <= same != NO_VERSION
+            return self._of(constant(is_so, bool, len(version)))
+        return self._of((version >= TIMESTAMPED_CELLS) & (version != NO_VERSION))
+
+    @cached_property
+    def missing(self) -> Mask:
+        """Which fragments have no folder."""
+        return self._of(self.history.lost)
+
+    @cached_property
+    def vacuumed(self) -> tuple[I64, ...]:
+        """For each `.vac`, the fragments (as places in `fragments`) that it lists."""
+        return tuple(self._listed(vacuum) for vacuum in self.history.vacuums)
+
+    def _listed(self, vacuum: VacuumFile) -> I64:
+        table, rows = self.history.table, self.fragments
+        targets = set(vacuum.targets)
+        named, _ = scan_names(sorted(targets))
+        near = np.flatnonzero(np.isin(table.uris.key[rows], named.key))
+        found = [at for at in near.tolist() if table.name(int(rows[at])) in targets]
+        return np.array(found, np.int64)
+
+    def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
+        """The rule that decides on each fragment."""
+        uris, rows = self.history.table.uris, self.fragments
+        t1, t2 = self._of(uris.t1), self._of(uris.t2)
+        inside = (t1 >= start) & (t2 <= end)
+        seen = inside | (self.by_cell & (t1 <= end) & (t2 >= start))
+        rules = np.full(len(rows), Rule.OUTSIDE, object)
+        rules[seen] = Rule.OVERLAPS
+        rules[inside] = Rule.INSIDE
+        rules[seen & self.missing] = Rule.MISSING
+        rules[seen & self.superseded(start, end)] = Rule.SUPERSEDED
+        return rules
+
+    def visible(self, start: int, end: int) -> tuple[I64, Mask]:
+        """The rows of visible fragments, in order, and which of them are read cell by cell."""
+        uris = self.history.table.uris
+        inside = self._of((uris.t1 >= start) & (uris.t2 <= end))
+        overlaps = self._of((uris.t1 <= end) & (uris.t2 >= start))
+        seen = inside | (self.by_cell & overlaps)
+        if self.history.vacuums:
+            seen &= ~self.superseded(start, end)
+        seen &= ~self.missing
+        places = np.flatnonzero(seen)
+        return places if self._are_all else self.fragments[places], ~inside[places]
+
+    def superseded(self, start: int, end: int) -> Mask:
+        """Which fragments a `.vac` in the window lists."""
+        hidden = np.zeros(len(self.missing), bool)
+        dense = self.history.dense
+        for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
+            if is_seen(vacuum.name, start, end, dense=dense):
+                hidden[listed] = True
+        return hidden
+
+    def in_force(self, rows: I64, start: int, end: int) -> I64:
+        """Of these deletes or updates, those in force."""
+        uris = self.history.table.uris
+        return rows[(uris.t1[rows] >= start) & (uris.t2[rows] <= end)]
+
+    def hiders(self) -> dict[int, VacuumFile]:
+        """For each fragment that is ever superseded, the `.vac` that is first to do so."""
+        dense = self.history.dense
+        first: dict[int, VacuumFile] = {}
+        for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
+            for at in listed.tolist():
+                known = first.get(at)
+                if known is None or first_end(vacuum.name, dense=dense) < first_end(
+                    known.name, dense=dense
+                ):
+                    first[at] = vacuum
+        return first
+
+    def uncommitted(self) -> tuple[str, ...]:
+        """Fragment folders that no commit names, ignored or not."""
+        return self._uncommitted
+
+    @cached_property
+    def _uncommitted(self) -> tuple[str, ...]:
+        table, listing = self.history.table, self.history.listing
+        if not listing.fragments and not listing.root_fragments:
+            return ()
+        known = set(text_columns.names(table, np.flatnonzero(table.uris.ext <= OK)).to_pylist())
+        found = sorted(name for name in listing.fragments if name not in known)
+        return (*found, *(name for name in listing.root_fragments if name not in known))
+
+    def ignored(self) -> I64:
+        """The rows of writes that are ignored and count nowhere else."""
+        table = self.history.table
+        rows = np.flatnonzero(table.ignored & ~table.counts & (table.uris.ext <= OK))
+        if not len(rows):
+            return rows
+        counting = text_columns.names(table, self.fragments)
+        counted = pc.is_in(text_columns.names(table, rows), value_set=counting)
+        chosen: I64 = rows[~np.asarray(counted)]
+        return chosen

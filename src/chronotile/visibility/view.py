@@ -1,0 +1,292 @@
+"""What an open at one window sees.
+
+In: the rules of one history, and a window. Out: `View`: visible fragments, deletes and updates in
+force, the schema; as values and as the JSON of the command line. No file, no clock.
+
+Fragments are made into objects only when looked at: a view of a million of them is a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+from chronotile.conditions import codec
+from chronotile.conditions.text import to_json, to_text
+from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
+from chronotile.conditions.update_values import to_json as values_to_json
+from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
+from chronotile.format import tiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from chronotile.format.schema import Schema
+    from chronotile.history.reading import History, SchemaFile
+    from chronotile.history.uri_columns import I64
+    from chronotile.visibility.rules import Rules
+
+T = TypeVar("T")
+C = TypeVar("C", bound="Delete")
+
+
+class Fragment(NamedTuple):
+    """A visible fragment."""
+
+    name: str
+    t1: int
+    t2: int
+    version: int
+    partial: bool
+    """Whether it is read cell by cell, as it is only partly in the window."""
+    source: str
+    """The file that holds its commit, relative to the array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """A delete in force. Its tile is opened when its condition is asked for."""
+
+    name: str
+    t1: int
+    t2: int
+    version: int
+    source: str
+    offset: int
+    """Where its tile starts in the source."""
+    tile: bytes = field(repr=False)
+    key: bytes | None = field(repr=False)
+    schemas: tuple[Schema, ...] = field(repr=False)
+    """The schemas of the array, the one in force first."""
+
+    @property
+    def stored(self) -> Condition:
+        """The condition as on disk: what the rows must satisfy to stay."""
+        try:
+            return _decode(self.tile, self.key)
+        except ChronotileError as error:
+            raise self._located(error) from error
+
+    @property
+    def predicate(self) -> Condition:
+        """What its author asked for: the negation of what is stored."""
+        return negate(self.stored)
+
+    def _located(self, error: ChronotileError) -> ChronotileError:
+        """The error with its file: equal tiles are decoded once, wherever they stand."""
+        where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
+        return type(error)(where, *error.args[1:])
+
+    @property
+    def schema(self) -> Schema | None:
+        """What types its values: the schema in force, unless that has lost one of its fields."""
+        if len(self.schemas) > 1:
+            wanted = fields(self.stored)
+            for schema in self.schemas:
+                if all(schema.field(name) is not None for name in wanted):
+                    return schema
+        return self.schemas[0] if self.schemas else None
+
+    @property
+    def text(self) -> str:
+        """The predicate in words."""
+        return to_text(self.predicate, self.schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `visible --json` prints of it; with `error` where it cannot be read."""
+        head: dict[str, Any] = {
+            "name": self.name,
+            "t1": self.t1,
+            "t2": self.t2,
+            "version": self.version,
+            "source": self.source,
+            "offset": self.offset,
+        }
+        try:
+            return head | {
+                "stored": to_json(self.stored, self.schema),
+                "predicate": to_json(self.predicate, self.schema),
+                "text": self.text,
+            }
+        except ChronotileError as error:
+            unknown = dict.fromkeys(("stored", "predicate", "text"))
+            return head | unknown | {"error": str(error)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Delete):
+    """An update in force."""
+
+    @property
+    def stored(self) -> Condition:
+        """The condition as on disk: what the rows must satisfy to stay as they are."""
+        return self._content[0]
+
+    @property
+    def values(self) -> tuple[UpdateValue, ...]:
+        """What it sets."""
+        return self._content[1]
+
+    @property
+    def _content(self) -> tuple[Condition, tuple[UpdateValue, ...]]:
+        try:
+            return _decode_update(self.tile, self.key)
+        except ChronotileError as error:
+            raise self._located(error) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of a delete, with the values."""
+        document = Delete.to_dict(self)
+        try:
+            values = values_to_json(self.values, self.schema)
+        except ChronotileError:
+            values = None
+        return document | {"values": values}
+
+
+@lru_cache(maxsize=4096)
+def _decode(tile: bytes, key: bytes | None) -> Condition:
+    return codec.decode(_payload(tile, key), "tile")
+
+
+@lru_cache(maxsize=4096)
+def _decode_update(tile: bytes, key: bytes | None) -> tuple[Condition, tuple[UpdateValue, ...]]:
+    return codec.decode_update(_payload(tile, key), "tile")
+
+
+def _payload(tile: bytes, key: bytes | None) -> bytes:
+    try:
+        return tiles.decode(tile, "tile", key=key).payload
+    except WrongKeyError as cause:
+        # The key has opened the array's schema, or nobody would have got this far.
+        problem = "expected a tile that the array's key opens, found damaged bytes"
+        raise BadFileError("tile", problem) from cause
+
+
+class Rows(Sequence[T], Generic[T]):
+    """Objects that are made when they are looked at."""
+
+    __slots__ = ("_make", "_rows")
+
+    def __init__(self, rows: I64, make: Callable[[int], T]) -> None:
+        self._rows = rows
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, range(len(self)))
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        if isinstance(at, slice):
+            return tuple(self._make(row) for row in range(*at.indices(len(self))))
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self._make(at % len(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"<{len(self)} rows: {shown}{', …' if len(self) > 3 else ''}>"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An array as an open at [start, end] sees it. Takes no further look at the storage."""
+
+    rules: Rules = field(repr=False)
+    start: int
+    end: int
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What was looked at is made anew: rows cannot be pickled.
+        return type(self), (self.rules, self.start, self.end)
+
+    @property
+    def history(self) -> History:
+        """What was read of the array."""
+        return self.rules.history
+
+    @cached_property
+    def fragments(self) -> Sequence[Fragment]:
+        """The visible fragments, in order."""
+        rows, partial = self.rules.visible(self.start, self.end)
+        table = self.history.table
+
+        def fragment(at: int) -> Fragment:
+            row = int(rows[at])
+            return Fragment(
+                table.name(row),
+                int(table.uris.t1[row]),
+                int(table.uris.t2[row]),
+                table.version(row),
+                bool(partial[at]),
+                table.path(row),
+            )
+
+        return Rows(rows, fragment)
+
+    @cached_property
+    def deletes(self) -> Sequence[Delete]:
+        """The deletes in force, in order."""
+        rows = self.rules.in_force(self.rules.deletes, self.start, self.end)
+        return Rows(rows, lambda at: self._commit(Delete, int(rows[at])))
+
+    @cached_property
+    def updates(self) -> Sequence[Update]:
+        """The updates in force, in order."""
+        rows = self.rules.in_force(self.rules.updates, self.start, self.end)
+        return Rows(rows, lambda at: self._commit(Update, int(rows[at])))
+
+    def _commit(self, kind: type[C], row: int) -> C:
+        return make_commit(self.history, kind, row, self._schema_file)
+
+    @cached_property
+    def _schema_file(self) -> SchemaFile | None:
+        return self.history.schema_at(self.end)
+
+    @property
+    def schema(self) -> str | None:
+        """The name of the schema in force."""
+        return self._schema_file.text if self._schema_file else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `visible --json` prints."""
+        return {
+            "array": self.history.array,
+            "start": self.start,
+            "end": self.end,
+            "schema": self.schema,
+            "fragments": [fragment._asdict() for fragment in self.fragments],
+            "deletes": [delete.to_dict() for delete in self.deletes],
+            "updates": [update.to_dict() for update in self.updates],
+        }
+
+
+def make_commit(history: History, kind: type[C], row: int, in_force: SchemaFile | None) -> C:
+    """The delete or update of one row."""
+    table = history.table
+    tile, offset = table.tile(row)
+    candidates = (in_force,) if len(history.schemas) == 1 else (in_force, *history.schemas[::-1])
+    return kind(
+        name=table.name(row),
+        t1=int(table.uris.t1[row]),
+        t2=int(table.uris.t2[row]),
+        version=table.version(row),
+        source=table.path(row),
+        offset=offset,
+        tile=tile,
+        key=history.key,
+        schemas=tuple(item.schema for item in candidates if item and item.schema),
+    )
