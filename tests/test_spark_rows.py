@@ -58,7 +58,8 @@ def test_tables_say_what_the_log_says(case: Case) -> None:
     for name, own in (("commits", log.commits()), ("fragments", log.lifelines())):
         expected = [{"array": log.array} | row for row in own.to_pylist()]
         assert rows.table(name).to_pylist() == capped(expected)
-    assert rows.table("findings").to_pylist() == [found.to_dict() for found in log.check(log_only=True)]
+    findings = [found.to_dict() for found in log.check(log_only=True)]
+    assert rows.table("findings").to_pylist() == findings
     for name, schema in SCHEMAS.items():
         assert rows.table(name).schema.equals(schema)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from chronotile.change.change_report import Report
 from chronotile.check.array import blocking
 from chronotile.check.findings import Finding, RefusedError
-from chronotile.errors import StorageError
+from chronotile.errors import StorageError, printable_json
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.history.reading import History, read_history
 from chronotile.storage.place import Place
@@ -152,7 +152,7 @@ def begun_json(report: Report) -> str:
     'begun'
     """
     document = {"state": "begun", **report.to_dict()}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def save_begun(store: Store, report: Report) -> str:

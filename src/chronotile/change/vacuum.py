@@ -17,8 +17,6 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from chronotile.change.change_report import Report, Step
@@ -31,17 +29,11 @@ from chronotile.change.orphan_fragments import (
     still_orphans,
 )
 from chronotile.change.replaced_fragments import Removal, removable
-from chronotile.change.sound_array import (
-    FIRST_WITH_COMMITS,
-    array_version,
-    raw_key,
-    sound_history,
-    tell,
-)
+from chronotile.change.sound_array import raw_key, sound_history, tell
+from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import Health, inspect
-from chronotile.check.ledger import Ledger, later_name, read_ledger
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.commit_files import WRITES, decode_con, decode_ign, decode_vac, encode_lines
+from chronotile.format.commit_files import WRITES, decode_con, decode_ign, decode_vac
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.storage.store import MissingObjectError, Store, open_store
@@ -51,7 +43,6 @@ if TYPE_CHECKING:
 
     from chronotile.change.sound_array import Before
     from chronotile.history.reading import History
-    from chronotile.storage.store import Entry
 
 Mode: TypeAlias = Literal["commits", "fragments", "all"]
 T = TypeVar("T")
@@ -114,7 +105,7 @@ def vacuum(
         strays, more = find_orphans(opened, history, rules, oldest, whole=whole_orphans)
         notes += more
     spared = {ext for ext, goes in ((".del", loose_deletes), (".upd", updates)) if not goes}
-    plan = _plan(opened, history, removal, commits=mode != "fragments", spared=tuple(spared))
+    plan = make_plan(opened, history, removal, commits=mode != "fragments", spared=tuple(spared))
     for note in notes if announce else ():
         announce(note)  # type: ignore[misc]  # it is not None here
     steps = plan.steps()
@@ -159,130 +150,6 @@ def _losses(removal: Removal) -> Iterable[str]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Folder:
-    """A fragment's folder and the files in it."""
-
-    path: str
-    files: tuple[Entry, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What goes, stage by stage."""
-
-    ignore: tuple[Step, ...]
-    ignored: tuple[str, ...]
-    fragment_commits: tuple[Step, ...]
-    folders: tuple[_Folder, ...]
-    vacuums: tuple[Step, ...]
-    loose: tuple[Step, ...]
-    relied_on: frozenset[str]
-    """`.con` files that hold what the loose commits said."""
-    cons: tuple[Step, ...]
-    ignores: tuple[Step, ...]
-    ledger: Ledger
-
-    def steps(self) -> tuple[Step, ...]:
-        """All of it, in order."""
-        files = tuple(
-            Step(op="remove", path=entry.path, size=entry.size, reason=folder.reason)
-            for folder in self.folders
-            for entry in folder.files
-        )
-        before = (*self.ignore, *self.fragment_commits, *files, *self.vacuums)
-        return (*before, *self.loose, *self.cons, *self.ignores)
-
-
-def _plan(
-    store: Store, history: History, removal: Removal, *, commits: bool, spared: tuple[str, ...]
-) -> _Plan:
-    ledger = read_ledger(history)
-    sizes = _Sizes(store)
-    uris = [one.commit_uri for one in removal.fragments]
-    in_use = {*ledger.loose, *(uri for held in ledger.cons.values() for uri in held)}
-    fresh = tuple(uri for uri in uris if uri not in ledger.ignored and uri in in_use)
-    ignore: tuple[Step, ...] = ()
-    # Before `__commits` there was no `.con` either that could bring a commit back.
-    version = array_version(history)
-    if fresh and version >= FIRST_WITH_COMMITS:
-        data = encode_lines(fresh)
-        path = f"{COMMITS}/{later_name(fresh, (), version)}.ign"
-        reason = f"{len(fresh)} writes that no longer count"
-        ignore = (Step(op="put", path=path, size=len(data), reason=reason, data=data),)
-    own = tuple(
-        Step(
-            op="remove",
-            path=one.commit_uri,
-            size=sizes.of(one.commit_uri),
-            reason=f"its fragment is listed in {one.because}",
-        )
-        for one in removal.fragments
-        if one.commit_uri in ledger.loose
-    )
-    after = ledger.without(loose=[step.path for step in own], ignoring=fresh)
-    covered = tuple(_covered(after, spared)) if commits else ()
-    cons = after.superseded() if commits else ()
-    left = after.without(cons=cons)
-    ignores = (f"{COMMITS}/{text}" for text in history.listing.tagged if text.endswith(".ign"))
-    free = left.free_ignores(ignores) if commits else ()
-    return _Plan(
-        ignore=ignore,
-        ignored=fresh,
-        fragment_commits=own,
-        folders=_folders(store, removal),
-        vacuums=tuple(
-            sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
-        ),
-        loose=tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered),
-        relied_on=frozenset(holder for _, holder in covered)
-        | (frozenset(after.cons) - frozenset(cons) if cons else frozenset()),
-        cons=tuple(sizes.removal(path, "later .con files hold all of it") for path in cons),
-        ignores=tuple(sizes.removal(path, "names no write of a .con") for path in free),
-        ledger=after,
-    )
-
-
-def _covered(ledger: Ledger, spared: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    """Loose commits that a `.con` holds as well, and the latest one that does."""
-    later = ledger.later_first
-    for uri, tile in ledger.loose.items():
-        if uri.endswith(spared) or not ledger.counts(uri):
-            continue
-        for path in later:
-            held = ledger.cons[path]
-            if uri in held and held[uri] == tile:
-                yield uri, path
-                break
-
-
-class _Sizes:
-    """The sizes of the commit files, listed once."""
-
-    def __init__(self, store: Store) -> None:
-        folders = (store.list_dir(path, sizes=True) for path in (COMMITS, ""))
-        self._known = {entry.path: entry.size for folder in folders for entry in folder.files}
-
-    def of(self, path: str) -> int | None:
-        return self._known.get(path)
-
-    def removal(self, path: str, reason: str) -> Step:
-        return Step(op="remove", path=path, size=self.of(path), reason=reason)
-
-
-def _folders(store: Store, removal: Removal) -> tuple[_Folder, ...]:
-    if not removal.fragments:
-        return ()
-    with ThreadPoolExecutor(8) as pool:
-        paths = [one.folder for one in removal.fragments]
-        listed = pool.map(lambda path: store.list_prefix(path, sizes=True), paths)
-        return tuple(
-            _Folder(path=one.folder, files=files, reason=f"listed in {one.because}")
-            for one, files in zip(removal.fragments, listed, strict=True)
-        )
-
-
 def _viewed(data: bytes, _: str) -> memoryview:
     return memoryview(data)
 
@@ -290,7 +157,7 @@ def _viewed(data: bytes, _: str) -> memoryview:
 class _Run:
     """One run of a plan, in the order of the module's text."""
 
-    def __init__(self, store: Store, history: History, plan: _Plan) -> None:
+    def __init__(self, store: Store, history: History, plan: Plan) -> None:
         self.store = store
         self.history = history
         self.plan = plan

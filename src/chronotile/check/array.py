@@ -57,8 +57,8 @@ def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
     ]
     found += [item for item in missing(history, rules) if item.severity == "error"]
     found += [
-        finding(history.array, "tile-corrupt", commit.source, message)
-        for commit, _, message in broken_tiles(history, rules)
+        finding(history.array, "tile-corrupt", path, message)
+        for path, message in broken_tiles(history, rules)
     ]
     found += _differing(history)
     return tuple(sorted(found, key=_worst_first))

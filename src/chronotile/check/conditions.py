@@ -56,6 +56,8 @@ def conditions(history: History, rules: Rules) -> Iterator[Finding]:
             if removed:
                 message = f"{commit.text}: also removes {'; '.join(removed)}"
                 yield finding(history.array, "delete-hits-null", commit.source, message)
+    for path, message in _broken_copies(history):
+        yield finding(history.array, "tile-corrupt", path, message)
     if sealed:
         files = "1 file" if len(sealed) == 1 else f"{len(sealed)} files"
         message = f"{files} could not be read without the key"
@@ -70,15 +72,30 @@ def commits(history: History, rules: Rules) -> Iterator[tuple[Delete, int]]:
         yield make_commit(history, kind, row, latest), row
 
 
-def broken_tiles(history: History, rules: Rules) -> Iterator[tuple[Delete, int, str]]:
-    """Deletes and updates that cannot be opened, key or no key, and why."""
-    for commit, row in commits(history, rules):
+def broken_tiles(history: History, rules: Rules) -> Iterator[tuple[str, str]]:
+    """Deletes and updates that cannot be opened, key or no key: the file, and why."""
+    for commit, _ in commits(history, rules):
         try:
             _ = commit.stored
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            yield commit, row, str(error)
+            yield commit.source, str(error)
+    yield from _broken_copies(history)
+
+
+def _broken_copies(history: History) -> Iterator[tuple[str, str]]:
+    """Further copies of deletes in `.con` files: the engine reads each of them (F12)."""
+    table = history.table
+    for row in table.tile_rows.tolist():
+        if table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL:
+            continue
+        try:
+            _ = make_commit(history, Delete, row, None).stored
+        except (KeyNeededError, UnsupportedFilterError):
+            continue
+        except BadFileError as error:
+            yield table.path(row), str(error)
 
 
 def _refusal(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:

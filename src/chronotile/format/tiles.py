@@ -175,13 +175,13 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
         raise BadFileError(where, f"{problem}, found {[f.name for f in filters]}")
     if encrypted:
         _check_key(key, where)
-    if tree.len_tile > ceiling:
-        problem = f"expected a tile of at most {ceiling} bytes, found one of {tree.len_tile}"
-        raise TooLargeError(where, problem)
     total = sum(chunk.len_original for chunk in tree.tile.chunks)
     if total != tree.len_tile:
         problem = f"expected chunks of {tree.len_tile} bytes in all, found {total}"
         raise BadFileError(where, problem)
+    if tree.len_tile > ceiling:
+        problem = f"expected a tile of at most {ceiling} bytes, found one of {tree.len_tile}"
+        raise TooLargeError(where, problem)
     return Tile(
         version=tree.version,
         datatype=_datatype(data[20]),

@@ -105,9 +105,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. `arrays` counts: `commits` the rows of that table, `fragments`
-the committed ones, `bytes` what was read of the log; `request_costs` counts `open_requests`. `stale`
-is null but in a run of the pipeline that could not read the array: there it names the run that did,
-whose rows all tables repeat."""
+the committed ones, `bytes` what was read of the log; `request_costs` counts `open_requests`.
+`stale` is null but in a run of the pipeline that could not read the array: it names the run that
+did, whose rows all tables repeat."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
