@@ -70,10 +70,13 @@ def test_what_is_found(name: str) -> None:
 
 def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     shown = {code for found in EXPECTED.values() for code, _ in found}
-    elsewhere = {"con-name-range", "tile-encrypted", "many-loose-commits"}
-    elsewhere |= {"unreadable"}
+    elsewhere = {"con-name-range", "tile-encrypted", "many-loose-commits", "unreadable"}
     elsewhere |= {"fragment-damaged", "fragment-file-missing", "delete-lost", "delete-hits-older"}
     assert shown | elsewhere == set(CODES)
+    (tmp_path / "refused" / "__schema").mkdir(parents=True)
+    (tmp_path / "refused" / "__commits").symlink_to(tmp_path)
+    (refused,) = check_fleet(str(tmp_path / "refused")).findings
+    assert (refused.code, refused.severity) == ("unreadable", "error")
     assert any(item.code == "con-name-range" for item in of("upgraded"))
     (sealed,) = (item for item in of("secret-loose-v22") if item.code == "tile-encrypted")
     assert sealed.severity == "info"

@@ -156,7 +156,8 @@ def test_a_driver_that_is_killed_while_it_publishes(tmp_path: Path) -> None:
 def test_a_driver_that_is_killed_while_it_publishes_in_a_bucket(s3: S3Server, bucket: str) -> None:
     options = s3.options
     with publisher() as driver:
-        for die_at in count(1):
+        # After one operation is before the next: every second of these is a state of its own.
+        for die_at in count(1, 2):
             out = f"{bucket}/{die_at}"
             driver.publish(out, 0, options)
             killed, _ = driver.publish(out, 1, options, die_at=die_at)
