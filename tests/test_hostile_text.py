@@ -407,3 +407,12 @@ def test_our_styles_stay(
 def test_a_report_of_anything_else_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a text, a table or a tree, found Panel"):
         emit(Made(Panel("x")), as_json=False)
+
+
+def test_a_folder_that_is_not_looked_into_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31m" / "array").mkdir(parents=True)
+    (tmp_path / "fine").mkdir()
+    status, out, err = run("check", str(tmp_path))
+    assert status == 3
+    assert "was not looked at" in out + err
+    assert not hidden(out + err)

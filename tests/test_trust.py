@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
-from engine_arrays import EngineArray
+from engine_arrays import EngineArray, RandomHistory
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.delete_update import write_delete
@@ -379,3 +379,26 @@ def test_a_delete_on_a_newer_field_is_refused(array: EngineArray) -> None:
     assert array.answer() == ()
     (item,) = (i for i in open_log(array.uri).check() if i.code == "delete-hits-older")
     assert "3 fragments of before b was added" in item.message
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_engine_consolidates_commits_after_us(seed: int, tmp_path: pathlib.Path) -> None:
+    """What the engine could do before our maintenance, it can do after it (F1)."""
+    array = EngineArray(tmp_path / "array")
+    RandomHistory(array, seed)
+    array.write(5000, {1: 1}) if array.sparse else array.write(5000, {0: 1, 1: 2})
+    twin = EngineArray(tmp_path / "twin")
+    shutil.copytree(array.uri, twin.uri)
+    consolidate(array.uri)
+    vacuum(array.uri)
+    before = array.answer()
+
+    def consolidates(one: EngineArray) -> bool:
+        try:
+            one.consolidate("commits")
+        except tiledb.TileDBError:
+            return False
+        return True
+
+    assert consolidates(array) >= consolidates(twin)
+    assert array.answer() == before

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from chronotile.storage.store import Folder, Store
 
-    _Visited: TypeAlias = "tuple[Found | None, tuple[Store, ...]]"
+    _Visited: TypeAlias = "tuple[Found | None, tuple[Store, ...], tuple[Unlisted, ...]]"
 
 CONCURRENCY = 64
 """How many folders are listed at once: in a bucket most of the time is waiting."""
@@ -143,13 +143,14 @@ class _Search:
     def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
         """Keeps what a visit found, and gives the folders to go on with."""
         try:
-            array, folders = visit()
+            array, folders, odd = visit()
         except ChronotileError as error:
             missing = isinstance(error, ArrayNotFoundError)
             self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
             return []
         if array is not None:
             self.arrays[array.uri] = array
+        self.problems |= {problem.uri: problem for problem in odd}
         return self.fresh(folders)
 
     def on_disk(self, look: list[Store]) -> None:
@@ -183,9 +184,14 @@ def _put(
 def _visit(store: Store, weigh: bool) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
-        return Found(store.uri, _weight(store, folder) if weigh else 0), ()
+        return Found(store.uri, _weight(store, folder) if weigh else 0), (), ()
     below = [name for name in folder.folders if name not in _OF_GROUPS]
-    return None, tuple(store.child(name) for name in below)
+    odd = [
+        Unlisted(store.uri_of(one.path), f"{one.what}: what is below it was not looked at", False)
+        for one in folder.strangers
+        if one.kind == "folder"
+    ]
+    return None, tuple(store.child(name) for name in below), tuple(odd)
 
 
 def _weight(store: Store, folder: Folder) -> int:

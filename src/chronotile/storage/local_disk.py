@@ -89,7 +89,7 @@ class Disk:
                 for item in items:
                     name = item.name
                     if not is_path(name):
-                        strangers.append(Stranger(base + printable(name), "a name out of bounds"))
+                        strangers.append(_misnamed(base + printable(name), item))
                     elif item.is_file(follow_symlinks=False):
                         if name[0] == "." and LEFTOVER.fullmatch(name):
                             what = "left by an interrupted write"
@@ -359,6 +359,11 @@ def _mark(folder: int) -> int | None:
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:
     files.sort(key=itemgetter(0))
     return Folder(tuple(files), tuple(sorted(folders)), tuple(sorted(strangers)))
+
+
+def _misnamed(path: str, item: os.DirEntry[str]) -> Stranger:
+    is_folder = item.is_dir(follow_symlinks=False)
+    return Stranger(path, "a name out of bounds", "folder" if is_folder else "name")
 
 
 def _stranger(path: str, item: os.DirEntry[str]) -> Stranger:

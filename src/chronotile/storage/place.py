@@ -64,8 +64,9 @@ class Stranger(NamedTuple):
     """Relative to the root, made printable: it may be no valid path."""
     what: str
     """Why it is a stranger, in words."""
-    kind: Literal["name", "leftover", "file-link", "folder-link", "special"] = "name"
-    """A link by what it leads to; `special` is a link to nothing, a pipe, a socket or a device."""
+    kind: Literal["name", "folder", "leftover", "file-link", "folder-link", "special"] = "name"
+    """`name` and `folder` have a name out of bounds; a link is told by what it leads to; `special`
+    is a link to nothing, a pipe, a socket or a device."""
 
 
 class Names(NamedTuple):
