@@ -1,7 +1,7 @@
 """Maintenance that is killed at a chosen storage operation.
 
 In: lines of JSON on standard input: what to run, on which array, and when to die. Out: a line
-each: the signal that ended it, and how many operations it began and ended. It runs in a process
+each: the signal that ended it, and how many changes it began and ended. It runs in a process
 of its own, warm and without threads, that forks once for each line.
 """
 
@@ -73,7 +73,10 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
 
     def hook(operation: str, path: str) -> None:
         nonlocal count
-        del operation, path
+        del path
+        # Whoever is killed at a list or a read leaves what the last change left.
+        if operation.partition(".")[0] not in ("put", "copy", "remove"):
+            return
         with lock:
             count += 1
             os.pwrite(pipe, count.to_bytes(8, "little"), 0)

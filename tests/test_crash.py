@@ -136,7 +136,7 @@ def shape(files: Files) -> set[tuple[str, bytes]]:
 
 
 def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) -> int:
-    """Kill at each operation; give how many there were."""
+    """Kill at each change, before and after it; give how many there were."""
     place.reset(before)
     answers = place.answers()
     assert not any(isinstance(answer, str) for answer in answers.values())
@@ -172,23 +172,23 @@ def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
 
 def test_consolidate_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
     place = OnDisk(tmp_path / "array")
-    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) >= 20
+    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
 
 
 def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
     place = OnDisk(tmp_path / "array")
     before = before_vacuum(killed, place, origin)
-    assert crash_everywhere(killed, "vacuum", place, before) >= 40
+    assert crash_everywhere(killed, "vacuum", place, before) >= 30
 
 
 def test_consolidate_on_s3(
     killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str
 ) -> None:
     place = InBucket(s3, bucket)
-    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) >= 24
+    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
 
 
 def test_vacuum_on_s3(killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str) -> None:
     place = InBucket(s3, bucket)
     before = before_vacuum(killed, place, origin)
-    assert crash_everywhere(killed, "vacuum", place, before) >= 40
+    assert crash_everywhere(killed, "vacuum", place, before) >= 30
