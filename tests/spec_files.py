@@ -13,11 +13,11 @@ KSY = ROOT / "ksy"
 CORPUS = ROOT / "tests" / "corpus"
 
 BY_EXTENSION = {
-    ".del": "delete_commit",
-    ".upd": "update_commit",
-    ".con": "consolidated_commits",
-    ".ign": "ignore_file",
-    ".vac": "vacuum_file",
+    ".del": "tiledb_delete_commit",
+    ".upd": "tiledb_update_commit",
+    ".con": "tiledb_consolidated_commits",
+    ".ign": "tiledb_ignore_file",
+    ".vac": "tiledb_vacuum_file",
 }
 
 
@@ -26,11 +26,11 @@ def spec_of(path: Path) -> str | None:
     if path.suffix in BY_EXTENSION:
         return BY_EXTENSION[path.suffix]
     if path.parent.name == "__enumerations":
-        return "enumeration_file"
+        return "tiledb_enumeration_file"
     if path.parent.name == "__schema" or path.name == "__array_schema.tdb":
-        return "array_schema_file"
+        return "tiledb_array_schema_file"
     if path.parent.name == "__meta":
-        return "array_metadata_file"
+        return "tiledb_array_metadata_file"
     return None
 
 

@@ -86,7 +86,7 @@ def same(ours: Any, theirs: Any, path: str = "") -> None:
 
 
 def test_the_corpus_reads_alike_in_both(compiled: Path) -> None:
-    files = [*corpus_files(), *(("fragment_metadata", path) for path in fragment_metadata())]
+    files = [*corpus_files(), *(("tiledb_fragment_metadata", path) for path in fragment_metadata())]
     answers = in_javascript(compiled, files)
     assert len(answers) == len(files) > 300
     for (spec, path), answer in zip(files, answers, strict=True):
@@ -115,7 +115,10 @@ def test_both_refuse_the_same_damage(compiled: Path, tmp_path: Path) -> None:
     cut: list[tuple[str, Path]] = []
     for number, (spec, path) in enumerate(corpus_files()):
         data = path.read_bytes()
-        if spec in ("ignore_file", "vacuum_file", "consolidated_commits") or number % 7:
+        if (
+            spec in ("tiledb_ignore_file", "tiledb_vacuum_file", "tiledb_consolidated_commits")
+            or number % 7
+        ):
             continue
         for size in (0, 3, len(data) // 2, len(data) - 1):
             target = tmp_path / f"{number}-{size}"
@@ -140,10 +143,10 @@ def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) 
     both = bytes([0, 1]) + (2).to_bytes(8, "little") + a + s
     new = (1).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a" + (8).to_bytes(8, "little")
     cases = {
-        "a.del": ("delete_commit", a, "a >= 3"),
-        "b.del": ("delete_commit", both, 'or of 2: a >= 3, s != "red"'),
+        "a.del": ("tiledb_delete_commit", a, "a >= 3"),
+        "b.del": ("tiledb_delete_commit", both, 'or of 2: a >= 3, s != "red"'),
         "c.upd": (
-            "update_commit",
+            "tiledb_update_commit",
             a + new + (777).to_bytes(8, "little"),
             "set a = 777 unless a >= 3",
         ),

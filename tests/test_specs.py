@@ -39,24 +39,24 @@ def expressions(node: Any, key: str = "") -> Iterator[str]:
 
 def test_every_thing_that_a_person_opens_has_a_spec() -> None:
     assert set(spec_names()) == {
-        "array_metadata",
-        "array_metadata_file",
-        "array_schema",
-        "array_schema_file",
-        "condition",
-        "consolidated_commits",
-        "datatype",
-        "delete_commit",
-        "enumeration",
-        "enumeration_file",
-        "filter_pipeline",
-        "fragment_metadata",
-        "generic_tile",
-        "ignore_file",
-        "update",
-        "update_commit",
-        "update_values",
-        "vacuum_file",
+        "tiledb_array_metadata",
+        "tiledb_array_metadata_file",
+        "tiledb_array_schema",
+        "tiledb_array_schema_file",
+        "tiledb_condition",
+        "tiledb_consolidated_commits",
+        "tiledb_datatype",
+        "tiledb_delete_commit",
+        "tiledb_enumeration",
+        "tiledb_enumeration_file",
+        "tiledb_filter_pipeline",
+        "tiledb_fragment_metadata",
+        "tiledb_generic_tile",
+        "tiledb_ignore_file",
+        "tiledb_update",
+        "tiledb_update_commit",
+        "tiledb_update_values",
+        "tiledb_vacuum_file",
     }
 
 
@@ -85,7 +85,7 @@ def test_every_type_says_what_it_is_and_where_that_is_written(kind: str) -> None
 def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> None:
     # Lengths that no size, count or offset in a spec is made from: the reader compares them.
     unused = {
-        "generic_tile.len_tile",
+        "tiledb_generic_tile.len_tile",
         "tile_chunk.len_original",
         "compressed_part.len_original",
         "compressed_part.len_compressed",
@@ -106,7 +106,7 @@ def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("kind", "field"), ENUMS)
 def test_every_enum_is_checked(kind: str, field: dict[str, Any]) -> None:
-    if f"{kind}.{field['id']}" == "generic_tile.datatype":
+    if f"{kind}.{field['id']}" == "tiledb_generic_tile.datatype":
         assert "engine reads a tile whatever stands here" in field["doc"]
         return
     assert field["valid"] == {"in-enum": True}, f"{kind}.{field['id']}"
@@ -142,8 +142,8 @@ def test_nothing_that_javascript_cannot_do(name: str) -> None:
 def test_what_a_collapsed_tree_shows() -> None:
     shown = {kind for kind, (_, d) in types().items() if "-webide-representation" in d}
     assert shown >= {"condition_node", "value_node", "operand", "update_value", "commit_record"}
-    assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "delete_commit"}
+    assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "tiledb_delete_commit"}
 
 
 def test_the_limit_of_the_web_ide_is_told() -> None:
-    assert "near 300" in spec("condition")["doc"]
+    assert "near 300" in spec("tiledb_condition")["doc"]

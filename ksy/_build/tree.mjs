@@ -1,7 +1,7 @@
 // Parses files with the JavaScript parsers: node tree.mjs COMPILED < requests > answers
 //
 // COMPILED is a folder that compile.mjs filled with --debug, as the Web IDE does. A request
-// is a line {"spec": "delete_commit", "file": "..."}; its answer is a line with the whole
+// is a line {"spec": "tiledb_delete_commit", "file": "..."}; its answer is a line with the whole
 // tree, every instance evaluated, and the line that the Web IDE would show for the root.
 
 import { readFileSync, readdirSync } from "node:fs";

@@ -15,18 +15,20 @@ import itertools
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile_ksy.array_metadata import ArrayMetadata as ArrayMetadataSpec
-from chronotile_ksy.array_schema import ArraySchema as ArraySchemaSpec
-from chronotile_ksy.condition import Condition as ConditionSpec
-from chronotile_ksy.consolidated_commits import ConsolidatedCommits as ConsolidatedCommitsSpec
-from chronotile_ksy.delete_commit import DeleteCommit as DeleteCommitSpec
-from chronotile_ksy.enumeration import Enumeration as EnumerationSpec
-from chronotile_ksy.fragment_metadata import FragmentMetadata as FragmentMetadataSpec
-from chronotile_ksy.generic_tile import GenericTile as GenericTileSpec
-from chronotile_ksy.ignore_file import IgnoreFile as IgnoreFileSpec
-from chronotile_ksy.update import Update as UpdateSpec
-from chronotile_ksy.update_commit import UpdateCommit as UpdateCommitSpec
-from chronotile_ksy.vacuum_file import VacuumFile as VacuumFileSpec
+from chronotile_ksy.tiledb_array_metadata import TiledbArrayMetadata as ArrayMetadataSpec
+from chronotile_ksy.tiledb_array_schema import TiledbArraySchema as ArraySchemaSpec
+from chronotile_ksy.tiledb_condition import TiledbCondition as ConditionSpec
+from chronotile_ksy.tiledb_consolidated_commits import (
+    TiledbConsolidatedCommits as ConsolidatedCommitsSpec,
+)
+from chronotile_ksy.tiledb_delete_commit import TiledbDeleteCommit as DeleteCommitSpec
+from chronotile_ksy.tiledb_enumeration import TiledbEnumeration as EnumerationSpec
+from chronotile_ksy.tiledb_fragment_metadata import TiledbFragmentMetadata as FragmentMetadataSpec
+from chronotile_ksy.tiledb_generic_tile import TiledbGenericTile as GenericTileSpec
+from chronotile_ksy.tiledb_ignore_file import TiledbIgnoreFile as IgnoreFileSpec
+from chronotile_ksy.tiledb_update import TiledbUpdate as UpdateSpec
+from chronotile_ksy.tiledb_update_commit import TiledbUpdateCommit as UpdateCommitSpec
+from chronotile_ksy.tiledb_vacuum_file import TiledbVacuumFile as VacuumFileSpec
 from kaitaistruct import (
     EndOfStreamError,
     KaitaiStream,
@@ -171,7 +173,7 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
 def _field(struct: Any) -> str:
     """The field that was read last: validation comes right after it."""
     field = next(name for name in reversed(vars(struct)) if name[0] != "_")
-    return f"{field} of {_snake(type(struct).__name__)}"
+    return f"{field} of {_snake(type(struct).__name__).removeprefix('tiledb_')}"
 
 
 def _expected(cause: Any) -> str:

@@ -1,0 +1,259 @@
+# This is a generated file! Please edit source .ksy file and use kaitai-struct-compiler to rebuild
+# type: ignore
+
+import kaitaistruct
+from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy import tiledb_datatype
+from enum import IntEnum
+
+
+if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
+    raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
+
+class TiledbFilterPipeline(KaitaiStruct):
+    """The filters that a tile went through on its way to disk, in that order.
+    
+    .. seealso::
+       Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md
+    """
+
+    class FilterTypes(IntEnum):
+        none = 0
+        gzip = 1
+        zstd = 2
+        lz4 = 3
+        rle = 4
+        bzip2 = 5
+        double_delta = 6
+        bit_width_reduction = 7
+        bitshuffle = 8
+        byteshuffle = 9
+        positive_delta = 10
+        aes_256_gcm = 11
+        checksum_md5 = 12
+        checksum_sha256 = 13
+        dictionary = 14
+        scale_float = 15
+        xor = 16
+        deprecated = 17
+        webp = 18
+        delta = 19
+    def __init__(self, _io, _parent=None, _root=None):
+        super(TiledbFilterPipeline, self).__init__(_io)
+        self._parent = _parent
+        self._root = _root or self
+        self._read()
+
+    def _read(self):
+        self.max_chunk_size = self._io.read_u4le()
+        self.num_filters = self._io.read_u4le()
+        if not self.num_filters <= (self._io.size() - self._io.pos()) // 5:
+            raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 5, self.num_filters, self._io, u"/seq/1")
+        self.filters = []
+        for i in range(self.num_filters):
+            self.filters.append(TiledbFilterPipeline.TileFilter(self._io, self, self._root))
+
+
+
+    def _fetch_instances(self):
+        pass
+        for i in range(len(self.filters)):
+            pass
+            self.filters[i]._fetch_instances()
+
+
+    class CompressionOptions(KaitaiStruct):
+        """Which compressor, and how hard it tries. A delta filter of version 19 or
+        later (a double delta of version 20 or later) adds the datatype as which
+        it reads the bytes.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFilterPipeline.CompressionOptions, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.compressor = self._io.read_u1()
+            self.level = self._io.read_s4le()
+            if (not (self._io.is_eof())):
+                pass
+                self.reinterpret_datatype = tiledb_datatype.TiledbDatatype(self._io)
+
+            self.trailing = self._io.read_bytes_full()
+            _ = self.trailing
+            if not len(_) == 0:
+                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/compression_options/seq/3")
+
+
+        def _fetch_instances(self):
+            pass
+            if (not (self._io.is_eof())):
+                pass
+                self.reinterpret_datatype._fetch_instances()
+
+
+
+    class OtherOptions(KaitaiStruct):
+        """Options that no commit file carries, left as they are.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFilterPipeline.OtherOptions, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.raw = self._io.read_bytes_full()
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    class TileFilter(KaitaiStruct):
+        """One filter and its options.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFilterPipeline.TileFilter, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.filter_type = KaitaiStream.resolve_enum(TiledbFilterPipeline.FilterTypes, self._io.read_u1())
+            if not isinstance(self.filter_type, TiledbFilterPipeline.FilterTypes):
+                raise kaitaistruct.ValidationNotInEnumError(self.filter_type, self._io, u"/types/tile_filter/seq/0")
+            self.len_options = self._io.read_u4le()
+            if not self.len_options <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_options, self._io, u"/types/tile_filter/seq/1")
+            _on = self.filter_type
+            if _on == TiledbFilterPipeline.FilterTypes.bit_width_reduction:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.WindowOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.bzip2:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.delta:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.dictionary:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.double_delta:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.gzip:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.lz4:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.positive_delta:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.WindowOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.rle:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            elif _on == TiledbFilterPipeline.FilterTypes.zstd:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.CompressionOptions(_io__raw_options, self, self._root)
+            else:
+                pass
+                self._raw_options = self._io.read_bytes(self.len_options)
+                _io__raw_options = KaitaiStream(BytesIO(self._raw_options))
+                self.options = TiledbFilterPipeline.OtherOptions(_io__raw_options, self, self._root)
+
+
+        def _fetch_instances(self):
+            pass
+            _on = self.filter_type
+            if _on == TiledbFilterPipeline.FilterTypes.bit_width_reduction:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.bzip2:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.delta:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.dictionary:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.double_delta:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.gzip:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.lz4:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.positive_delta:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.rle:
+                pass
+                self.options._fetch_instances()
+            elif _on == TiledbFilterPipeline.FilterTypes.zstd:
+                pass
+                self.options._fetch_instances()
+            else:
+                pass
+                self.options._fetch_instances()
+
+
+    class WindowOptions(KaitaiStruct):
+        """The longest run of bytes that the filter takes at once.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFilterPipeline.WindowOptions, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.max_window_size = self._io.read_u4le()
+            self.trailing = self._io.read_bytes_full()
+            _ = self.trailing
+            if not len(_) == 0:
+                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/window_options/seq/1")
+
+
+        def _fetch_instances(self):
+            pass
+
+
+

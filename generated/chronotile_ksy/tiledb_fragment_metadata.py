@@ -1,0 +1,538 @@
+# This is a generated file! Please edit source .ksy file and use kaitai-struct-compiler to rebuild
+# type: ignore
+
+import kaitaistruct
+from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+
+
+if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
+    raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
+
+class TiledbFragmentMetadata(KaitaiStruct):
+    """A file `__fragment_metadata.tdb` of format version 10 or later: generic tiles
+    one after the other, a footer that says where each of them starts, and the
+    footer's length.
+    
+    The footer cannot be read alone: how many fields it has and how wide they are
+    stands in the schema that it names. So this spec frames the file and shows the
+    footer's head; the type `fragment_footer` takes the rest, given what the
+    schema says.
+    
+    .. seealso::
+       Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
+    """
+    def __init__(self, _io, _parent=None, _root=None):
+        super(TiledbFragmentMetadata, self).__init__(_io)
+        self._parent = _parent
+        self._root = _root or self
+        self._read()
+
+    def _read(self):
+        self.tiles = self._io.read_bytes(self.ofs_footer)
+        self.footer = self._io.read_bytes(self.len_footer)
+        self.stored_len_footer = self._io.read_u8le()
+
+
+    def _fetch_instances(self):
+        pass
+        _ = self.head
+        if hasattr(self, '_m_head'):
+            pass
+            self._m_head._fetch_instances()
+
+        _ = self.len_footer
+        if hasattr(self, '_m_len_footer'):
+            pass
+
+
+    class ConsolidatedFooters(KaitaiStruct):
+        """The payload of a `.meta` file: the footers of many fragments, without the
+        length behind each, and where each of them starts in this payload.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/consolidated_fragment_metadata_file.md
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.ConsolidatedFooters, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.num_fragments = self._io.read_u4le()
+            if not self.num_fragments <= (self._io.size() - self._io.pos()) // 16:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 16, self.num_fragments, self._io, u"/types/consolidated_footers/seq/0")
+            self.fragments = []
+            for i in range(self.num_fragments):
+                self.fragments.append(TiledbFragmentMetadata.ConsolidatedFragment(self._io, self, self._root))
+
+            self.footers = self._io.read_bytes_full()
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.fragments)):
+                pass
+                self.fragments[i]._fetch_instances()
+
+
+
+    class ConsolidatedFragment(KaitaiStruct):
+        """A fragment, and where its footer starts.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/consolidated_fragment_metadata_file.md
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.ConsolidatedFragment, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.len_name = self._io.read_u8le()
+            if not self.len_name <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_name, self._io, u"/types/consolidated_fragment/seq/0")
+            self.name = (self._io.read_bytes(self.len_name)).decode(u"UTF-8")
+            self.ofs_footer = self._io.read_u8le()
+            if not self.ofs_footer <= self._io.size():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size(), self.ofs_footer, self._io, u"/types/consolidated_fragment/seq/2")
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    class DomainRange(KaitaiStruct):
+        """The least and the largest coordinate of one dimension.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
+        """
+        def __init__(self, coordinate_size, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.DomainRange, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.coordinate_size = coordinate_size
+            self._read()
+
+        def _read(self):
+            if self.coordinate_size == 0:
+                pass
+                self.len_both = self._io.read_u8le()
+                if not self.len_both <= self._io.size() - self._io.pos():
+                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_both, self._io, u"/types/domain_range/seq/0")
+
+            if self.coordinate_size == 0:
+                pass
+                self.len_least = self._io.read_u8le()
+                if not self.len_least <= self.len_both:
+                    raise kaitaistruct.ValidationGreaterThanError(self.len_both, self.len_least, self._io, u"/types/domain_range/seq/1")
+
+            self.least = self._io.read_bytes((self.len_least if self.coordinate_size == 0 else self.coordinate_size))
+            self.largest = self._io.read_bytes((self.len_both - self.len_least if self.coordinate_size == 0 else self.coordinate_size))
+
+
+        def _fetch_instances(self):
+            pass
+            if self.coordinate_size == 0:
+                pass
+
+            if self.coordinate_size == 0:
+                pass
+
+
+
+    class FooterHead(KaitaiStruct):
+        """What can be told of a footer without its schema.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FooterHead, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.version = self._io.read_u4le()
+            if not self.version >= 3:
+                raise kaitaistruct.ValidationLessThanError(3, self.version, self._io, u"/types/footer_head/seq/0")
+            if not self.version <= 23:
+                raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/types/footer_head/seq/0")
+            if self.version >= 10:
+                pass
+                self.len_schema_name = self._io.read_u8le()
+                if not self.len_schema_name <= self._io.size() - self._io.pos():
+                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_schema_name, self._io, u"/types/footer_head/seq/1")
+
+            if self.version >= 10:
+                pass
+                self.schema_name = (self._io.read_bytes(self.len_schema_name)).decode(u"UTF-8")
+
+            self.is_dense = self._io.read_u1()
+            if not self.is_dense <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.is_dense, self._io, u"/types/footer_head/seq/3")
+            self.is_domain_empty = self._io.read_u1()
+            if not self.is_domain_empty <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.is_domain_empty, self._io, u"/types/footer_head/seq/4")
+
+
+        def _fetch_instances(self):
+            pass
+            if self.version >= 10:
+                pass
+
+            if self.version >= 10:
+                pass
+
+
+
+    class FragmentFooter(KaitaiStruct):
+        """The whole footer. `coordinate_sizes` has a byte for each dimension: the
+        size of a coordinate, or 0 where coordinates vary in length.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+        """
+        def __init__(self, num_attributes, coordinate_sizes, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FragmentFooter, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_attributes = num_attributes
+            self.coordinate_sizes = coordinate_sizes
+            self._read()
+
+        def _read(self):
+            self.head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
+            if self.head.is_domain_empty == 0:
+                pass
+                self.domain = []
+                for i in range(len(self.coordinate_sizes)):
+                    self.domain.append(TiledbFragmentMetadata.DomainRange(KaitaiStream.byte_array_index(self.coordinate_sizes, i), self._io, self, self._root))
+
+
+            self.num_tiles = self._io.read_u8le()
+            self.num_last_cells = self._io.read_u8le()
+            if self.head.version >= 14:
+                pass
+                self.has_timestamps = self._io.read_u1()
+                if not self.has_timestamps <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.has_timestamps, self._io, u"/types/fragment_footer/seq/4")
+
+            if self.head.version >= 15:
+                pass
+                self.has_delete_metadata = self._io.read_u1()
+                if not self.has_delete_metadata <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.has_delete_metadata, self._io, u"/types/fragment_footer/seq/5")
+
+            self.file_sizes = []
+            for i in range(self.num_fields):
+                self.file_sizes.append(self._io.read_u8le())
+
+            self.var_file_sizes = []
+            for i in range(self.num_var_fields):
+                self.var_file_sizes.append(self._io.read_u8le())
+
+            if self.head.version >= 7:
+                pass
+                self.validity_file_sizes = []
+                for i in range(self.num_fields):
+                    self.validity_file_sizes.append(self._io.read_u8le())
+
+
+            self.ofs_r_tree = self._io.read_u8le()
+            self.ofs_tile_offsets = []
+            for i in range(self.num_fields):
+                self.ofs_tile_offsets.append(self._io.read_u8le())
+
+            self.ofs_var_tile_offsets = []
+            for i in range(self.num_var_fields):
+                self.ofs_var_tile_offsets.append(self._io.read_u8le())
+
+            self.ofs_var_tile_sizes = []
+            for i in range(self.num_var_fields):
+                self.ofs_var_tile_sizes.append(self._io.read_u8le())
+
+            if self.head.version >= 7:
+                pass
+                self.ofs_validity_tile_offsets = []
+                for i in range(self.num_fields):
+                    self.ofs_validity_tile_offsets.append(self._io.read_u8le())
+
+
+            if self.head.version >= 11:
+                pass
+                self.ofs_tile_minima = []
+                for i in range(self.num_fields):
+                    self.ofs_tile_minima.append(self._io.read_u8le())
+
+
+            if self.head.version >= 11:
+                pass
+                self.ofs_tile_maxima = []
+                for i in range(self.num_fields):
+                    self.ofs_tile_maxima.append(self._io.read_u8le())
+
+
+            if self.head.version >= 11:
+                pass
+                self.ofs_tile_sums = []
+                for i in range(self.num_fields):
+                    self.ofs_tile_sums.append(self._io.read_u8le())
+
+
+            if self.head.version >= 11:
+                pass
+                self.ofs_tile_null_counts = []
+                for i in range(self.num_fields):
+                    self.ofs_tile_null_counts.append(self._io.read_u8le())
+
+
+            if self.head.version >= 12:
+                pass
+                self.ofs_fragment_statistics = self._io.read_u8le()
+
+            if self.head.version >= 16:
+                pass
+                self.ofs_processed_conditions = self._io.read_u8le()
+
+            if self.head.version >= 23:
+                pass
+                self.num_sections = self._io.read_u4le()
+                if not self.num_sections <= (self._io.size() - self._io.pos()) // 12:
+                    raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 12, self.num_sections, self._io, u"/types/fragment_footer/seq/20")
+
+            if self.head.version >= 23:
+                pass
+                self.sections = []
+                for i in range(self.num_sections):
+                    self.sections.append(TiledbFragmentMetadata.OptionalSection(self._io, self, self._root))
+
+
+
+
+        def _fetch_instances(self):
+            pass
+            self.head._fetch_instances()
+            if self.head.is_domain_empty == 0:
+                pass
+                for i in range(len(self.domain)):
+                    pass
+                    self.domain[i]._fetch_instances()
+
+
+            if self.head.version >= 14:
+                pass
+
+            if self.head.version >= 15:
+                pass
+
+            for i in range(len(self.file_sizes)):
+                pass
+
+            for i in range(len(self.var_file_sizes)):
+                pass
+
+            if self.head.version >= 7:
+                pass
+                for i in range(len(self.validity_file_sizes)):
+                    pass
+
+
+            for i in range(len(self.ofs_tile_offsets)):
+                pass
+
+            for i in range(len(self.ofs_var_tile_offsets)):
+                pass
+
+            for i in range(len(self.ofs_var_tile_sizes)):
+                pass
+
+            if self.head.version >= 7:
+                pass
+                for i in range(len(self.ofs_validity_tile_offsets)):
+                    pass
+
+
+            if self.head.version >= 11:
+                pass
+                for i in range(len(self.ofs_tile_minima)):
+                    pass
+
+
+            if self.head.version >= 11:
+                pass
+                for i in range(len(self.ofs_tile_maxima)):
+                    pass
+
+
+            if self.head.version >= 11:
+                pass
+                for i in range(len(self.ofs_tile_sums)):
+                    pass
+
+
+            if self.head.version >= 11:
+                pass
+                for i in range(len(self.ofs_tile_null_counts)):
+                    pass
+
+
+            if self.head.version >= 12:
+                pass
+
+            if self.head.version >= 16:
+                pass
+
+            if self.head.version >= 23:
+                pass
+
+            if self.head.version >= 23:
+                pass
+                for i in range(len(self.sections)):
+                    pass
+                    self.sections[i]._fetch_instances()
+
+
+
+        @property
+        def num_fields(self):
+            """Attributes, the coordinates of old, dimensions, times."""
+            if hasattr(self, '_m_num_fields'):
+                return self._m_num_fields
+
+            self._m_num_fields = ((self.num_attributes + 1) + self.num_special) + (len(self.coordinate_sizes) if self.head.version >= 5 else 0)
+            return getattr(self, '_m_num_fields', None)
+
+        @property
+        def num_special(self):
+            """Fields for the times of cells, and for what deleted them."""
+            if hasattr(self, '_m_num_special'):
+                return self._m_num_special
+
+            self._m_num_special = (self.has_timestamps if self.head.version >= 14 else 0) + (2 * self.has_delete_metadata if self.head.version >= 15 else 0)
+            return getattr(self, '_m_num_special', None)
+
+        @property
+        def num_var_fields(self):
+            if hasattr(self, '_m_num_var_fields'):
+                return self._m_num_var_fields
+
+            self._m_num_var_fields = (self.num_fields if self.head.version >= 5 else self.num_attributes)
+            return getattr(self, '_m_num_var_fields', None)
+
+
+    class OptionalSection(KaitaiStruct):
+        """Something that a reader may pass over.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.OptionalSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.section_id = self._io.read_u8le()
+            self.len_data = self._io.read_u4le()
+            if not self.len_data <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_data, self._io, u"/types/optional_section/seq/1")
+            self.data = self._io.read_bytes(self.len_data)
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    class ProcessedCondition(KaitaiStruct):
+        """A delete, by the path that its own file had in the array.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.ProcessedCondition, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.len_uri = self._io.read_u8le()
+            if not self.len_uri <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_uri, self._io, u"/types/processed_condition/seq/0")
+            self.uri = (self._io.read_bytes(self.len_uri)).decode(u"UTF-8")
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    class ProcessedConditions(KaitaiStruct):
+        """The payload of the tile that tells which deletes were applied when the
+        fragment was made.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.ProcessedConditions, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.num_conditions = self._io.read_u8le()
+            if not self.num_conditions <= (self._io.size() - self._io.pos()) // 8:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_conditions, self._io, u"/types/processed_conditions/seq/0")
+            self.conditions = []
+            for i in range(self.num_conditions):
+                self.conditions.append(TiledbFragmentMetadata.ProcessedCondition(self._io, self, self._root))
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.conditions)):
+                pass
+                self.conditions[i]._fetch_instances()
+
+
+
+    @property
+    def head(self):
+        if hasattr(self, '_m_head'):
+            return self._m_head
+
+        _pos = self._io.pos()
+        self._io.seek(self.ofs_footer)
+        self._m_head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
+        self._io.seek(_pos)
+        return getattr(self, '_m_head', None)
+
+    @property
+    def len_footer(self):
+        """Bytes of the footer, itself not counted."""
+        if hasattr(self, '_m_len_footer'):
+            return self._m_len_footer
+
+        _pos = self._io.pos()
+        self._io.seek((self._io.size() - 8 if self._io.size() >= 8 else 0))
+        self._m_len_footer = self._io.read_u8le()
+        if not self._m_len_footer <= (self._io.size() - 8 if self._io.size() >= 8 else 0):
+            raise kaitaistruct.ValidationGreaterThanError((self._io.size() - 8 if self._io.size() >= 8 else 0), self._m_len_footer, self._io, u"/instances/len_footer")
+        self._io.seek(_pos)
+        return getattr(self, '_m_len_footer', None)
+
+    @property
+    def ofs_footer(self):
+        if hasattr(self, '_m_ofs_footer'):
+            return self._m_ofs_footer
+
+        self._m_ofs_footer = (self._io.size() - 8) - self.len_footer
+        return getattr(self, '_m_ofs_footer', None)
+
+

@@ -1,0 +1,128 @@
+# This is a generated file! Please edit source .ksy file and use kaitai-struct-compiler to rebuild
+# type: ignore
+
+import kaitaistruct
+from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy.traced import tiledb_datatype
+import collections
+
+
+if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
+    raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
+
+class TiledbArrayMetadata(KaitaiStruct):
+    """The payload of a metadata file; of one key, the last entry counts.
+    
+    .. seealso::
+       Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md
+    """
+    SEQ_FIELDS = ["entries"]
+    def __init__(self, _io, _parent=None, _root=None):
+        super(TiledbArrayMetadata, self).__init__(_io)
+        self._parent = _parent
+        self._root = _root or self
+        self._debug = collections.defaultdict(dict)
+
+    def _read(self):
+        self._debug['entries']['start'] = self._io.pos()
+        self._debug['entries']['arr'] = []
+        self.entries = []
+        i = 0
+        while not self._io.is_eof():
+            self._debug['entries']['arr'].append({'start': self._io.pos()})
+            _t_entries = TiledbArrayMetadata.MetadataEntry(self._io, self, self._root)
+            try:
+                _t_entries._read()
+            finally:
+                self.entries.append(_t_entries)
+            self._debug['entries']['arr'][len(self.entries) - 1]['end'] = self._io.pos()
+            i += 1
+
+        self._debug['entries']['end'] = self._io.pos()
+
+
+    def _fetch_instances(self):
+        pass
+        for i in range(len(self.entries)):
+            pass
+            self.entries[i]._fetch_instances()
+
+
+    class MetadataEntry(KaitaiStruct):
+        """A key that was set or removed.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
+        """
+        SEQ_FIELDS = ["len_key", "key", "is_deletion", "insertion"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbArrayMetadata.MetadataEntry, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['len_key']['start'] = self._io.pos()
+            self.len_key = self._io.read_u4le()
+            self._debug['len_key']['end'] = self._io.pos()
+            if not self.len_key <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_key, self._io, u"/types/metadata_entry/seq/0")
+            self._debug['key']['start'] = self._io.pos()
+            self.key = (self._io.read_bytes(self.len_key)).decode(u"UTF-8")
+            self._debug['key']['end'] = self._io.pos()
+            self._debug['is_deletion']['start'] = self._io.pos()
+            self.is_deletion = self._io.read_u1()
+            self._debug['is_deletion']['end'] = self._io.pos()
+            if not self.is_deletion <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.is_deletion, self._io, u"/types/metadata_entry/seq/2")
+            if self.is_deletion == 0:
+                pass
+                self._debug['insertion']['start'] = self._io.pos()
+                self.insertion = TiledbArrayMetadata.MetadataValue(self._io, self, self._root)
+                self.insertion._read()
+                self._debug['insertion']['end'] = self._io.pos()
+
+
+
+        def _fetch_instances(self):
+            pass
+            if self.is_deletion == 0:
+                pass
+                self.insertion._fetch_instances()
+
+
+
+    class MetadataValue(KaitaiStruct):
+        """What a key was set to.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
+        """
+        SEQ_FIELDS = ["datatype", "num_values", "value"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbArrayMetadata.MetadataValue, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['datatype']['start'] = self._io.pos()
+            self.datatype = tiledb_datatype.TiledbDatatype(self._io)
+            self.datatype._read()
+            self._debug['datatype']['end'] = self._io.pos()
+            self._debug['num_values']['start'] = self._io.pos()
+            self.num_values = self._io.read_u4le()
+            self._debug['num_values']['end'] = self._io.pos()
+            if not self.num_values <= (self._io.size() - self._io.pos()) // self.datatype.width:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // self.datatype.width, self.num_values, self._io, u"/types/metadata_value/seq/1")
+            self._debug['value']['start'] = self._io.pos()
+            self.value = self._io.read_bytes(self.num_values * self.datatype.width)
+            self._debug['value']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            self.datatype._fetch_instances()
+
+
+

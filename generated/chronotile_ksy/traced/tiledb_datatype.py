@@ -1,0 +1,101 @@
+# This is a generated file! Please edit source .ksy file and use kaitai-struct-compiler to rebuild
+# type: ignore
+
+import kaitaistruct
+from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from enum import IntEnum
+import collections
+
+
+if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
+    raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
+
+class TiledbDatatype(KaitaiStruct):
+    """One byte that names the type of a value, and the width that follows from it.
+    
+    .. seealso::
+       Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+    """
+
+    class Codes(IntEnum):
+        int32 = 0
+        int64 = 1
+        float32 = 2
+        float64 = 3
+        char = 4
+        int8 = 5
+        uint8 = 6
+        int16 = 7
+        uint16 = 8
+        uint32 = 9
+        uint64 = 10
+        string_ascii = 11
+        string_utf8 = 12
+        string_utf16 = 13
+        string_utf32 = 14
+        string_ucs2 = 15
+        string_ucs4 = 16
+        any = 17
+        datetime_year = 18
+        datetime_month = 19
+        datetime_week = 20
+        datetime_day = 21
+        datetime_hr = 22
+        datetime_min = 23
+        datetime_sec = 24
+        datetime_ms = 25
+        datetime_us = 26
+        datetime_ns = 27
+        datetime_ps = 28
+        datetime_fs = 29
+        datetime_as = 30
+        time_hr = 31
+        time_min = 32
+        time_sec = 33
+        time_ms = 34
+        time_us = 35
+        time_ns = 36
+        time_ps = 37
+        time_fs = 38
+        time_as = 39
+        blob = 40
+        bool = 41
+        geom_wkb = 42
+        geom_wkt = 43
+    SEQ_FIELDS = ["code"]
+    def __init__(self, _io, _parent=None, _root=None):
+        super(TiledbDatatype, self).__init__(_io)
+        self._parent = _parent
+        self._root = _root or self
+        self._debug = collections.defaultdict(dict)
+
+    def _read(self):
+        self._debug['code']['start'] = self._io.pos()
+        self.code = KaitaiStream.resolve_enum(TiledbDatatype.Codes, self._io.read_u1())
+        self._debug['code']['end'] = self._io.pos()
+        if not isinstance(self.code, TiledbDatatype.Codes):
+            raise kaitaistruct.ValidationNotInEnumError(self.code, self._io, u"/seq/0")
+
+
+    def _fetch_instances(self):
+        pass
+
+    @property
+    def is_time(self):
+        """Dates and times count units in a signed 64-bit integer."""
+        if hasattr(self, '_m_is_time'):
+            return self._m_is_time
+
+        self._m_is_time =  ((int(self.code) >= 18) and (int(self.code) <= 39)) 
+        return getattr(self, '_m_is_time', None)
+
+    @property
+    def width(self):
+        """Bytes of one value."""
+        if hasattr(self, '_m_width'):
+            return self._m_width
+
+        self._m_width = (8 if  ((self.is_time) or (self.code == TiledbDatatype.Codes.int64) or (self.code == TiledbDatatype.Codes.uint64) or (self.code == TiledbDatatype.Codes.float64))  else (4 if  ((self.code == TiledbDatatype.Codes.int32) or (self.code == TiledbDatatype.Codes.uint32) or (self.code == TiledbDatatype.Codes.float32) or (self.code == TiledbDatatype.Codes.string_utf32) or (self.code == TiledbDatatype.Codes.string_ucs4))  else (2 if  ((self.code == TiledbDatatype.Codes.int16) or (self.code == TiledbDatatype.Codes.uint16) or (self.code == TiledbDatatype.Codes.string_utf16) or (self.code == TiledbDatatype.Codes.string_ucs2))  else 1)))
+        return getattr(self, '_m_width', None)
+
+

@@ -1,0 +1,29 @@
+meta:
+  id: tiledb_array_metadata_file
+  title: TileDB array metadata file
+  license: MIT
+  ks-version: '0.11'
+  endian: le
+  imports:
+    - tiledb_generic_tile
+    - tiledb_array_metadata
+doc: |
+  A file in `__meta`: one tile that holds what a session put into, or took out
+  of, the metadata of the array.
+doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md
+-webide-representation: '{metadata}'
+seq:
+  - id: tile
+    type: tiledb_generic_tile
+instances:
+  metadata:
+    io: tile.tile.chunks[0].filtered._io
+    pos: 0
+    size-eos: true
+    process: zlib
+    type: tiledb_array_metadata
+    if: tile.is_one_zlib_stream
+    -webide-parse-mode: eager
+    doc: |
+      The inflated payload, where the tile is one zlib stream. Inflating is not
+      bounded here: a program checks the sizes first.

@@ -1,0 +1,164 @@
+meta:
+  id: tiledb_datatype
+  title: TileDB datatype
+  license: MIT
+  ks-version: '0.11'
+  endian: le
+doc: |
+  One byte that names the type of a value, and the width that follows from it.
+doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+-webide-representation: '{code}'
+seq:
+  - id: code
+    -orig-id: Datatype
+    type: u1
+    enum: codes
+    valid:
+      in-enum: true
+instances:
+  is_time:
+    value: code.to_i >= 18 and code.to_i <= 39
+    doc: Dates and times count units in a signed 64-bit integer.
+  width:
+    value: >-
+      is_time or code == codes::int64 or code == codes::uint64 or code == codes::float64 ? 8
+      : code == codes::int32 or code == codes::uint32 or code == codes::float32
+        or code == codes::string_utf32 or code == codes::string_ucs4 ? 4
+      : code == codes::int16 or code == codes::uint16
+        or code == codes::string_utf16 or code == codes::string_ucs2 ? 2
+      : 1
+    doc: Bytes of one value.
+enums:
+  codes:
+    0:
+      id: int32
+      -orig-id: TILEDB_INT32
+    1:
+      id: int64
+      -orig-id: TILEDB_INT64
+    2:
+      id: float32
+      -orig-id: TILEDB_FLOAT32
+    3:
+      id: float64
+      -orig-id: TILEDB_FLOAT64
+    4:
+      id: char
+      -orig-id: TILEDB_CHAR
+    5:
+      id: int8
+      -orig-id: TILEDB_INT8
+    6:
+      id: uint8
+      -orig-id: TILEDB_UINT8
+    7:
+      id: int16
+      -orig-id: TILEDB_INT16
+    8:
+      id: uint16
+      -orig-id: TILEDB_UINT16
+    9:
+      id: uint32
+      -orig-id: TILEDB_UINT32
+    10:
+      id: uint64
+      -orig-id: TILEDB_UINT64
+    11:
+      id: string_ascii
+      -orig-id: TILEDB_STRING_ASCII
+    12:
+      id: string_utf8
+      -orig-id: TILEDB_STRING_UTF8
+    13:
+      id: string_utf16
+      -orig-id: TILEDB_STRING_UTF16
+    14:
+      id: string_utf32
+      -orig-id: TILEDB_STRING_UTF32
+    15:
+      id: string_ucs2
+      -orig-id: TILEDB_STRING_UCS2
+    16:
+      id: string_ucs4
+      -orig-id: TILEDB_STRING_UCS4
+    17:
+      id: any
+      -orig-id: TILEDB_ANY
+    18:
+      id: datetime_year
+      -orig-id: TILEDB_DATETIME_YEAR
+    19:
+      id: datetime_month
+      -orig-id: TILEDB_DATETIME_MONTH
+    20:
+      id: datetime_week
+      -orig-id: TILEDB_DATETIME_WEEK
+    21:
+      id: datetime_day
+      -orig-id: TILEDB_DATETIME_DAY
+    22:
+      id: datetime_hr
+      -orig-id: TILEDB_DATETIME_HR
+    23:
+      id: datetime_min
+      -orig-id: TILEDB_DATETIME_MIN
+    24:
+      id: datetime_sec
+      -orig-id: TILEDB_DATETIME_SEC
+    25:
+      id: datetime_ms
+      -orig-id: TILEDB_DATETIME_MS
+    26:
+      id: datetime_us
+      -orig-id: TILEDB_DATETIME_US
+    27:
+      id: datetime_ns
+      -orig-id: TILEDB_DATETIME_NS
+    28:
+      id: datetime_ps
+      -orig-id: TILEDB_DATETIME_PS
+    29:
+      id: datetime_fs
+      -orig-id: TILEDB_DATETIME_FS
+    30:
+      id: datetime_as
+      -orig-id: TILEDB_DATETIME_AS
+    31:
+      id: time_hr
+      -orig-id: TILEDB_TIME_HR
+    32:
+      id: time_min
+      -orig-id: TILEDB_TIME_MIN
+    33:
+      id: time_sec
+      -orig-id: TILEDB_TIME_SEC
+    34:
+      id: time_ms
+      -orig-id: TILEDB_TIME_MS
+    35:
+      id: time_us
+      -orig-id: TILEDB_TIME_US
+    36:
+      id: time_ns
+      -orig-id: TILEDB_TIME_NS
+    37:
+      id: time_ps
+      -orig-id: TILEDB_TIME_PS
+    38:
+      id: time_fs
+      -orig-id: TILEDB_TIME_FS
+    39:
+      id: time_as
+      -orig-id: TILEDB_TIME_AS
+    40:
+      id: blob
+      -orig-id: TILEDB_BLOB
+    41:
+      id: bool
+      -orig-id: TILEDB_BOOL
+    42:
+      id: geom_wkb
+      -orig-id: TILEDB_GEOM_WKB
+    43:
+      id: geom_wkt
+      -orig-id: TILEDB_GEOM_WKT

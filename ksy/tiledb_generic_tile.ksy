@@ -1,0 +1,261 @@
+meta:
+  id: tiledb_generic_tile
+  title: TileDB generic tile
+  license: MIT
+  ks-version: '0.11'
+  endian: le
+  imports:
+    - tiledb_datatype
+    - tiledb_filter_pipeline
+doc: |
+  The envelope of every delete, update, schema, enumeration and metadata file:
+  a header that makes the tile readable without a schema, the filters, and the
+  filtered bytes in chunks.
+
+  Where it is one chunk with one GZIP part and no encryption, the specs that
+  import this one inflate it themselves. Several chunks, or an encrypted tile,
+  show their framing: no Kaitai process can join chunks, and none has the key.
+doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/generic_tile.md
+-webide-representation: 'version {version:dec}, {len_tile:dec} bytes, {filter_pipeline}'
+seq:
+  - id: version
+    -orig-id: Version number
+    type: u4
+    doc: |
+      Format version of the library that wrote the tile. The engine reads a
+      tile whatever stands here, so no number is refused.
+  - id: len_persisted
+    -orig-id: Persisted size
+    type: u8
+    valid:
+      min: 8
+      max: _io.size - _io.pos
+    doc: Bytes that follow the pipeline.
+  - id: len_tile
+    -orig-id: Tile size
+    type: u8
+    doc: |
+      Unfiltered bytes, the sum of what the chunks hold. A reader must bound it
+      before it takes that memory.
+  - id: datatype
+    -orig-id: Datatype
+    type: u1
+    enum: tiledb_datatype::codes
+    doc: The engine reads a tile whatever stands here, as for the version.
+  - id: cell_size
+    -orig-id: Cell size
+    type: u8
+  - id: encryption_type
+    -orig-id: Encryption type
+    type: u1
+    enum: encryption_types
+    valid:
+      in-enum: true
+  - id: len_filter_pipeline
+    -orig-id: Filter pipeline size
+    type: u4
+    valid:
+      min: 8
+      max: _io.size - _io.pos
+  - id: filter_pipeline
+    -orig-id: Filter pipeline
+    size: len_filter_pipeline
+    type: tiledb_filter_pipeline
+  - id: tile
+    -orig-id: Tile data
+    size: len_persisted
+    type: tile_chunks(outer_filter)
+instances:
+  num_filters:
+    value: filter_pipeline.num_filters
+  outer_filter:
+    value: >-
+      num_filters == 0 ? 0
+      : filter_pipeline.filters[num_filters - 1].filter_type.to_i
+    doc: The filter that ran last, whose framing is the outermost; 0 if none.
+  is_one_zlib_stream:
+    value: >-
+      num_filters == 1 and outer_filter == 1 and tile.num_chunks == 1
+      and tile.chunks[0].is_one_part
+    doc: Whether a Kaitai process can inflate it.
+enums:
+  encryption_types:
+    0:
+      id: no_encryption
+      -orig-id: TILEDB_NO_ENCRYPTION
+    1:
+      id: aes_256_gcm
+      -orig-id: TILEDB_AES_256_GCM
+types:
+  tile_chunks:
+    doc: The chunks, in the order of the bytes that they hold.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md
+    -webide-representation: '{num_chunks:dec} chunks'
+    params:
+      - id: outer_filter
+        type: u1
+    seq:
+      - id: num_chunks
+        -orig-id: Number of chunks
+        type: u8
+        valid:
+          max: (_io.size - _io.pos) / 12
+      - id: chunks
+        -orig-id: Chunk
+        type: tile_chunk(outer_filter)
+        repeat: expr
+        repeat-expr: num_chunks
+      - id: trailing
+        size-eos: true
+        valid:
+          expr: _.length == 0
+        doc: Must be empty.
+  tile_chunk:
+    doc: At most max_chunk_size original bytes, filtered on their own.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md
+    -webide-representation: '{len_original:dec} bytes, filtered to {len_filtered:dec}'
+    params:
+      - id: outer_filter
+        type: u1
+    seq:
+      - id: len_original
+        -orig-id: Original length of chunk
+        type: u4
+      - id: len_filtered
+        -orig-id: Filtered chunk length
+        type: u4
+        valid:
+          max: _io.size - _io.pos
+      - id: len_metadata
+        -orig-id: Chunk metadata length
+        type: u4
+        valid:
+          max: _io.size - _io.pos - len_filtered
+      - id: metadata
+        -orig-id: Chunk metadata
+        size: len_metadata
+        type:
+          switch-on: outer_filter
+          cases:
+            1: compression_metadata
+            2: compression_metadata
+            3: compression_metadata
+            4: compression_metadata
+            5: compression_metadata
+            6: compression_metadata
+            14: compression_metadata
+            19: compression_metadata
+            11: encryption_metadata
+            _: other_metadata
+      - id: filtered
+        -orig-id: Chunk filtered data
+        size: len_filtered
+        type: filtered_bytes
+    instances:
+      is_one_part:
+        value: >-
+          outer_filter == 1
+          and metadata.as<compression_metadata>.num_metadata_parts == 0
+          and metadata.as<compression_metadata>.num_data_parts == 1
+  compression_metadata:
+    doc: How long each part is, before and after the compressor.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#compression-filters
+    -webide-representation: '{data_parts}'
+    seq:
+      - id: num_metadata_parts
+        -orig-id: Number of metadata parts
+        type: u4
+        valid:
+          max: (_io.size - _io.pos) / 8
+      - id: num_data_parts
+        -orig-id: Number of data parts
+        type: u4
+        valid:
+          max: (_io.size - _io.pos) / 8 - num_metadata_parts
+      - id: metadata_parts
+        -orig-id: Metadata part
+        type: compressed_part
+        repeat: expr
+        repeat-expr: num_metadata_parts
+      - id: data_parts
+        -orig-id: Data part
+        type: compressed_part
+        repeat: expr
+        repeat-expr: num_data_parts
+      - id: trailing
+        size-eos: true
+        valid:
+          expr: _.length == 0
+        doc: Must be empty.
+  compressed_part:
+    doc: The two lengths of one part.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#compression-filters
+    -webide-representation: '{len_original:dec} to {len_compressed:dec} bytes'
+    seq:
+      - id: len_original
+        -orig-id: Part original length
+        type: u4
+      - id: len_compressed
+        -orig-id: Part compressed length
+        type: u4
+  encryption_metadata:
+    doc: |
+      What it takes to decrypt each part, but for the key. The metadata of the
+      filter before is itself an encrypted part.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#encryption-filters
+    -webide-representation: '{data_parts}'
+    seq:
+      - id: num_metadata_parts
+        -orig-id: Num metadata parts
+        type: u4
+        valid:
+          max: (_io.size - _io.pos) / 36
+      - id: num_data_parts
+        -orig-id: Num data parts
+        type: u4
+        valid:
+          max: (_io.size - _io.pos) / 36 - num_metadata_parts
+      - id: metadata_parts
+        -orig-id: AES Metadata Part
+        type: encrypted_part
+        repeat: expr
+        repeat-expr: num_metadata_parts
+      - id: data_parts
+        -orig-id: AES Data Part
+        type: encrypted_part
+        repeat: expr
+        repeat-expr: num_data_parts
+      - id: trailing
+        size-eos: true
+        valid:
+          expr: _.length == 0
+        doc: Must be empty.
+  encrypted_part:
+    doc: One part that AES-256-GCM encrypted.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#encryption-filters
+    -webide-representation: '{len_plain:dec} bytes, tag {tag:hex}'
+    seq:
+      - id: len_plain
+        -orig-id: Plaintext length
+        type: u4
+      - id: len_encrypted
+        -orig-id: Encrypted length
+        type: u4
+      - id: iv
+        -orig-id: IV Bytes
+        size: 12
+      - id: tag
+        -orig-id: Tag Bytes
+        size: 16
+  other_metadata:
+    doc: The metadata of a filter that no commit file carries, left as it is.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md
+    seq:
+      - id: raw
+        size-eos: true
+  filtered_bytes:
+    doc: The parts one after the other, metadata parts first.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md
+    seq:
+      - id: raw
+        size-eos: true
