@@ -1,11 +1,13 @@
 meta:
   id: tiledb_array_metadata
   title: TileDB array metadata
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_datatype
+  encoding: UTF-8
+  endian: le
 doc: The payload of a metadata file; of one key, the last entry counts.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md
 seq:
@@ -19,35 +21,36 @@ types:
     -webide-representation: '{key}'
     seq:
       - id: len_key
-        -orig-id: Key length
+        -orig-id: key_len
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: key
-        -orig-id: Key
         size: len_key
         type: str
-        encoding: UTF-8
-      - id: is_deletion
-        -orig-id: Deletion
+      - id: deletion
+        -orig-id: del_
         type: u1
         valid:
           max: 1
       - id: insertion
         type: metadata_value
-        if: is_deletion == 0
+        if: not is_deletion
+    instances:
+      is_deletion:
+        value: deletion != 0
   metadata_value:
     doc: What a key was set to.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
     seq:
       - id: datatype
-        -orig-id: Value type
+        -orig-id: type_
         type: tiledb_datatype
       - id: num_values
-        -orig-id: Number of values
+        -orig-id: num_
         type: u4
         valid:
           max: (_io.size - _io.pos) / datatype.width
       - id: value
-        -orig-id: Value
+        -orig-id: value_
         size: num_values * datatype.width

@@ -1,12 +1,13 @@
 meta:
   id: tiledb_array_metadata_file
   title: TileDB array metadata file
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_generic_tile
     - tiledb_array_metadata
+  endian: le
 doc: |
   A file in `__meta`: one tile that holds what a session put into, or took out
   of, the metadata of the array.
@@ -20,8 +21,8 @@ instances:
     io: tile.tile.chunks[0].filtered._io
     pos: 0
     size-eos: true
-    process: zlib
     type: tiledb_array_metadata
+    process: zlib
     if: tile.is_one_zlib_stream
     -webide-parse-mode: eager
     doc: |

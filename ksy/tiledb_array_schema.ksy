@@ -1,99 +1,101 @@
 meta:
   id: tiledb_array_schema
   title: TileDB array schema
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_datatype
     - tiledb_filter_pipeline
+  encoding: UTF-8
+  endian: le
 doc: |
   The payload of an array schema file, for format versions 1 to 23.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md
 -webide-representation: '{array_type}, version {version:dec}'
 seq:
   - id: version
-    -orig-id: Array version
+    -orig-id: version
     type: u4
     valid:
       min: 1
       max: 23
   - id: allows_dups
-    -orig-id: Allows dups
+    -orig-id: allows_dups
     type: u1
     if: version >= 5
     valid:
       max: 1
   - id: array_type
-    -orig-id: Array type
+    -orig-id: array_type
     type: u1
     enum: array_types
     valid:
       in-enum: true
   - id: tile_order
-    -orig-id: Tile order
+    -orig-id: tile_order
     type: u1
     enum: layouts
     valid:
       in-enum: true
   - id: cell_order
-    -orig-id: Cell order
+    -orig-id: cell_order
     type: u1
     enum: layouts
     valid:
       in-enum: true
   - id: capacity
-    -orig-id: Capacity
+    -orig-id: capacity
     type: u8
   - id: coords_filters
-    -orig-id: Coords filters
+    -orig-id: coords_filters
     type: tiledb_filter_pipeline
   - id: offsets_filters
-    -orig-id: Offsets filters
+    -orig-id: cell_var_filters
     type: tiledb_filter_pipeline
   - id: validity_filters
-    -orig-id: Validity filters
+    -orig-id: cell_validity_filters
     type: tiledb_filter_pipeline
     if: version >= 7
   - id: domain
-    -orig-id: Domain
+    -orig-id: domain
     type: array_domain(version)
   - id: num_attributes
-    -orig-id: Num attributes
+    -orig-id: attribute_num
     type: u4
     valid:
       max: (_io.size - _io.pos) / 17
   - id: attributes
-    -orig-id: Attribute
+    -orig-id: attributes
     type: attribute(version)
     repeat: expr
     repeat-expr: num_attributes
   - id: num_labels
-    -orig-id: Num labels
+    -orig-id: label_num
     type: u4
     if: version >= 18
     valid:
       max: (_io.size - _io.pos) / 28
   - id: labels
-    -orig-id: Label
+    -orig-id: dimension_labels
     type: dimension_label
     repeat: expr
     repeat-expr: num_labels
     if: version >= 18
   - id: num_enumerations
-    -orig-id: Num enumerations
+    -orig-id: enmr_num
     type: u4
     if: version >= 20
     valid:
       max: (_io.size - _io.pos) / 8
   - id: enumerations
-    -orig-id: Enumeration
+    -orig-id: enumeration_path_map
     type: enumeration_path
     repeat: expr
     repeat-expr: num_enumerations
     if: version >= 20
   - id: current_domain
-    -orig-id: Current domain
+    -orig-id: current_domain
     type: current_domain
     if: version >= 22
   - id: trailing
@@ -111,17 +113,17 @@ types:
         type: u4
     seq:
       - id: datatype
-        -orig-id: Domain datatype
+        -orig-id: type
         type: tiledb_datatype
         if: version < 5
       - id: num_dimensions
-        -orig-id: Num dimensions
+        -orig-id: dim_num
         type: u4
         valid:
           min: 1
           max: (_io.size - _io.pos) / 5
       - id: dimensions
-        -orig-id: Dimension
+        -orig-id: dimensions
         type: 'dimension(version, version < 5 ? datatype.width : 0)'
         repeat: expr
         repeat-expr: num_dimensions
@@ -137,46 +139,47 @@ types:
         doc: Bytes of a value of the domain's datatype, before version 5.
     seq:
       - id: len_name
-        -orig-id: Dimension name length
+        -orig-id: dimension_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: Dimension name
+        -orig-id: name
         size: len_name
         type: str
-        encoding: UTF-8
       - id: datatype
-        -orig-id: Dimension datatype
+        -orig-id: type
         type: tiledb_datatype
         if: version >= 5
       - id: cell_val_num
-        -orig-id: Cell val num
+        -orig-id: cell_val_num
         type: u4
         if: version >= 5
       - id: filters
-        -orig-id: Filters
+        -orig-id: filter_pipeline
         type: tiledb_filter_pipeline
         if: version >= 5
       - id: len_domain_field
-        -orig-id: Domain size
+        -orig-id: domain_size
         type: u8
         if: version >= 5
         valid:
           max: _io.size - _io.pos
       - id: domain
-        -orig-id: Domain
+        -orig-id: domain
         size: len_domain
-      - id: is_null_tile_extent
-        -orig-id: Null tile extent
+      - id: null_tile_extent
+        -orig-id: null_tile_extent
         type: u1
         valid:
           max: 1
       - id: tile_extent
-        -orig-id: Tile extent
+        -orig-id: tile_extent
         size: width
-        if: is_null_tile_extent == 0
+        if: not is_null_tile_extent
     instances:
+      is_null_tile_extent:
+        value: null_tile_extent != 0
       width:
         value: 'version >= 5 ? datatype.width : domain_width'
       len_domain:
@@ -195,63 +198,66 @@ types:
         type: u4
     seq:
       - id: len_name
-        -orig-id: Attribute name length
+        -orig-id: attribute_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: Attribute name
+        -orig-id: name
         size: len_name
         type: str
-        encoding: UTF-8
       - id: datatype
-        -orig-id: Attribute datatype
+        -orig-id: type
         type: tiledb_datatype
       - id: cell_val_num
-        -orig-id: Cell val num
+        -orig-id: cell_val_num
         type: u4
         doc: Values in a cell; 0xffffffff where cells vary in length.
       - id: filters
-        -orig-id: Filters
+        -orig-id: filterpipeline
         type: tiledb_filter_pipeline
       - id: len_fill_value
-        -orig-id: Fill value size
+        -orig-id: fill_value_size
         type: u8
         if: version >= 6
         valid:
           max: _io.size - _io.pos
       - id: fill_value
-        -orig-id: Fill value
+        -orig-id: fill_value
         size: len_fill_value
         if: version >= 6
-      - id: is_nullable
-        -orig-id: Nullable
+      - id: nullable
+        -orig-id: nullable
         type: u1
         if: version >= 7
         valid:
           max: 1
       - id: fill_value_validity
-        -orig-id: Fill value validity
+        -orig-id: fill_value_validity
         type: u1
         if: version >= 7
       - id: order
-        -orig-id: Order
+        -orig-id: order
         type: u1
         enum: data_orders
         if: version >= 17
         valid:
           in-enum: true
       - id: len_enumeration_name
+        -orig-id: enmr_name_length
         type: u4
         if: version >= 20
         valid:
           max: _io.size - _io.pos
       - id: enumeration_name
+        -orig-id: enmr_name
         size: len_enumeration_name
         type: str
-        encoding: UTF-8
         if: version >= 20
         doc: Empty where the attribute has none. The format's page leaves it out.
+    instances:
+      is_nullable:
+        value: 'version >= 7 ? nullable != 0 : false'
   dimension_label:
     doc: |
       A label on a dimension. The order of the fields is the engine's, which is
@@ -260,113 +266,117 @@ types:
     -webide-representation: '{name}'
     seq:
       - id: dimension_index
-        -orig-id: Dimension index
+        -orig-id: dim_id
         type: u4
       - id: len_name
-        -orig-id: Dimension label name length
+        -orig-id: dim_label_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: Dimension label name
+        -orig-id: dim_label_name
         size: len_name
         type: str
-        encoding: UTF-8
-      - id: is_relative_uri
-        -orig-id: Relative URI
+      - id: relative_uri
+        -orig-id: relative_uri
         type: u1
         valid:
           max: 1
       - id: len_uri
-        -orig-id: URI length
+        -orig-id: uri_size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: uri
-        -orig-id: URI
+        -orig-id: uri
         size: len_uri
         type: str
-        encoding: UTF-8
       - id: len_attribute_name
-        -orig-id: Label attribute name length
+        -orig-id: label_attr_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: attribute_name
-        -orig-id: Label attribute name
+        -orig-id: label_attr_name
         size: len_attribute_name
         type: str
-        encoding: UTF-8
       - id: order
-        -orig-id: Label order
+        -orig-id: label_order
         type: u1
         enum: data_orders
         valid:
           in-enum: true
       - id: datatype
-        -orig-id: Label datatype
+        -orig-id: label_type
         type: tiledb_datatype
       - id: cell_val_num
-        -orig-id: Label cell_val_num
+        -orig-id: label_cell_val_num
         type: u4
-      - id: is_external
-        -orig-id: Is external
+      - id: external
+        -orig-id: is_external
         type: u1
         valid:
           max: 1
+    instances:
+      is_relative_uri:
+        value: relative_uri != 0
+      is_external:
+        value: external != 0
   enumeration_path:
     doc: An enumeration, and the file that holds its labels.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md
     -webide-representation: '{name}'
     seq:
       - id: len_name
-        -orig-id: Enumeration name length
+        -orig-id: enmr_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: Enumeration name
+        -orig-id: enmr_name
         size: len_name
         type: str
-        encoding: UTF-8
       - id: len_file_name
-        -orig-id: Enumeration filename length
+        -orig-id: enmr_filename_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: file_name
-        -orig-id: Enumeration filename
+        -orig-id: enmr_filename
         size: len_file_name
         type: str
-        encoding: UTF-8
   current_domain:
     doc: The part of the domain that is in use, with a version of its own.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#current-domain
     seq:
       - id: version
-        -orig-id: Version number
+        -orig-id: disk_version
         type: u4
         valid:
           max: 1
-      - id: is_empty
-        -orig-id: Empty
+      - id: empty
+        -orig-id: empty
         type: u1
         valid:
           max: 1
       - id: domain_type
-        -orig-id: Type
+        -orig-id: type
         type: u1
-        if: is_empty == 0
-        valid: 0
-        doc: 0 is an NDRectangle, the only one there is.
+        enum: current_domain_types
+        if: not is_empty
+        valid:
+          in-enum: true
       - id: ranges
-        -orig-id: NDRectangle
+        -orig-id: nd
         type: >-
           dimension_range(_root.domain.dimensions[_index].is_var,
           _root.domain.dimensions[_index].len_range)
         repeat: expr
         repeat-expr: _root.domain.num_dimensions
-        if: is_empty == 0
+        if: not is_empty
+    instances:
+      is_empty:
+        value: empty != 0
   dimension_range:
     doc: The smallest and the largest coordinate on one dimension.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
@@ -377,11 +387,13 @@ types:
         type: u8
     seq:
       - id: len_range
+        -orig-id: r_size
         type: u8
         if: is_var
         valid:
           max: _io.size - _io.pos
       - id: len_start
+        -orig-id: start_size
         type: u8
         if: is_var
         valid:
@@ -396,6 +408,10 @@ enums:
     1:
       id: sparse
       -orig-id: TILEDB_SPARSE
+  current_domain_types:
+    0:
+      id: nd_rectangle
+      -orig-id: TILEDB_NDRECTANGLE
   layouts:
     0:
       id: row_major

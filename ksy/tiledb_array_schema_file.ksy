@@ -1,13 +1,14 @@
 meta:
   id: tiledb_array_schema_file
   title: TileDB array schema file
+  application: TileDB
   file-extension: tdb
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_generic_tile
     - tiledb_array_schema
+  endian: le
 doc: |
   A file in `__schema` (before version 10: `__array_schema.tdb`): one tile that
   holds the schema of the array.
@@ -21,8 +22,8 @@ instances:
     io: tile.tile.chunks[0].filtered._io
     pos: 0
     size-eos: true
-    process: zlib
     type: tiledb_array_schema
+    process: zlib
     if: tile.is_one_zlib_stream
     -webide-parse-mode: eager
     doc: |

@@ -1,8 +1,10 @@
 meta:
   id: tiledb_condition
   title: TileDB query condition
+  application: TileDB
   license: MIT
   ks-version: '0.11'
+  encoding: UTF-8
   endian: le
 doc: |
   The payload of a delete commit's tile: a tree of comparisons, joined by AND,
@@ -37,7 +39,7 @@ types:
         doc: 1 at the root.
     seq:
       - id: node_type
-        -orig-id: Node type
+        -orig-id: node_type
         type: u1
         enum: node_types
         valid:
@@ -49,7 +51,7 @@ types:
             node_types::expression: expression_head(level)
             node_types::value: value_node
       - id: children
-        -orig-id: Children
+        -orig-id: ast_nodes
         type: condition_node(level + 1)
         repeat: expr
         repeat-expr: num_children
@@ -69,13 +71,13 @@ types:
         type: u4
     seq:
       - id: combination_op
-        -orig-id: Combination op
+        -orig-id: combination_op
         type: u1
         enum: combination_ops
         valid:
           in-enum: true
       - id: num_children
-        -orig-id: Num children
+        -orig-id: nodes_size
         type: u8
         valid:
           min: 'combination_op == combination_ops::not_op ? 1 : 0'
@@ -95,29 +97,28 @@ types:
     -webide-representation: '{field_name} {symbol} {value}'
     seq:
       - id: op
-        -orig-id: Op
+        -orig-id: op
         type: u1
         enum: ops
         valid:
           in-enum: true
       - id: len_field_name
-        -orig-id: Field name size
+        -orig-id: field_name_size
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: field_name
-        -orig-id: Field name value
+        -orig-id: field_name
         size: len_field_name
         type: str
-        encoding: UTF-8
       - id: len_value
-        -orig-id: Value size
+        -orig-id: data_size
         type: u8
         valid:
           max: _io.size - _io.pos
         doc: 0 stands for NULL, and for the empty string.
       - id: value
-        -orig-id: Value content
+        -orig-id: data
         size: len_value
         type: operand
       - id: members
@@ -207,12 +208,12 @@ types:
         type: u8
     seq:
       - id: len_offsets
-        -orig-id: Offsets size
+        -orig-id: offsets_size
         type: u8
         valid:
           expr: _ % 8 == 0 and _ <= _io.size - _io.pos
       - id: offsets
-        -orig-id: Offsets
+        -orig-id: offsets
         type: u8
         repeat: expr
         repeat-expr: len_offsets / 8

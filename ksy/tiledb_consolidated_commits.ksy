@@ -1,13 +1,15 @@
 meta:
   id: tiledb_consolidated_commits
   title: TileDB consolidated commits file
+  application: TileDB
   file-extension: con
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_delete_commit
     - tiledb_update_commit
+  encoding: UTF-8
+  endian: le
 doc: |
   A `.con` file: commits one after the other, with no header, count or checksum.
   A file that was cut short between two records cannot be told from a whole one.
@@ -28,9 +30,7 @@ types:
     -webide-representation: '{uri}{body}'
     seq:
       - id: uri
-        -orig-id: URI followed by a new line character
         type: strz
-        encoding: UTF-8
         terminator: 0x0a
         valid:
           expr: >-
@@ -57,12 +57,10 @@ types:
     -webide-representation: ': keep {tile}'
     seq:
       - id: len_tile
-        -orig-id: Serialized delete condition tile size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: tile
-        -orig-id: Serialized delete condition tile
         size: len_tile
         type: delete_tile
   delete_tile:
@@ -85,12 +83,10 @@ types:
     -webide-representation: ': {tile}'
     seq:
       - id: len_tile
-        -orig-id: Serialized update condition tile size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: tile
-        -orig-id: Serialized update condition tile
         size: len_tile
         type: update_tile
   update_tile:

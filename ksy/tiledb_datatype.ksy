@@ -1,6 +1,7 @@
 meta:
   id: tiledb_datatype
   title: TileDB datatype
+  application: TileDB
   license: MIT
   ks-version: '0.11'
   endian: le
@@ -10,14 +11,14 @@ doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f8
 -webide-representation: '{code}'
 seq:
   - id: code
-    -orig-id: Datatype
     type: u1
     enum: codes
     valid:
       in-enum: true
 instances:
   is_time:
-    value: code.to_i >= 18 and code.to_i <= 39
+    value: >-
+      code.to_i >= codes::datetime_year.to_i and code.to_i <= codes::time_as.to_i
     doc: Dates and times count units in a signed 64-bit integer.
   width:
     value: >-

@@ -1,13 +1,14 @@
 meta:
   id: tiledb_delete_commit
   title: TileDB delete commit file
+  application: TileDB
   file-extension: del
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_generic_tile
     - tiledb_condition
+  endian: le
 doc: |
   A `.del` file: one tile that holds the condition of a delete, negated. The
   rows that satisfy it stay; all others written at or before it are gone.
@@ -21,8 +22,8 @@ instances:
     io: tile.tile.chunks[0].filtered._io
     pos: 0
     size-eos: true
-    process: zlib
     type: tiledb_condition
+    process: zlib
     if: tile.is_one_zlib_stream
     -webide-parse-mode: eager
     doc: |

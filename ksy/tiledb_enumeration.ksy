@@ -1,11 +1,13 @@
 meta:
   id: tiledb_enumeration
   title: TileDB enumeration
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_datatype
+  encoding: UTF-8
+  endian: le
 doc: |
   The payload of an enumeration file: labels, which attributes store by index.
   The name and the path stand before the datatype; the format's own page leaves
@@ -14,53 +16,55 @@ doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f8
 -webide-representation: '{name}'
 seq:
   - id: version
-    -orig-id: Version number
+    -orig-id: disk_version
     type: u4
     valid: 0
   - id: len_name
+    -orig-id: name_size
     type: u4
     valid:
       max: _io.size - _io.pos
   - id: name
+    -orig-id: name
     size: len_name
     type: str
-    encoding: UTF-8
   - id: len_path_name
+    -orig-id: path_name_size
     type: u4
     valid:
       max: _io.size - _io.pos
   - id: path_name
+    -orig-id: path_name
     size: len_path_name
     type: str
-    encoding: UTF-8
   - id: datatype
-    -orig-id: Datatype
+    -orig-id: type
     type: tiledb_datatype
   - id: cell_val_num
-    -orig-id: Cell Val Num
+    -orig-id: cell_val_num
     type: u4
     doc: Values in a label; 0xffffffff where labels vary in length.
   - id: ordered
-    -orig-id: Ordered
+    -orig-id: ordered
     type: u1
     valid:
       max: 1
   - id: len_data
-    -orig-id: Data Size
+    -orig-id: data_size
     type: u8
     valid:
       max: _io.size - _io.pos
   - id: data
-    -orig-id: Data
+    -orig-id: data
     size: len_data
   - id: len_offsets
-    -orig-id: Offsets Size
+    -orig-id: offsets_size
     type: u8
     if: is_var
     valid:
       expr: _ % 8 == 0 and _ <= _io.size - _io.pos
   - id: offsets
-    -orig-id: Offsets
+    -orig-id: offsets
     type: u8
     repeat: expr
     repeat-expr: len_offsets / 8

@@ -1,12 +1,13 @@
 meta:
   id: tiledb_enumeration_file
   title: TileDB enumeration file
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_generic_tile
     - tiledb_enumeration
+  endian: le
 doc: |
   A file in `__schema/__enumerations`: one tile that holds the labels which an
   attribute stores by their index.
@@ -20,8 +21,8 @@ instances:
     io: tile.tile.chunks[0].filtered._io
     pos: 0
     size-eos: true
-    process: zlib
     type: tiledb_enumeration
+    process: zlib
     if: tile.is_one_zlib_stream
     -webide-parse-mode: eager
     doc: |

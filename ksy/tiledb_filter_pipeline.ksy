@@ -1,27 +1,28 @@
 meta:
   id: tiledb_filter_pipeline
   title: TileDB filter pipeline
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_datatype
+  endian: le
 doc: |
   The filters that a tile went through on its way to disk, in that order.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md
 -webide-representation: '{filters}'
 seq:
   - id: max_chunk_size
-    -orig-id: Max chunk size
+    -orig-id: max_chunk_size
     type: u4
     doc: Most original bytes that a chunk holds.
   - id: num_filters
-    -orig-id: Num filters
+    -orig-id: num_filters
     type: u4
     valid:
       max: (_io.size - _io.pos) / 5
   - id: filters
-    -orig-id: Filter
+    -orig-id: filters
     type: tile_filter
     repeat: expr
     repeat-expr: num_filters
@@ -32,18 +33,17 @@ types:
     -webide-representation: '{filter_type}'
     seq:
       - id: filter_type
-        -orig-id: Filter type
+        -orig-id: type
         type: u1
         enum: filter_types
         valid:
           in-enum: true
       - id: len_options
-        -orig-id: Filter options size
+        -orig-id: filter_metadata_len
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: options
-        -orig-id: Filter options
         size: len_options
         type:
           switch-on: filter_type
@@ -68,13 +68,13 @@ types:
     -webide-representation: 'level {level:dec}'
     seq:
       - id: compressor
-        -orig-id: Compressor type
+        -orig-id: compressor_char
         type: u1
       - id: level
-        -orig-id: Compression level
+        -orig-id: compression_level
         type: s4
       - id: reinterpret_datatype
-        -orig-id: Reinterpret datatype
+        -orig-id: reinterpret
         type: tiledb_datatype
         if: not _io.eof
       - id: trailing
@@ -88,7 +88,7 @@ types:
     -webide-representation: 'window {max_window_size:dec}'
     seq:
       - id: max_window_size
-        -orig-id: Max window size
+        -orig-id: max_window_size
         type: u4
       - id: trailing
         size-eos: true

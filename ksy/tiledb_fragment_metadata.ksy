@@ -1,8 +1,10 @@
 meta:
   id: tiledb_fragment_metadata
   title: TileDB fragment metadata
+  application: TileDB
   license: MIT
-  ks-version: '0.11'
+  ks-version: '0.9'
+  encoding: UTF-8
   endian: le
 doc: |
   A file `__fragment_metadata.tdb` of format version 10 or later: generic tiles
@@ -20,10 +22,8 @@ seq:
     size: ofs_footer
     doc: Generic tiles; the footer says where each of them starts.
   - id: footer
-    -orig-id: Footer
     size: len_footer
   - id: stored_len_footer
-    -orig-id: Footer length
     type: u8
 instances:
   len_footer:
@@ -44,34 +44,37 @@ types:
     -webide-representation: 'version {version:dec}, schema {schema_name}'
     seq:
       - id: version
-        -orig-id: Version number
+        -orig-id: version_
         type: u4
         valid:
           min: 3
           max: 23
       - id: len_schema_name
-        -orig-id: Array schema name size
         type: u8
         if: version >= 10
         valid:
           max: _io.size - _io.pos
       - id: schema_name
-        -orig-id: Array schema name
+        -orig-id: array_schema_name_
         size: len_schema_name
         type: str
-        encoding: UTF-8
         if: version >= 10
         doc: The name of the file in `__schema`.
-      - id: is_dense
-        -orig-id: Dense
+      - id: dense
+        -orig-id: dense_
         type: u1
         valid:
           max: 1
-      - id: is_domain_empty
-        -orig-id: Null non-empty domain
+      - id: null_domain
+        -orig-id: null_non_empty_domain
         type: u1
         valid:
           max: 1
+    instances:
+      is_dense:
+        value: dense != 0
+      is_domain_empty:
+        value: null_domain != 0
   fragment_footer:
     doc: |
       The whole footer. `coordinate_sizes` has a byte for each dimension: the
@@ -87,109 +90,108 @@ types:
       - id: head
         type: footer_head
       - id: domain
-        -orig-id: Non-empty domain
+        -orig-id: non_empty_domain_
         type: domain_range(coordinate_sizes[_index])
         repeat: expr
         repeat-expr: coordinate_sizes.length
-        if: head.is_domain_empty == 0
+        if: not head.is_domain_empty
       - id: num_tiles
-        -orig-id: Number of sparse tiles
+        -orig-id: sparse_tile_num_
         type: u8
       - id: num_last_cells
-        -orig-id: Last tile cell num
+        -orig-id: last_tile_cell_num_
         type: u8
       - id: has_timestamps
-        -orig-id: Includes timestamps
+        -orig-id: has_timestamps_
         type: u1
         if: head.version >= 14
         valid:
           max: 1
       - id: has_delete_metadata
-        -orig-id: Includes delete metadata
+        -orig-id: has_delete_meta_
         type: u1
         if: head.version >= 15
         valid:
           max: 1
       - id: file_sizes
-        -orig-id: File sizes
+        -orig-id: file_sizes_
         type: u8
         repeat: expr
         repeat-expr: num_fields
       - id: var_file_sizes
-        -orig-id: File var sizes
+        -orig-id: file_var_sizes_
         type: u8
         repeat: expr
         repeat-expr: num_var_fields
       - id: validity_file_sizes
-        -orig-id: File validity sizes
+        -orig-id: file_validity_sizes_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 7
       - id: ofs_r_tree
-        -orig-id: R-Tree offset
+        -orig-id: rtree_
         type: u8
       - id: ofs_tile_offsets
-        -orig-id: Tile offset offsets
+        -orig-id: tile_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
       - id: ofs_var_tile_offsets
-        -orig-id: Tile var offset offsets
+        -orig-id: tile_var_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_var_fields
       - id: ofs_var_tile_sizes
-        -orig-id: Tile var size offsets
+        -orig-id: tile_var_sizes_
         type: u8
         repeat: expr
         repeat-expr: num_var_fields
       - id: ofs_validity_tile_offsets
-        -orig-id: Tile validity offset offsets
+        -orig-id: tile_validity_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 7
       - id: ofs_tile_minima
-        -orig-id: Tile min offsets
+        -orig-id: tile_min_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 11
       - id: ofs_tile_maxima
-        -orig-id: Tile max offsets
+        -orig-id: tile_max_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 11
       - id: ofs_tile_sums
-        -orig-id: Tile sum offsets
+        -orig-id: tile_sum_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 11
       - id: ofs_tile_null_counts
-        -orig-id: Tile null count offsets
+        -orig-id: tile_null_count_offsets_
         type: u8
         repeat: expr
         repeat-expr: num_fields
         if: head.version >= 11
       - id: ofs_fragment_statistics
-        -orig-id: Fragment min, max, sum, null count offset
+        -orig-id: fragment_min_max_sum_null_count_offset_
         type: u8
         if: head.version >= 12
       - id: ofs_processed_conditions
-        -orig-id: Processed conditions offset
+        -orig-id: processed_conditions_offsets_
         type: u8
         if: head.version >= 16
       - id: num_sections
-        -orig-id: Number of optional sections
+        -orig-id: count
         type: u4
         if: head.version >= 23
         valid:
           max: (_io.size - _io.pos) / 12
       - id: sections
-        -orig-id: Optional section
         type: optional_section
         repeat: expr
         repeat-expr: num_sections
@@ -215,32 +217,30 @@ types:
         type: u1
     seq:
       - id: len_both
-        -orig-id: Range length
+        -orig-id: r_size
         type: u8
         if: coordinate_size == 0
         valid:
           max: _io.size - _io.pos
       - id: len_least
-        -orig-id: Minimum value length
+        -orig-id: start_size
         type: u8
         if: coordinate_size == 0
         valid:
           max: len_both
       - id: least
-        -orig-id: Minimum value
         size: 'coordinate_size == 0 ? len_least : coordinate_size'
       - id: largest
-        -orig-id: Maximum value
         size: 'coordinate_size == 0 ? len_both - len_least : coordinate_size'
   optional_section:
     doc: Something that a reader may pass over.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
     seq:
       - id: section_id
-        -orig-id: Identifier
+        -orig-id: identifier
         type: u8
       - id: len_data
-        -orig-id: Size
+        -orig-id: data_size
         type: u4
         valid:
           max: _io.size - _io.pos
@@ -254,12 +254,12 @@ types:
     -webide-representation: '{conditions}'
     seq:
       - id: num_conditions
-        -orig-id: Num
+        -orig-id: num
         type: u8
         valid:
           max: (_io.size - _io.pos) / 8
       - id: conditions
-        -orig-id: Condition marker
+        -orig-id: processed_conditions_
         type: processed_condition
         repeat: expr
         repeat-expr: num_conditions
@@ -269,15 +269,14 @@ types:
     -webide-representation: '{uri}'
     seq:
       - id: len_uri
-        -orig-id: Condition marker length
+        -orig-id: size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: uri
-        -orig-id: Condition marker
+        -orig-id: processed_condition
         size: len_uri
         type: str
-        encoding: UTF-8
   consolidated_footers:
     doc: |
       The payload of a `.meta` file: the footers of many fragments, without the
@@ -286,17 +285,15 @@ types:
     -webide-representation: '{num_fragments:dec} fragments'
     seq:
       - id: num_fragments
-        -orig-id: Number of fragments
+        -orig-id: fragment_num
         type: u4
         valid:
           max: (_io.size - _io.pos) / 16
       - id: fragments
-        -orig-id: Fragment
         type: consolidated_fragment
         repeat: expr
         repeat-expr: num_fragments
       - id: footers
-        -orig-id: Footers
         size-eos: true
   consolidated_fragment:
     doc: A fragment, and where its footer starts.
@@ -304,18 +301,17 @@ types:
     -webide-representation: '{name}'
     seq:
       - id: len_name
-        -orig-id: Fragment name length
+        -orig-id: name_size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: Fragment name
+        -orig-id: name
         size: len_name
         type: str
-        encoding: UTF-8
         doc: Before version 9 a whole URI.
       - id: ofs_footer
-        -orig-id: Fragment footer offset
+        -orig-id: offset
         type: u8
         valid:
           max: _io.size

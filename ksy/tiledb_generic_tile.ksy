@@ -1,12 +1,13 @@
 meta:
   id: tiledb_generic_tile
   title: TileDB generic tile
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_datatype
     - tiledb_filter_pipeline
+  endian: le
 doc: |
   The envelope of every delete, update, schema, enumeration and metadata file:
   a header that makes the tile readable without a schema, the filters, and the
@@ -19,50 +20,49 @@ doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f8
 -webide-representation: 'version {version:dec}, {len_tile:dec} bytes, {filter_pipeline}'
 seq:
   - id: version
-    -orig-id: Version number
+    -orig-id: version_number
     type: u4
     doc: |
       Format version of the library that wrote the tile. The engine reads a
       tile whatever stands here, so no number is refused.
   - id: len_persisted
-    -orig-id: Persisted size
+    -orig-id: persisted_size
     type: u8
     valid:
       min: 8
       max: _io.size - _io.pos
     doc: Bytes that follow the pipeline.
   - id: len_tile
-    -orig-id: Tile size
+    -orig-id: tile_size
     type: u8
     doc: |
       Unfiltered bytes, the sum of what the chunks hold. A reader must bound it
       before it takes that memory.
   - id: datatype
-    -orig-id: Datatype
+    -orig-id: datatype
     type: u1
     enum: tiledb_datatype::codes
     doc: The engine reads a tile whatever stands here, as for the version.
   - id: cell_size
-    -orig-id: Cell size
+    -orig-id: cell_size
     type: u8
   - id: encryption_type
-    -orig-id: Encryption type
+    -orig-id: encryption_type
     type: u1
     enum: encryption_types
     valid:
       in-enum: true
   - id: len_filter_pipeline
-    -orig-id: Filter pipeline size
+    -orig-id: filter_pipeline_size
     type: u4
     valid:
       min: 8
       max: _io.size - _io.pos
   - id: filter_pipeline
-    -orig-id: Filter pipeline
+    -orig-id: filters
     size: len_filter_pipeline
     type: tiledb_filter_pipeline
   - id: tile
-    -orig-id: Tile data
     size: len_persisted
     type: tile_chunks(outer_filter)
 instances:
@@ -70,13 +70,14 @@ instances:
     value: filter_pipeline.num_filters
   outer_filter:
     value: >-
-      num_filters == 0 ? 0
-      : filter_pipeline.filters[num_filters - 1].filter_type.to_i
-    doc: The filter that ran last, whose framing is the outermost; 0 if none.
+      num_filters == 0 ? tiledb_filter_pipeline::filter_types::none
+      : filter_pipeline.filters[num_filters - 1].filter_type
+    doc: The filter that ran last, whose framing is the outermost.
   is_one_zlib_stream:
     value: >-
-      num_filters == 1 and outer_filter == 1 and tile.num_chunks == 1
-      and tile.chunks[0].is_one_part
+      num_filters == 1
+      and outer_filter == tiledb_filter_pipeline::filter_types::gzip
+      and tile.num_chunks == 1 and tile.chunks[0].is_one_part
     doc: Whether a Kaitai process can inflate it.
 enums:
   encryption_types:
@@ -94,14 +95,15 @@ types:
     params:
       - id: outer_filter
         type: u1
+        enum: tiledb_filter_pipeline::filter_types
     seq:
       - id: num_chunks
-        -orig-id: Number of chunks
+        -orig-id: num_chunks
         type: u8
         valid:
           max: (_io.size - _io.pos) / 12
       - id: chunks
-        -orig-id: Chunk
+        -orig-id: filtered_chunks_
         type: tile_chunk(outer_filter)
         repeat: expr
         repeat-expr: num_chunks
@@ -117,44 +119,45 @@ types:
     params:
       - id: outer_filter
         type: u1
+        enum: tiledb_filter_pipeline::filter_types
     seq:
       - id: len_original
-        -orig-id: Original length of chunk
+        -orig-id: unfiltered_data_size_
         type: u4
       - id: len_filtered
-        -orig-id: Filtered chunk length
+        -orig-id: filtered_data_size_
         type: u4
         valid:
           max: _io.size - _io.pos
       - id: len_metadata
-        -orig-id: Chunk metadata length
+        -orig-id: filtered_metadata_size_
         type: u4
         valid:
           max: _io.size - _io.pos - len_filtered
       - id: metadata
-        -orig-id: Chunk metadata
+        -orig-id: filtered_metadata_
         size: len_metadata
         type:
           switch-on: outer_filter
           cases:
-            1: compression_metadata
-            2: compression_metadata
-            3: compression_metadata
-            4: compression_metadata
-            5: compression_metadata
-            6: compression_metadata
-            14: compression_metadata
-            19: compression_metadata
-            11: encryption_metadata
+            tiledb_filter_pipeline::filter_types::gzip: compression_metadata
+            tiledb_filter_pipeline::filter_types::zstd: compression_metadata
+            tiledb_filter_pipeline::filter_types::lz4: compression_metadata
+            tiledb_filter_pipeline::filter_types::rle: compression_metadata
+            tiledb_filter_pipeline::filter_types::bzip2: compression_metadata
+            tiledb_filter_pipeline::filter_types::double_delta: compression_metadata
+            tiledb_filter_pipeline::filter_types::dictionary: compression_metadata
+            tiledb_filter_pipeline::filter_types::delta: compression_metadata
+            tiledb_filter_pipeline::filter_types::aes_256_gcm: encryption_metadata
             _: other_metadata
       - id: filtered
-        -orig-id: Chunk filtered data
+        -orig-id: filtered_data_
         size: len_filtered
         type: filtered_bytes
     instances:
       is_one_part:
         value: >-
-          outer_filter == 1
+          outer_filter == tiledb_filter_pipeline::filter_types::gzip
           and metadata.as<compression_metadata>.num_metadata_parts == 0
           and metadata.as<compression_metadata>.num_data_parts == 1
   compression_metadata:
@@ -163,22 +166,22 @@ types:
     -webide-representation: '{data_parts}'
     seq:
       - id: num_metadata_parts
-        -orig-id: Number of metadata parts
+        -orig-id: num_metadata_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 8
       - id: num_data_parts
-        -orig-id: Number of data parts
+        -orig-id: num_data_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 8 - num_metadata_parts
       - id: metadata_parts
-        -orig-id: Metadata part
+        -orig-id: metadata_parts
         type: compressed_part
         repeat: expr
         repeat-expr: num_metadata_parts
       - id: data_parts
-        -orig-id: Data part
+        -orig-id: data_parts
         type: compressed_part
         repeat: expr
         repeat-expr: num_data_parts
@@ -193,10 +196,10 @@ types:
     -webide-representation: '{len_original:dec} to {len_compressed:dec} bytes'
     seq:
       - id: len_original
-        -orig-id: Part original length
+        -orig-id: uncompressed_size
         type: u4
       - id: len_compressed
-        -orig-id: Part compressed length
+        -orig-id: compressed_size
         type: u4
   encryption_metadata:
     doc: |
@@ -206,22 +209,22 @@ types:
     -webide-representation: '{data_parts}'
     seq:
       - id: num_metadata_parts
-        -orig-id: Num metadata parts
+        -orig-id: num_metadata_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 36
       - id: num_data_parts
-        -orig-id: Num data parts
+        -orig-id: num_data_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 36 - num_metadata_parts
       - id: metadata_parts
-        -orig-id: AES Metadata Part
+        -orig-id: metadata_parts
         type: encrypted_part
         repeat: expr
         repeat-expr: num_metadata_parts
       - id: data_parts
-        -orig-id: AES Data Part
+        -orig-id: data_parts
         type: encrypted_part
         repeat: expr
         repeat-expr: num_data_parts
@@ -236,16 +239,16 @@ types:
     -webide-representation: '{len_plain:dec} bytes, tag {tag:hex}'
     seq:
       - id: len_plain
-        -orig-id: Plaintext length
+        -orig-id: plaintext_size
         type: u4
       - id: len_encrypted
-        -orig-id: Encrypted length
+        -orig-id: encrypted_size
         type: u4
       - id: iv
-        -orig-id: IV Bytes
+        -orig-id: iv_bytes
         size: 12
       - id: tag
-        -orig-id: Tag Bytes
+        -orig-id: tag_bytes
         size: 16
   other_metadata:
     doc: The metadata of a filter that no commit file carries, left as it is.

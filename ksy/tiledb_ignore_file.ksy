@@ -1,9 +1,11 @@
 meta:
   id: tiledb_ignore_file
   title: TileDB ignore file
+  application: TileDB
   file-extension: ign
   license: MIT
-  ks-version: '0.11'
+  ks-version: '0.9'
+  encoding: UTF-8
 doc: |
   An `.ign` file: commits that stand in a consolidated commits file and no
   longer count.
@@ -19,9 +21,7 @@ types:
     -webide-representation: '{uri}'
     seq:
       - id: uri
-        -orig-id: URI followed by a new line character
         type: strz
-        encoding: UTF-8
         terminator: 0x0a
         valid:
           expr: _.length > 0

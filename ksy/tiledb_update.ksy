@@ -1,12 +1,13 @@
 meta:
   id: tiledb_update
   title: TileDB update
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_condition
     - tiledb_update_values
+  endian: le
 doc: |
   The payload of an update commit's tile: which rows stay as they are (the
   negation of what was asked), and what the others are set to.

@@ -1,13 +1,14 @@
 meta:
   id: tiledb_update_commit
   title: TileDB update commit file
+  application: TileDB
   file-extension: upd
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_generic_tile
     - tiledb_update
+  endian: le
 doc: |
   A `.upd` file: one tile that holds the condition of an update, negated, and
   the values that it sets.
@@ -21,8 +22,8 @@ instances:
     io: tile.tile.chunks[0].filtered._io
     pos: 0
     size-eos: true
-    process: zlib
     type: tiledb_update
+    process: zlib
     if: tile.is_one_zlib_stream
     -webide-parse-mode: eager
     doc: |

@@ -1,11 +1,13 @@
 meta:
   id: tiledb_update_values
   title: TileDB update values
+  application: TileDB
   license: MIT
   ks-version: '0.11'
-  endian: le
   imports:
     - tiledb_condition
+  encoding: UTF-8
+  endian: le
 doc: |
   What an update sets: a list of fields and their new values. It follows the
   condition in the same tile. Its sizes of names are 64 bits wide; those in the
@@ -14,7 +16,7 @@ doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f8
 -webide-representation: '{values}'
 seq:
   - id: num_values
-    -orig-id: Number of values
+    -orig-id: num
     type: u8
     valid:
       max: (_io.size - _io.pos) / 16
@@ -29,21 +31,20 @@ types:
     -webide-representation: '{field_name} = {value}'
     seq:
       - id: len_field_name
-        -orig-id: Field name size
+        -orig-id: field_name_size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: field_name
-        -orig-id: Field name value
+        -orig-id: field_name
         size: len_field_name
         type: str
-        encoding: UTF-8
       - id: len_value
-        -orig-id: Value size
+        -orig-id: value_size
         type: u8
         valid:
           max: _io.size - _io.pos
       - id: value
-        -orig-id: Value content
+        -orig-id: value
         size: len_value
         type: tiledb_condition::operand

@@ -1,9 +1,11 @@
 meta:
   id: tiledb_vacuum_file
   title: TileDB vacuum file
+  application: TileDB
   file-extension: vac
   license: MIT
-  ks-version: '0.11'
+  ks-version: '0.9'
+  encoding: UTF-8
 doc: |
   A `.vac` file: fragments (in `__meta`, metadata files) that were consolidated
   into another and may be removed. From version 19 on a line is relative to the
@@ -21,9 +23,7 @@ types:
     -webide-representation: '{uri}'
     seq:
       - id: uri
-        -orig-id: Item followed by a new line character
         type: strz
-        encoding: UTF-8
         terminator: 0x0a
         valid:
           expr: _.length > 0

@@ -74,6 +74,8 @@ def same(ours: Any, theirs: Any, path: str = "") -> None:
         theirs = {k: v for k, v in theirs.items() if v is not None}
         assert ours.keys() == theirs.keys(), path
         for key in ours:
+            if key.startswith("is_"):
+                assert type(ours[key]) is type(theirs[key]) is bool, f"{path}/{key}"
             same(ours[key], theirs[key], f"{path}/{key}")
     elif isinstance(ours, list):
         assert len(ours) == len(theirs), path

@@ -9,7 +9,7 @@ import pytest
 from spec_files import spec, spec_names, types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FIELDS = [
     pytest.param(kind, field, id=f"{kind}.{field['id']}")
@@ -22,6 +22,65 @@ SIZES = [
     if str(param.values[1]["id"]).startswith(("len_", "num_"))  # type: ignore[index]
 ]
 ENUMS = [param for param in FIELDS if "enum" in param.values[1]]  # type: ignore[operator]
+INSTANCES = [
+    pytest.param(kind, name, instance, id=f"{kind}.{name}")
+    for kind, (_, definition) in types().items()
+    for name, instance in definition.get("instances", {}).items()
+]
+
+# The order that the style guide of Kaitai Struct asks for, with `valid`, which it leaves out.
+META = [
+    "id",
+    "title",
+    "application",
+    "file-extension",
+    "license",
+    "ks-version",
+    "imports",
+    "encoding",
+    "endian",
+]
+SECTIONS = ["meta", "doc", "doc-ref", "-webide-representation", "params", "seq"]
+FREE_SECTIONS = {"instances", "types", "enums"}
+FIELD_KEYS = [
+    "id",
+    "-orig-id",
+    "io",
+    "pos",
+    "value",
+    "size",
+    "size-eos",
+    "type",
+    "enum",
+    "terminator",
+    "encoding",
+    "process",
+    "repeat",
+    "repeat-expr",
+    "if",
+    "valid",
+    "-webide-parse-mode",
+    "doc",
+]
+
+
+def in_order(keys: Iterable[str], order: list[str]) -> bool:
+    ranks = [order.index(key) for key in keys]
+    return ranks == sorted(ranks)
+
+
+def values_of(node: Any, key: str) -> Iterator[Any]:
+    """What stands under a key, wherever it is in a spec."""
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    if isinstance(node, dict) and key in node:
+        yield node[key]
+    for part in inner:
+        yield from values_of(part, key)
+
+
+def with_imports(name: str) -> set[str]:
+    imports = spec(name)["meta"].get("imports", [])
+    return {name}.union(*(with_imports(imported) for imported in imports))
 
 
 def expressions(node: Any, key: str = "") -> Iterator[str]:
@@ -64,9 +123,11 @@ def test_every_thing_that_a_person_opens_has_a_spec() -> None:
 def test_head_of_a_spec(name: str) -> None:
     meta = spec(name)["meta"]
     assert meta["id"] == name
+    assert name.startswith("tiledb_"), "the specs lie beside others in a gallery of formats"
+    assert meta["application"] == "TileDB"
     assert meta["license"] == "MIT"
-    assert float(meta["ks-version"]) <= 0.11
     assert meta["title"]
+    assert in_order(meta, META), list(meta)
     for imported in meta.get("imports", []):
         assert imported in spec_names(), "imports are by bare name, in one flat folder"
     assert "params" not in spec(name), "the Web IDE cannot give a main spec its parameters"
@@ -112,13 +173,54 @@ def test_every_enum_is_checked(kind: str, field: dict[str, Any]) -> None:
     assert field["valid"] == {"in-enum": True}, f"{kind}.{field['id']}"
 
 
+@pytest.mark.parametrize("name", spec_names())
+def test_a_spec_asks_for_the_oldest_compiler_that_knows_its_keys(name: str) -> None:
+    """`valid` came with 0.9, and `in-enum` with 0.11; a spec needs what its imports need."""
+    new = any(True for part in with_imports(name) for _ in values_of(spec(part), "in-enum"))
+    assert spec(name)["meta"]["ks-version"] == ("0.11" if new else "0.9")
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_the_encoding_is_told_once(name: str) -> None:
+    has_text = any(kind in ("str", "strz") for kind in values_of(spec(name), "type"))
+    assert list(values_of(spec(name), "encoding")) == ["UTF-8"] * has_text
+    assert ("encoding" in spec(name)["meta"]) == has_text
+
+
+@pytest.mark.parametrize("kind", types())
+def test_sections_are_in_the_order_of_the_style_guide(kind: str) -> None:
+    keys = list(types()[kind][1])
+    fixed = [key for key in keys if key not in FREE_SECTIONS]
+    assert in_order(fixed, SECTIONS), keys
+    assert keys[: len(fixed)] == fixed, keys
+
+
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
-def test_keys_are_in_the_usual_order(kind: str, field: dict[str, Any]) -> None:
-    order = (
-        "id -orig-id size size-eos type encoding terminator enum repeat repeat-expr if valid doc"
-    )
-    ranks = [order.split().index(key) for key in field]
-    assert ranks == sorted(ranks), f"{kind}.{field['id']}: {list(field)}"
+def test_keys_are_in_the_order_of_the_style_guide(kind: str, field: dict[str, Any]) -> None:
+    assert in_order(field, FIELD_KEYS), f"{kind}.{field['id']}: {list(field)}"
+
+
+@pytest.mark.parametrize(("kind", "name", "instance"), INSTANCES)
+def test_keys_of_an_instance_are_in_order_too(
+    kind: str, name: str, instance: dict[str, Any]
+) -> None:
+    assert in_order(instance, FIELD_KEYS), f"{kind}.{name}: {list(instance)}"
+
+
+@pytest.mark.parametrize("kind", types())
+def test_only_what_is_true_or_false_is_called_so(kind: str) -> None:
+    """A byte on disk is a number; `test_both_languages` looks at the type of each instance."""
+    definition = types()[kind][1]
+    for field in definition.get("seq", []):
+        assert not field["id"].startswith("is_"), field["id"]
+    for param in definition.get("params", []):
+        assert not param["id"].startswith("is_") or param["type"] == "bool", param["id"]
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_an_original_name_is_an_identifier(name: str) -> None:
+    for original in values_of(spec(name), "-orig-id"):
+        assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", original), original
 
 
 @pytest.mark.parametrize("name", spec_names())

@@ -54,10 +54,10 @@ class TiledbArrayMetadata(KaitaiStruct):
             if not self.len_key <= self._io.size() - self._io.pos():
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_key, self._io, u"/types/metadata_entry/seq/0")
             self.key = (self._io.read_bytes(self.len_key)).decode(u"UTF-8")
-            self.is_deletion = self._io.read_u1()
-            if not self.is_deletion <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_deletion, self._io, u"/types/metadata_entry/seq/2")
-            if self.is_deletion == 0:
+            self.deletion = self._io.read_u1()
+            if not self.deletion <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.deletion, self._io, u"/types/metadata_entry/seq/2")
+            if (not (self.is_deletion)):
                 pass
                 self.insertion = TiledbArrayMetadata.MetadataValue(self._io, self, self._root)
 
@@ -65,10 +65,18 @@ class TiledbArrayMetadata(KaitaiStruct):
 
         def _fetch_instances(self):
             pass
-            if self.is_deletion == 0:
+            if (not (self.is_deletion)):
                 pass
                 self.insertion._fetch_instances()
 
+
+        @property
+        def is_deletion(self):
+            if hasattr(self, '_m_is_deletion'):
+                return self._m_is_deletion
+
+            self._m_is_deletion = self.deletion != 0
+            return getattr(self, '_m_is_deletion', None)
 
 
     class MetadataValue(KaitaiStruct):

@@ -22,6 +22,9 @@ class TiledbArraySchema(KaitaiStruct):
         dense = 0
         sparse = 1
 
+    class CurrentDomainTypes(IntEnum):
+        nd_rectangle = 0
+
     class DataOrders(IntEnum):
         unordered_data = 0
         increasing_data = 1
@@ -226,9 +229,9 @@ class TiledbArraySchema(KaitaiStruct):
 
             if self.version >= 7:
                 pass
-                self.is_nullable = self._io.read_u1()
-                if not self.is_nullable <= 1:
-                    raise kaitaistruct.ValidationGreaterThanError(1, self.is_nullable, self._io, u"/types/attribute/seq/7")
+                self.nullable = self._io.read_u1()
+                if not self.nullable <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.nullable, self._io, u"/types/attribute/seq/7")
 
             if self.version >= 7:
                 pass
@@ -278,6 +281,14 @@ class TiledbArraySchema(KaitaiStruct):
                 pass
 
 
+        @property
+        def is_nullable(self):
+            if hasattr(self, '_m_is_nullable'):
+                return self._m_is_nullable
+
+            self._m_is_nullable = (self.nullable != 0 if self.version >= 7 else False)
+            return getattr(self, '_m_is_nullable', None)
+
 
     class CurrentDomain(KaitaiStruct):
         """The part of the domain that is in use, with a version of its own.
@@ -295,16 +306,16 @@ class TiledbArraySchema(KaitaiStruct):
             self.version = self._io.read_u4le()
             if not self.version <= 1:
                 raise kaitaistruct.ValidationGreaterThanError(1, self.version, self._io, u"/types/current_domain/seq/0")
-            self.is_empty = self._io.read_u1()
-            if not self.is_empty <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_empty, self._io, u"/types/current_domain/seq/1")
-            if self.is_empty == 0:
+            self.empty = self._io.read_u1()
+            if not self.empty <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.empty, self._io, u"/types/current_domain/seq/1")
+            if (not (self.is_empty)):
                 pass
-                self.domain_type = self._io.read_u1()
-                if not self.domain_type == 0:
-                    raise kaitaistruct.ValidationNotEqualError(0, self.domain_type, self._io, u"/types/current_domain/seq/2")
+                self.domain_type = KaitaiStream.resolve_enum(TiledbArraySchema.CurrentDomainTypes, self._io.read_u1())
+                if not isinstance(self.domain_type, TiledbArraySchema.CurrentDomainTypes):
+                    raise kaitaistruct.ValidationNotInEnumError(self.domain_type, self._io, u"/types/current_domain/seq/2")
 
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
                 self.ranges = []
                 for i in range(self._root.domain.num_dimensions):
@@ -315,16 +326,24 @@ class TiledbArraySchema(KaitaiStruct):
 
         def _fetch_instances(self):
             pass
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
 
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
                 for i in range(len(self.ranges)):
                     pass
                     self.ranges[i]._fetch_instances()
 
 
+
+        @property
+        def is_empty(self):
+            if hasattr(self, '_m_is_empty'):
+                return self._m_is_empty
+
+            self._m_is_empty = self.empty != 0
+            return getattr(self, '_m_is_empty', None)
 
 
     class Dimension(KaitaiStruct):
@@ -365,10 +384,10 @@ class TiledbArraySchema(KaitaiStruct):
                     raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_domain_field, self._io, u"/types/dimension/seq/5")
 
             self.domain = self._io.read_bytes(self.len_domain)
-            self.is_null_tile_extent = self._io.read_u1()
-            if not self.is_null_tile_extent <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_null_tile_extent, self._io, u"/types/dimension/seq/7")
-            if self.is_null_tile_extent == 0:
+            self.null_tile_extent = self._io.read_u1()
+            if not self.null_tile_extent <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.null_tile_extent, self._io, u"/types/dimension/seq/7")
+            if (not (self.is_null_tile_extent)):
                 pass
                 self.tile_extent = self._io.read_bytes(self.width)
 
@@ -390,9 +409,17 @@ class TiledbArraySchema(KaitaiStruct):
             if self.version >= 5:
                 pass
 
-            if self.is_null_tile_extent == 0:
+            if (not (self.is_null_tile_extent)):
                 pass
 
+
+        @property
+        def is_null_tile_extent(self):
+            if hasattr(self, '_m_is_null_tile_extent'):
+                return self._m_is_null_tile_extent
+
+            self._m_is_null_tile_extent = self.null_tile_extent != 0
+            return getattr(self, '_m_is_null_tile_extent', None)
 
         @property
         def is_var(self):
@@ -447,9 +474,9 @@ class TiledbArraySchema(KaitaiStruct):
             if not self.len_name <= self._io.size() - self._io.pos():
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_name, self._io, u"/types/dimension_label/seq/1")
             self.name = (self._io.read_bytes(self.len_name)).decode(u"UTF-8")
-            self.is_relative_uri = self._io.read_u1()
-            if not self.is_relative_uri <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_relative_uri, self._io, u"/types/dimension_label/seq/3")
+            self.relative_uri = self._io.read_u1()
+            if not self.relative_uri <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.relative_uri, self._io, u"/types/dimension_label/seq/3")
             self.len_uri = self._io.read_u8le()
             if not self.len_uri <= self._io.size() - self._io.pos():
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_uri, self._io, u"/types/dimension_label/seq/4")
@@ -463,14 +490,30 @@ class TiledbArraySchema(KaitaiStruct):
                 raise kaitaistruct.ValidationNotInEnumError(self.order, self._io, u"/types/dimension_label/seq/8")
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
             self.cell_val_num = self._io.read_u4le()
-            self.is_external = self._io.read_u1()
-            if not self.is_external <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_external, self._io, u"/types/dimension_label/seq/11")
+            self.external = self._io.read_u1()
+            if not self.external <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.external, self._io, u"/types/dimension_label/seq/11")
 
 
         def _fetch_instances(self):
             pass
             self.datatype._fetch_instances()
+
+        @property
+        def is_external(self):
+            if hasattr(self, '_m_is_external'):
+                return self._m_is_external
+
+            self._m_is_external = self.external != 0
+            return getattr(self, '_m_is_external', None)
+
+        @property
+        def is_relative_uri(self):
+            if hasattr(self, '_m_is_relative_uri'):
+                return self._m_is_relative_uri
+
+            self._m_is_relative_uri = self.relative_uri != 0
+            return getattr(self, '_m_is_relative_uri', None)
 
 
     class DimensionRange(KaitaiStruct):

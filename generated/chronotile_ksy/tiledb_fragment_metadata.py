@@ -171,12 +171,12 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 pass
                 self.schema_name = (self._io.read_bytes(self.len_schema_name)).decode(u"UTF-8")
 
-            self.is_dense = self._io.read_u1()
-            if not self.is_dense <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_dense, self._io, u"/types/footer_head/seq/3")
-            self.is_domain_empty = self._io.read_u1()
-            if not self.is_domain_empty <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_domain_empty, self._io, u"/types/footer_head/seq/4")
+            self.dense = self._io.read_u1()
+            if not self.dense <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.dense, self._io, u"/types/footer_head/seq/3")
+            self.null_domain = self._io.read_u1()
+            if not self.null_domain <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.null_domain, self._io, u"/types/footer_head/seq/4")
 
 
         def _fetch_instances(self):
@@ -187,6 +187,22 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if self.version >= 10:
                 pass
 
+
+        @property
+        def is_dense(self):
+            if hasattr(self, '_m_is_dense'):
+                return self._m_is_dense
+
+            self._m_is_dense = self.dense != 0
+            return getattr(self, '_m_is_dense', None)
+
+        @property
+        def is_domain_empty(self):
+            if hasattr(self, '_m_is_domain_empty'):
+                return self._m_is_domain_empty
+
+            self._m_is_domain_empty = self.null_domain != 0
+            return getattr(self, '_m_is_domain_empty', None)
 
 
     class FragmentFooter(KaitaiStruct):
@@ -206,7 +222,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
         def _read(self):
             self.head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
-            if self.head.is_domain_empty == 0:
+            if (not (self.head.is_domain_empty)):
                 pass
                 self.domain = []
                 for i in range(len(self.coordinate_sizes)):
@@ -316,7 +332,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
         def _fetch_instances(self):
             pass
             self.head._fetch_instances()
-            if self.head.is_domain_empty == 0:
+            if (not (self.head.is_domain_empty)):
                 pass
                 for i in range(len(self.domain)):
                     pass

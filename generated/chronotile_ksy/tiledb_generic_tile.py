@@ -261,47 +261,47 @@ class TiledbGenericTile(KaitaiStruct):
             if not self.len_metadata <= (self._io.size() - self._io.pos()) - self.len_filtered:
                 raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) - self.len_filtered, self.len_metadata, self._io, u"/types/tile_chunk/seq/2")
             _on = self.outer_filter
-            if _on == 1:
-                pass
-                self._raw_metadata = self._io.read_bytes(self.len_metadata)
-                _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 11:
+            if _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.aes_256_gcm:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.EncryptionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 14:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.bzip2:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 19:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 2:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.dictionary:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 3:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.double_delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 4:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 5:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.lz4:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
                 self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
-            elif _on == 6:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.rle:
+                pass
+                self._raw_metadata = self._io.read_bytes(self.len_metadata)
+                _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
+                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.zstd:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
@@ -319,31 +319,31 @@ class TiledbGenericTile(KaitaiStruct):
         def _fetch_instances(self):
             pass
             _on = self.outer_filter
-            if _on == 1:
+            if _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.aes_256_gcm:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 11:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.bzip2:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 14:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.delta:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 19:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.dictionary:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 2:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.double_delta:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 3:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 4:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.lz4:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 5:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.rle:
                 pass
                 self.metadata._fetch_instances()
-            elif _on == 6:
+            elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.zstd:
                 pass
                 self.metadata._fetch_instances()
             else:
@@ -356,7 +356,7 @@ class TiledbGenericTile(KaitaiStruct):
             if hasattr(self, '_m_is_one_part'):
                 return self._m_is_one_part
 
-            self._m_is_one_part =  ((self.outer_filter == 1) and (self.metadata.num_metadata_parts == 0) and (self.metadata.num_data_parts == 1)) 
+            self._m_is_one_part =  ((self.outer_filter == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip) and (self.metadata.num_metadata_parts == 0) and (self.metadata.num_data_parts == 1)) 
             return getattr(self, '_m_is_one_part', None)
 
 
@@ -401,7 +401,7 @@ class TiledbGenericTile(KaitaiStruct):
         if hasattr(self, '_m_is_one_zlib_stream'):
             return self._m_is_one_zlib_stream
 
-        self._m_is_one_zlib_stream =  ((self.num_filters == 1) and (self.outer_filter == 1) and (self.tile.num_chunks == 1) and (self.tile.chunks[0].is_one_part)) 
+        self._m_is_one_zlib_stream =  ((self.num_filters == 1) and (self.outer_filter == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip) and (self.tile.num_chunks == 1) and (self.tile.chunks[0].is_one_part)) 
         return getattr(self, '_m_is_one_zlib_stream', None)
 
     @property
@@ -414,11 +414,11 @@ class TiledbGenericTile(KaitaiStruct):
 
     @property
     def outer_filter(self):
-        """The filter that ran last, whose framing is the outermost; 0 if none."""
+        """The filter that ran last, whose framing is the outermost."""
         if hasattr(self, '_m_outer_filter'):
             return self._m_outer_filter
 
-        self._m_outer_filter = (0 if self.num_filters == 0 else int(self.filter_pipeline.filters[self.num_filters - 1].filter_type))
+        self._m_outer_filter = (tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.none if self.num_filters == 0 else self.filter_pipeline.filters[self.num_filters - 1].filter_type)
         return getattr(self, '_m_outer_filter', None)
 
 

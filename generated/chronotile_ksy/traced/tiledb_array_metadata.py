@@ -54,7 +54,7 @@ class TiledbArrayMetadata(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
         """
-        SEQ_FIELDS = ["len_key", "key", "is_deletion", "insertion"]
+        SEQ_FIELDS = ["len_key", "key", "deletion", "insertion"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbArrayMetadata.MetadataEntry, self).__init__(_io)
             self._parent = _parent
@@ -70,12 +70,12 @@ class TiledbArrayMetadata(KaitaiStruct):
             self._debug['key']['start'] = self._io.pos()
             self.key = (self._io.read_bytes(self.len_key)).decode(u"UTF-8")
             self._debug['key']['end'] = self._io.pos()
-            self._debug['is_deletion']['start'] = self._io.pos()
-            self.is_deletion = self._io.read_u1()
-            self._debug['is_deletion']['end'] = self._io.pos()
-            if not self.is_deletion <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_deletion, self._io, u"/types/metadata_entry/seq/2")
-            if self.is_deletion == 0:
+            self._debug['deletion']['start'] = self._io.pos()
+            self.deletion = self._io.read_u1()
+            self._debug['deletion']['end'] = self._io.pos()
+            if not self.deletion <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.deletion, self._io, u"/types/metadata_entry/seq/2")
+            if (not (self.is_deletion)):
                 pass
                 self._debug['insertion']['start'] = self._io.pos()
                 self.insertion = TiledbArrayMetadata.MetadataValue(self._io, self, self._root)
@@ -86,10 +86,18 @@ class TiledbArrayMetadata(KaitaiStruct):
 
         def _fetch_instances(self):
             pass
-            if self.is_deletion == 0:
+            if (not (self.is_deletion)):
                 pass
                 self.insertion._fetch_instances()
 
+
+        @property
+        def is_deletion(self):
+            if hasattr(self, '_m_is_deletion'):
+                return self._m_is_deletion
+
+            self._m_is_deletion = self.deletion != 0
+            return getattr(self, '_m_is_deletion', None)
 
 
     class MetadataValue(KaitaiStruct):

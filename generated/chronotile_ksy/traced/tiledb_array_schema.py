@@ -23,6 +23,9 @@ class TiledbArraySchema(KaitaiStruct):
         dense = 0
         sparse = 1
 
+    class CurrentDomainTypes(IntEnum):
+        nd_rectangle = 0
+
     class DataOrders(IntEnum):
         unordered_data = 0
         increasing_data = 1
@@ -278,7 +281,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#attribute
         """
-        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_fill_value", "fill_value", "is_nullable", "fill_value_validity", "order", "len_enumeration_name", "enumeration_name"]
+        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_fill_value", "fill_value", "nullable", "fill_value_validity", "order", "len_enumeration_name", "enumeration_name"]
         def __init__(self, version, _io, _parent=None, _root=None):
             super(TiledbArraySchema.Attribute, self).__init__(_io)
             self._parent = _parent
@@ -322,11 +325,11 @@ class TiledbArraySchema(KaitaiStruct):
 
             if self.version >= 7:
                 pass
-                self._debug['is_nullable']['start'] = self._io.pos()
-                self.is_nullable = self._io.read_u1()
-                self._debug['is_nullable']['end'] = self._io.pos()
-                if not self.is_nullable <= 1:
-                    raise kaitaistruct.ValidationGreaterThanError(1, self.is_nullable, self._io, u"/types/attribute/seq/7")
+                self._debug['nullable']['start'] = self._io.pos()
+                self.nullable = self._io.read_u1()
+                self._debug['nullable']['end'] = self._io.pos()
+                if not self.nullable <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.nullable, self._io, u"/types/attribute/seq/7")
 
             if self.version >= 7:
                 pass
@@ -384,6 +387,14 @@ class TiledbArraySchema(KaitaiStruct):
                 pass
 
 
+        @property
+        def is_nullable(self):
+            if hasattr(self, '_m_is_nullable'):
+                return self._m_is_nullable
+
+            self._m_is_nullable = (self.nullable != 0 if self.version >= 7 else False)
+            return getattr(self, '_m_is_nullable', None)
+
 
     class CurrentDomain(KaitaiStruct):
         """The part of the domain that is in use, with a version of its own.
@@ -391,7 +402,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#current-domain
         """
-        SEQ_FIELDS = ["version", "is_empty", "domain_type", "ranges"]
+        SEQ_FIELDS = ["version", "empty", "domain_type", "ranges"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbArraySchema.CurrentDomain, self).__init__(_io)
             self._parent = _parent
@@ -404,20 +415,20 @@ class TiledbArraySchema(KaitaiStruct):
             self._debug['version']['end'] = self._io.pos()
             if not self.version <= 1:
                 raise kaitaistruct.ValidationGreaterThanError(1, self.version, self._io, u"/types/current_domain/seq/0")
-            self._debug['is_empty']['start'] = self._io.pos()
-            self.is_empty = self._io.read_u1()
-            self._debug['is_empty']['end'] = self._io.pos()
-            if not self.is_empty <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_empty, self._io, u"/types/current_domain/seq/1")
-            if self.is_empty == 0:
+            self._debug['empty']['start'] = self._io.pos()
+            self.empty = self._io.read_u1()
+            self._debug['empty']['end'] = self._io.pos()
+            if not self.empty <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.empty, self._io, u"/types/current_domain/seq/1")
+            if (not (self.is_empty)):
                 pass
                 self._debug['domain_type']['start'] = self._io.pos()
-                self.domain_type = self._io.read_u1()
+                self.domain_type = KaitaiStream.resolve_enum(TiledbArraySchema.CurrentDomainTypes, self._io.read_u1())
                 self._debug['domain_type']['end'] = self._io.pos()
-                if not self.domain_type == 0:
-                    raise kaitaistruct.ValidationNotEqualError(0, self.domain_type, self._io, u"/types/current_domain/seq/2")
+                if not isinstance(self.domain_type, TiledbArraySchema.CurrentDomainTypes):
+                    raise kaitaistruct.ValidationNotInEnumError(self.domain_type, self._io, u"/types/current_domain/seq/2")
 
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
                 self._debug['ranges']['start'] = self._io.pos()
                 self._debug['ranges']['arr'] = []
@@ -437,16 +448,24 @@ class TiledbArraySchema(KaitaiStruct):
 
         def _fetch_instances(self):
             pass
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
 
-            if self.is_empty == 0:
+            if (not (self.is_empty)):
                 pass
                 for i in range(len(self.ranges)):
                     pass
                     self.ranges[i]._fetch_instances()
 
 
+
+        @property
+        def is_empty(self):
+            if hasattr(self, '_m_is_empty'):
+                return self._m_is_empty
+
+            self._m_is_empty = self.empty != 0
+            return getattr(self, '_m_is_empty', None)
 
 
     class Dimension(KaitaiStruct):
@@ -455,7 +474,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#dimension
         """
-        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_domain_field", "domain", "is_null_tile_extent", "tile_extent"]
+        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_domain_field", "domain", "null_tile_extent", "tile_extent"]
         def __init__(self, version, domain_width, _io, _parent=None, _root=None):
             super(TiledbArraySchema.Dimension, self).__init__(_io)
             self._parent = _parent
@@ -504,12 +523,12 @@ class TiledbArraySchema(KaitaiStruct):
             self._debug['domain']['start'] = self._io.pos()
             self.domain = self._io.read_bytes(self.len_domain)
             self._debug['domain']['end'] = self._io.pos()
-            self._debug['is_null_tile_extent']['start'] = self._io.pos()
-            self.is_null_tile_extent = self._io.read_u1()
-            self._debug['is_null_tile_extent']['end'] = self._io.pos()
-            if not self.is_null_tile_extent <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_null_tile_extent, self._io, u"/types/dimension/seq/7")
-            if self.is_null_tile_extent == 0:
+            self._debug['null_tile_extent']['start'] = self._io.pos()
+            self.null_tile_extent = self._io.read_u1()
+            self._debug['null_tile_extent']['end'] = self._io.pos()
+            if not self.null_tile_extent <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.null_tile_extent, self._io, u"/types/dimension/seq/7")
+            if (not (self.is_null_tile_extent)):
                 pass
                 self._debug['tile_extent']['start'] = self._io.pos()
                 self.tile_extent = self._io.read_bytes(self.width)
@@ -533,9 +552,17 @@ class TiledbArraySchema(KaitaiStruct):
             if self.version >= 5:
                 pass
 
-            if self.is_null_tile_extent == 0:
+            if (not (self.is_null_tile_extent)):
                 pass
 
+
+        @property
+        def is_null_tile_extent(self):
+            if hasattr(self, '_m_is_null_tile_extent'):
+                return self._m_is_null_tile_extent
+
+            self._m_is_null_tile_extent = self.null_tile_extent != 0
+            return getattr(self, '_m_is_null_tile_extent', None)
 
         @property
         def is_var(self):
@@ -578,7 +605,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/sm/array_schema/dimension_label.cc
         """
-        SEQ_FIELDS = ["dimension_index", "len_name", "name", "is_relative_uri", "len_uri", "uri", "len_attribute_name", "attribute_name", "order", "datatype", "cell_val_num", "is_external"]
+        SEQ_FIELDS = ["dimension_index", "len_name", "name", "relative_uri", "len_uri", "uri", "len_attribute_name", "attribute_name", "order", "datatype", "cell_val_num", "external"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbArraySchema.DimensionLabel, self).__init__(_io)
             self._parent = _parent
@@ -597,11 +624,11 @@ class TiledbArraySchema(KaitaiStruct):
             self._debug['name']['start'] = self._io.pos()
             self.name = (self._io.read_bytes(self.len_name)).decode(u"UTF-8")
             self._debug['name']['end'] = self._io.pos()
-            self._debug['is_relative_uri']['start'] = self._io.pos()
-            self.is_relative_uri = self._io.read_u1()
-            self._debug['is_relative_uri']['end'] = self._io.pos()
-            if not self.is_relative_uri <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_relative_uri, self._io, u"/types/dimension_label/seq/3")
+            self._debug['relative_uri']['start'] = self._io.pos()
+            self.relative_uri = self._io.read_u1()
+            self._debug['relative_uri']['end'] = self._io.pos()
+            if not self.relative_uri <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.relative_uri, self._io, u"/types/dimension_label/seq/3")
             self._debug['len_uri']['start'] = self._io.pos()
             self.len_uri = self._io.read_u8le()
             self._debug['len_uri']['end'] = self._io.pos()
@@ -630,16 +657,32 @@ class TiledbArraySchema(KaitaiStruct):
             self._debug['cell_val_num']['start'] = self._io.pos()
             self.cell_val_num = self._io.read_u4le()
             self._debug['cell_val_num']['end'] = self._io.pos()
-            self._debug['is_external']['start'] = self._io.pos()
-            self.is_external = self._io.read_u1()
-            self._debug['is_external']['end'] = self._io.pos()
-            if not self.is_external <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_external, self._io, u"/types/dimension_label/seq/11")
+            self._debug['external']['start'] = self._io.pos()
+            self.external = self._io.read_u1()
+            self._debug['external']['end'] = self._io.pos()
+            if not self.external <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.external, self._io, u"/types/dimension_label/seq/11")
 
 
         def _fetch_instances(self):
             pass
             self.datatype._fetch_instances()
+
+        @property
+        def is_external(self):
+            if hasattr(self, '_m_is_external'):
+                return self._m_is_external
+
+            self._m_is_external = self.external != 0
+            return getattr(self, '_m_is_external', None)
+
+        @property
+        def is_relative_uri(self):
+            if hasattr(self, '_m_is_relative_uri'):
+                return self._m_is_relative_uri
+
+            self._m_is_relative_uri = self.relative_uri != 0
+            return getattr(self, '_m_is_relative_uri', None)
 
 
     class DimensionRange(KaitaiStruct):

@@ -86,7 +86,7 @@ class TiledbDatatype(KaitaiStruct):
         if hasattr(self, '_m_is_time'):
             return self._m_is_time
 
-        self._m_is_time =  ((int(self.code) >= 18) and (int(self.code) <= 39)) 
+        self._m_is_time =  ((int(self.code) >= int(TiledbDatatype.Codes.datetime_year)) and (int(self.code) <= int(TiledbDatatype.Codes.time_as))) 
         return getattr(self, '_m_is_time', None)
 
     @property

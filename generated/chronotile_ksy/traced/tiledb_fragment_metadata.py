@@ -187,7 +187,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
         """
-        SEQ_FIELDS = ["version", "len_schema_name", "schema_name", "is_dense", "is_domain_empty"]
+        SEQ_FIELDS = ["version", "len_schema_name", "schema_name", "dense", "null_domain"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.FooterHead, self).__init__(_io)
             self._parent = _parent
@@ -216,16 +216,16 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 self.schema_name = (self._io.read_bytes(self.len_schema_name)).decode(u"UTF-8")
                 self._debug['schema_name']['end'] = self._io.pos()
 
-            self._debug['is_dense']['start'] = self._io.pos()
-            self.is_dense = self._io.read_u1()
-            self._debug['is_dense']['end'] = self._io.pos()
-            if not self.is_dense <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_dense, self._io, u"/types/footer_head/seq/3")
-            self._debug['is_domain_empty']['start'] = self._io.pos()
-            self.is_domain_empty = self._io.read_u1()
-            self._debug['is_domain_empty']['end'] = self._io.pos()
-            if not self.is_domain_empty <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.is_domain_empty, self._io, u"/types/footer_head/seq/4")
+            self._debug['dense']['start'] = self._io.pos()
+            self.dense = self._io.read_u1()
+            self._debug['dense']['end'] = self._io.pos()
+            if not self.dense <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.dense, self._io, u"/types/footer_head/seq/3")
+            self._debug['null_domain']['start'] = self._io.pos()
+            self.null_domain = self._io.read_u1()
+            self._debug['null_domain']['end'] = self._io.pos()
+            if not self.null_domain <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.null_domain, self._io, u"/types/footer_head/seq/4")
 
 
         def _fetch_instances(self):
@@ -236,6 +236,22 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if self.version >= 10:
                 pass
 
+
+        @property
+        def is_dense(self):
+            if hasattr(self, '_m_is_dense'):
+                return self._m_is_dense
+
+            self._m_is_dense = self.dense != 0
+            return getattr(self, '_m_is_dense', None)
+
+        @property
+        def is_domain_empty(self):
+            if hasattr(self, '_m_is_domain_empty'):
+                return self._m_is_domain_empty
+
+            self._m_is_domain_empty = self.null_domain != 0
+            return getattr(self, '_m_is_domain_empty', None)
 
 
     class FragmentFooter(KaitaiStruct):
@@ -259,7 +275,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
             self.head._read()
             self._debug['head']['end'] = self._io.pos()
-            if self.head.is_domain_empty == 0:
+            if (not (self.head.is_domain_empty)):
                 pass
                 self._debug['domain']['start'] = self._io.pos()
                 self._debug['domain']['arr'] = []
@@ -458,7 +474,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
         def _fetch_instances(self):
             pass
             self.head._fetch_instances()
-            if self.head.is_domain_empty == 0:
+            if (not (self.head.is_domain_empty)):
                 pass
                 for i in range(len(self.domain)):
                     pass
