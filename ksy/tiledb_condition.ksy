@@ -4,6 +4,8 @@ meta:
   application: TileDB
   license: MIT
   ks-version: '0.11'
+  imports:
+    - tiledb_operand
   encoding: UTF-8
   endian: le
 doc: |
@@ -120,7 +122,7 @@ types:
       - id: value
         -orig-id: data
         size: len_value
-        type: operand
+        type: tiledb_operand
       - id: members
         type: member_offsets(len_value)
         if: op == ops::in_set or op == ops::not_in_set
@@ -133,73 +135,6 @@ types:
           : op == ops::in_set ? "in" : op == ops::not_in_set ? "not in"
           : op == ops::always_true ? "always true" : "always false"
         -webide-parse-mode: eager
-  operand:
-    doc: |
-      Raw bytes of the field's type, which only the array's schema tells: an
-      attribute or a dimension; for an enumeration the index of the label; for
-      a date or time an i64 in the field's unit. Read here as an integer where
-      its width allows, else as text: a guess, for people to look at.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{guess}'
-    seq:
-      - id: raw
-        size-eos: true
-    instances:
-      guess:
-        pos: 0
-        type:
-          switch-on: _io.size
-          cases:
-            1: guess_s1
-            2: guess_s2
-            4: guess_s4
-            8: guess_s8
-            _: guess_text
-        -webide-parse-mode: eager
-  guess_s1:
-    doc: A value of one byte, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s1
-  guess_s2:
-    doc: A value of two bytes, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s2
-  guess_s4:
-    doc: A value of four bytes, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s4
-  guess_s8:
-    doc: |
-      A value of eight bytes, if it is an integer. It is put together from two
-      halves: the JavaScript runtime's own s8 is off by 2^32 for some negative
-      values.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: low
-        type: u4
-      - id: high
-        type: s4
-    instances:
-      value:
-        value: high * 4294967296 + low
-        -webide-parse-mode: eager
-  guess_text:
-    doc: A value of any other width, shown as text.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:str}'
-    seq:
-      - id: value
-        size-eos: true
   member_offsets:
     doc: Where each member of IN or NOT_IN starts in the value.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/sm/query/deletes_and_updates/serialization.cc

@@ -3,9 +3,9 @@ meta:
   title: TileDB update values
   application: TileDB
   license: MIT
-  ks-version: '0.11'
+  ks-version: '0.9'
   imports:
-    - tiledb_condition
+    - tiledb_operand
   encoding: UTF-8
   endian: le
 doc: |
@@ -47,4 +47,4 @@ types:
       - id: value
         -orig-id: value
         size: len_value
-        type: tiledb_condition::operand
+        type: tiledb_operand

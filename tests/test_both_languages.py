@@ -153,6 +153,23 @@ def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) 
             "set a = 777 unless a >= 3",
         ),
     }
+    operands = {
+        b"test": '"test"',
+        b"sixteen.": '"sixteen."',
+        b"red": '"red"',
+        b"": '""',
+        b"A": '"A" or 65',
+        b"de": '"de" or 25956',
+        b"\x07": "7",
+        b"\xff": "-1",
+        b"\x39\x05": "1337",
+        b"tes\x7f": str(int.from_bytes(b"tes\x7f", "little")),
+        b"\x1fest": str(int.from_bytes(b"\x1fest", "little")),
+        b"five.\x00\x00\x00": str(int.from_bytes(b"five.", "little")),
+        (-2).to_bytes(8, "little", signed=True): "-2",
+    }
+    for number, (value, text) in enumerate(operands.items()):
+        cases[f"{number}.del"] = ("tiledb_delete_commit", node(b"s", 5, value), f"s != {text}")
     files = []
     for name, (spec, payload, _) in cases.items():
         (tmp_path / name).write_bytes(tiles.encode(payload, version=22))

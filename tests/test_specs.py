@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spec_files import spec, spec_names, types
+from spec_files import KSY, spec, spec_names, types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,6 +112,7 @@ def test_every_thing_that_a_person_opens_has_a_spec() -> None:
         "tiledb_fragment_metadata",
         "tiledb_generic_tile",
         "tiledb_ignore_file",
+        "tiledb_operand",
         "tiledb_update",
         "tiledb_update_commit",
         "tiledb_update_values",
@@ -224,8 +225,16 @@ def test_an_original_name_is_an_identifier(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", spec_names())
+def test_no_case_is_a_bare_number(name: str) -> None:
+    for cases in values_of(spec(name), "cases"):
+        assert not [case for case in cases if isinstance(case, int)], cases
+
+
+@pytest.mark.parametrize("name", spec_names())
 def test_enums_carry_the_names_of_tiledb(name: str) -> None:
-    for enum in spec(name).get("enums", {}).values():
+    for kind, enum in spec(name).get("enums", {}).items():
+        if kind == "shapes":
+            continue  # Guesses of our own, which TileDB has no name for.
         for number, value in enum.items():
             assert re.fullmatch(r"[A-Z0-9_]+", value["-orig-id"]), f"{name}: {number}"
 
@@ -243,8 +252,24 @@ def test_nothing_that_javascript_cannot_do(name: str) -> None:
 
 def test_what_a_collapsed_tree_shows() -> None:
     shown = {kind for kind, (_, d) in types().items() if "-webide-representation" in d}
-    assert shown >= {"condition_node", "value_node", "operand", "update_value", "commit_record"}
+    assert shown >= {
+        "condition_node",
+        "value_node",
+        "tiledb_operand",
+        "update_value",
+        "commit_record",
+    }
     assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "tiledb_delete_commit"}
+
+
+def test_guesses_are_in_one_marked_place() -> None:
+    guesses = {kind: file for kind, (file, _) in types().items() if kind.startswith("guess_")}
+    assert len(guesses) == 6
+    assert set(guesses.values()) == {"tiledb_operand"}
+    text = (KSY / "tiledb_operand.ksy").read_text()
+    fields, _, guessed = text.partition("# Presentation: no reader needs what follows.\n")
+    assert "guess_" not in fields
+    assert guessed.startswith("instances:")
 
 
 def test_the_limit_of_the_web_ide_is_told() -> None:

@@ -3,6 +3,7 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy import tiledb_operand
 from enum import IntEnum
 
 
@@ -153,117 +154,6 @@ class TiledbCondition(KaitaiStruct):
             return getattr(self, '_m_symbol', None)
 
 
-    class GuessS1(KaitaiStruct):
-        """A value of one byte, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS1, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.value = self._io.read_s1()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS2(KaitaiStruct):
-        """A value of two bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS2, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.value = self._io.read_s2le()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS4(KaitaiStruct):
-        """A value of four bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS4, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.value = self._io.read_s4le()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS8(KaitaiStruct):
-        """A value of eight bytes, if it is an integer. It is put together from two
-        halves: the JavaScript runtime's own s8 is off by 2^32 for some negative
-        values.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS8, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.low = self._io.read_u4le()
-            self.high = self._io.read_s4le()
-
-
-        def _fetch_instances(self):
-            pass
-
-        @property
-        def value(self):
-            if hasattr(self, '_m_value'):
-                return self._m_value
-
-            self._m_value = self.high * 4294967296 + self.low
-            return getattr(self, '_m_value', None)
-
-
-    class GuessText(KaitaiStruct):
-        """A value of any other width, shown as text.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessText, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.value = self._io.read_bytes_full()
-
-
-        def _fetch_instances(self):
-            pass
-
-
     class MemberOffsets(KaitaiStruct):
         """Where each member of IN or NOT_IN starts in the value.
         
@@ -298,75 +188,6 @@ class TiledbCondition(KaitaiStruct):
 
 
 
-    class Operand(KaitaiStruct):
-        """Raw bytes of the field's type, which only the array's schema tells: an
-        attribute or a dimension; for an enumeration the index of the label; for
-        a date or time an i64 in the field's unit. Read here as an integer where
-        its width allows, else as text: a guess, for people to look at.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.Operand, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._read()
-
-        def _read(self):
-            self.raw = self._io.read_bytes_full()
-
-
-        def _fetch_instances(self):
-            pass
-            _ = self.guess
-            if hasattr(self, '_m_guess'):
-                pass
-                _on = self._io.size()
-                if _on == 1:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 2:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 4:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 8:
-                    pass
-                    self._m_guess._fetch_instances()
-                else:
-                    pass
-                    self._m_guess._fetch_instances()
-
-
-        @property
-        def guess(self):
-            if hasattr(self, '_m_guess'):
-                return self._m_guess
-
-            _pos = self._io.pos()
-            self._io.seek(0)
-            _on = self._io.size()
-            if _on == 1:
-                pass
-                self._m_guess = TiledbCondition.GuessS1(self._io, self, self._root)
-            elif _on == 2:
-                pass
-                self._m_guess = TiledbCondition.GuessS2(self._io, self, self._root)
-            elif _on == 4:
-                pass
-                self._m_guess = TiledbCondition.GuessS4(self._io, self, self._root)
-            elif _on == 8:
-                pass
-                self._m_guess = TiledbCondition.GuessS8(self._io, self, self._root)
-            else:
-                pass
-                self._m_guess = TiledbCondition.GuessText(self._io, self, self._root)
-            self._io.seek(_pos)
-            return getattr(self, '_m_guess', None)
-
-
     class ValueNode(KaitaiStruct):
         """One comparison of a field with a value.
         
@@ -392,7 +213,7 @@ class TiledbCondition(KaitaiStruct):
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_value, self._io, u"/types/value_node/seq/3")
             self._raw_value = self._io.read_bytes(self.len_value)
             _io__raw_value = KaitaiStream(BytesIO(self._raw_value))
-            self.value = TiledbCondition.Operand(_io__raw_value, self, self._root)
+            self.value = tiledb_operand.TiledbOperand(_io__raw_value)
             if  ((self.op == TiledbCondition.Ops.in_set) or (self.op == TiledbCondition.Ops.not_in_set)) :
                 pass
                 self.members = TiledbCondition.MemberOffsets(self.len_value, self._io, self, self._root)

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy import tiledb_generic_tile
 from chronotile_ksy import tiledb_condition
+from chronotile_ksy import tiledb_generic_tile
 import zlib
 
 

@@ -3,7 +3,7 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy import tiledb_condition
+from chronotile_ksy import tiledb_operand
 
 
 if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
@@ -62,7 +62,7 @@ class TiledbUpdateValues(KaitaiStruct):
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_value, self._io, u"/types/update_value/seq/2")
             self._raw_value = self._io.read_bytes(self.len_value)
             _io__raw_value = KaitaiStream(BytesIO(self._raw_value))
-            self.value = tiledb_condition.TiledbCondition.Operand(_io__raw_value)
+            self.value = tiledb_operand.TiledbOperand(_io__raw_value)
 
 
         def _fetch_instances(self):

@@ -3,6 +3,7 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy.traced import tiledb_operand
 from enum import IntEnum
 import collections
 
@@ -181,134 +182,6 @@ class TiledbCondition(KaitaiStruct):
             return getattr(self, '_m_symbol', None)
 
 
-    class GuessS1(KaitaiStruct):
-        """A value of one byte, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS1, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s1()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS2(KaitaiStruct):
-        """A value of two bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS2, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s2le()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS4(KaitaiStruct):
-        """A value of four bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS4, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s4le()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS8(KaitaiStruct):
-        """A value of eight bytes, if it is an integer. It is put together from two
-        halves: the JavaScript runtime's own s8 is off by 2^32 for some negative
-        values.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["low", "high"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessS8, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['low']['start'] = self._io.pos()
-            self.low = self._io.read_u4le()
-            self._debug['low']['end'] = self._io.pos()
-            self._debug['high']['start'] = self._io.pos()
-            self.high = self._io.read_s4le()
-            self._debug['high']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-        @property
-        def value(self):
-            if hasattr(self, '_m_value'):
-                return self._m_value
-
-            self._m_value = self.high * 4294967296 + self.low
-            return getattr(self, '_m_value', None)
-
-
-    class GuessText(KaitaiStruct):
-        """A value of any other width, shown as text.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.GuessText, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_bytes_full()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
     class MemberOffsets(KaitaiStruct):
         """Where each member of IN or NOT_IN starts in the value.
         
@@ -351,85 +224,6 @@ class TiledbCondition(KaitaiStruct):
 
 
 
-    class Operand(KaitaiStruct):
-        """Raw bytes of the field's type, which only the array's schema tells: an
-        attribute or a dimension; for an enumeration the index of the label; for
-        a date or time an i64 in the field's unit. Read here as an integer where
-        its width allows, else as text: a guess, for people to look at.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["raw"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbCondition.Operand, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['raw']['start'] = self._io.pos()
-            self.raw = self._io.read_bytes_full()
-            self._debug['raw']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-            _ = self.guess
-            if hasattr(self, '_m_guess'):
-                pass
-                _on = self._io.size()
-                if _on == 1:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 2:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 4:
-                    pass
-                    self._m_guess._fetch_instances()
-                elif _on == 8:
-                    pass
-                    self._m_guess._fetch_instances()
-                else:
-                    pass
-                    self._m_guess._fetch_instances()
-
-
-        @property
-        def guess(self):
-            if hasattr(self, '_m_guess'):
-                return self._m_guess
-
-            _pos = self._io.pos()
-            self._io.seek(0)
-            self._debug['_m_guess']['start'] = self._io.pos()
-            _on = self._io.size()
-            if _on == 1:
-                pass
-                self._m_guess = TiledbCondition.GuessS1(self._io, self, self._root)
-                self._m_guess._read()
-            elif _on == 2:
-                pass
-                self._m_guess = TiledbCondition.GuessS2(self._io, self, self._root)
-                self._m_guess._read()
-            elif _on == 4:
-                pass
-                self._m_guess = TiledbCondition.GuessS4(self._io, self, self._root)
-                self._m_guess._read()
-            elif _on == 8:
-                pass
-                self._m_guess = TiledbCondition.GuessS8(self._io, self, self._root)
-                self._m_guess._read()
-            else:
-                pass
-                self._m_guess = TiledbCondition.GuessText(self._io, self, self._root)
-                self._m_guess._read()
-            self._debug['_m_guess']['end'] = self._io.pos()
-            self._io.seek(_pos)
-            return getattr(self, '_m_guess', None)
-
-
     class ValueNode(KaitaiStruct):
         """One comparison of a field with a value.
         
@@ -465,7 +259,7 @@ class TiledbCondition(KaitaiStruct):
             self._debug['value']['start'] = self._io.pos()
             self._raw_value = self._io.read_bytes(self.len_value)
             _io__raw_value = KaitaiStream(BytesIO(self._raw_value))
-            self.value = TiledbCondition.Operand(_io__raw_value, self, self._root)
+            self.value = tiledb_operand.TiledbOperand(_io__raw_value)
             self.value._read()
             self._debug['value']['end'] = self._io.pos()
             if  ((self.op == TiledbCondition.Ops.in_set) or (self.op == TiledbCondition.Ops.not_in_set)) :

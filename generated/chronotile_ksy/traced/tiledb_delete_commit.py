@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy.traced import tiledb_generic_tile
 from chronotile_ksy.traced import tiledb_condition
+from chronotile_ksy.traced import tiledb_generic_tile
 import collections
 import zlib
 

@@ -3,7 +3,7 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy.traced import tiledb_condition
+from chronotile_ksy.traced import tiledb_operand
 import collections
 
 
@@ -83,7 +83,7 @@ class TiledbUpdateValues(KaitaiStruct):
             self._debug['value']['start'] = self._io.pos()
             self._raw_value = self._io.read_bytes(self.len_value)
             _io__raw_value = KaitaiStream(BytesIO(self._raw_value))
-            self.value = tiledb_condition.TiledbCondition.Operand(_io__raw_value)
+            self.value = tiledb_operand.TiledbOperand(_io__raw_value)
             self.value._read()
             self._debug['value']['end'] = self._io.pos()
 
