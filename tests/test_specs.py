@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +14,7 @@ from spec_files import KSY, spec, spec_names, types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 FIELDS = [
     pytest.param(kind, field, id=f"{kind}.{field['id']}")
@@ -274,3 +279,74 @@ def test_guesses_are_in_one_marked_place() -> None:
 
 def test_the_limit_of_the_web_ide_is_told() -> None:
     assert "near 300" in spec("tiledb_condition")["doc"]
+
+
+class Gallery:
+    """A folder of small specs, with a copy of the scripts that compile it to every language."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ksy = folder / "ksy"
+        self.build = self.ksy / "_build"
+        self.build.mkdir(parents=True)
+        for script in ("specs.mjs", "targets.mjs"):
+            shutil.copy(KSY / "_build" / script, self.build)
+        (self.build / "package.json").write_text('{"type": "module"}')
+        (self.build / "node_modules").symlink_to(KSY / "_build" / "node_modules")
+        self.refuse()
+
+    def add(self, name: str, seq: str, **meta: list[str]) -> None:
+        head = {"id": name, "endian": "le", **meta}
+        (self.ksy / f"{name}.ksy").write_text(f"meta: {json.dumps(head)}\nseq: [{seq}]\n")
+
+    def refuse(self, *entries: dict[str, Any]) -> None:
+        (self.build / "refused.json").write_text(json.dumps(entries))
+
+    def compile(self) -> tuple[int, str]:
+        node = os.environ.get("CHRONOTILE_NODE", "node")
+        command = [node, str(self.build / "targets.mjs"), str(self.ksy.parent / "out")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+
+CHECKED = "{id: a, type: u1, valid: {expr: _ < 9}}"
+MISSING = "scala.NotImplementedError: an implementation is missing"
+
+
+def test_every_language_gets_every_spec_in_one_flat_folder(tmp_path: Path) -> None:
+    gallery = Gallery(tmp_path)
+    gallery.add("tiledb_inner", "{id: a, type: u1}")
+    gallery.add("tiledb_outer", "{id: a, type: tiledb_inner}", imports=["tiledb_inner"])
+    assert gallery.compile() == (0, "2 specs compile to 15 languages\n")
+    written = {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.*")}
+    assert len(written) == 2 * 15 + 2, "C++ has two files for each"
+    assert {len(path.parts) for path in written} == {2}
+
+
+def test_a_language_that_refuses_a_spec_must_be_listed(tmp_path: Path) -> None:
+    gallery = Gallery(tmp_path)
+    gallery.add("tiledb_plain", "{id: a, type: u1}")
+    gallery.add("tiledb_checked", CHECKED)
+    assert gallery.compile() == (1, f"nim: tiledb_checked.ksy: {MISSING}\n")
+    gallery.refuse({"target": "nim", "words": MISSING, "specs": ["tiledb_checked"]})
+    assert gallery.compile()[0] == 0
+    gallery.refuse({"target": "nim", "words": "other words", "specs": ["tiledb_checked"]})
+    assert gallery.compile() == (1, f"nim: tiledb_checked.ksy: {MISSING}\n")
+
+
+def test_what_is_listed_as_refused_must_be_refused(tmp_path: Path) -> None:
+    gallery = Gallery(tmp_path)
+    gallery.add("tiledb_plain", "{id: a, type: u1}")
+    gallery.refuse({"target": "nim", "words": MISSING, "specs": ["tiledb_plain", "tiledb_gone"]})
+    status, said = gallery.compile()
+    assert status == 1
+    assert "nim: tiledb_plain compiles, but refused.json lists it" in said
+    assert "refused.json lists nim tiledb_gone, which is not there" in said
+
+
+def test_two_specs_must_not_write_one_file(tmp_path: Path) -> None:
+    gallery = Gallery(tmp_path)
+    gallery.add("tiledb_ab", "{id: a, type: u1}")
+    gallery.add("tiledb_a_b", "{id: a, type: u2}")
+    status, said = gallery.compile()
+    assert status == 1
+    assert "java: tiledb_ab writes TiledbAb.java, and tiledb_a_b writes TiledbAB.java" in said

@@ -5,25 +5,16 @@
 // --debug the parsers keep the byte range of each field; for Python they make a package of
 // their own, chronotile_ksy.traced.
 
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import compiler from "kaitai-struct-compiler";
-import YAML from "yaml";
+import { importer, names, read } from "./specs.mjs";
 
-const specs = dirname(dirname(fileURLToPath(import.meta.url)));
 const [language, out, mode] = process.argv.slice(2);
 if (!["python", "javascript"].includes(language) || !out) {
   console.error("usage: node compile.mjs python|javascript OUT [--debug]");
   process.exit(2);
 }
-
-const read = (name) => YAML.parse(readFileSync(join(specs, `${name}.ksy`), "utf8"));
-const importer = { importYaml: async (name) => read(name) };
-const names = readdirSync(specs)
-  .filter((file) => file.endsWith(".ksy"))
-  .map((file) => file.slice(0, -".ksy".length))
-  .sort();
 
 const home = mode === "--debug" ? "chronotile_ksy.traced" : "chronotile_ksy";
 const packageImport = (text) =>
