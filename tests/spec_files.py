@@ -11,32 +11,34 @@ import yaml
 ROOT = Path(__file__).parent.parent
 KSY = ROOT / "ksy"
 CORPUS = ROOT / "tests" / "corpus"
+PREFIX = "tiledb_"
 
+# Specs of whole files, less the prefix that all specs have.
 BY_EXTENSION = {
-    ".del": "tiledb_delete_commit",
-    ".upd": "tiledb_update_commit",
-    ".con": "tiledb_consolidated_commits",
-    ".ign": "tiledb_ignore_file",
-    ".vac": "tiledb_vacuum_file",
+    ".del": "delete_commit",
+    ".upd": "update_commit",
+    ".con": "consolidated_commits",
+    ".ign": "ignore_file",
+    ".vac": "vacuum_file",
 }
 
 
 def spec_of(path: Path) -> str | None:
-    """The spec of one file, by its place in the array; None where no spec is meant for it."""
+    """The spec of one file by its place in the array, less the prefix; None where there is none."""
     if path.suffix in BY_EXTENSION:
         return BY_EXTENSION[path.suffix]
     if path.parent.name == "__enumerations":
-        return "tiledb_enumeration_file"
+        return "enumeration_file"
     if path.parent.name == "__schema" or path.name == "__array_schema.tdb":
-        return "tiledb_array_schema_file"
+        return "array_schema_file"
     if path.parent.name == "__meta":
-        return "tiledb_array_metadata_file"
+        return "array_metadata_file"
     return None
 
 
 @cache
 def corpus_files(*, damaged: bool = False) -> tuple[tuple[str, Path], ...]:
-    """(spec, file) of every file in the corpus that a spec describes.
+    """(spec less its prefix, file) of every file in the corpus that a spec describes.
 
     Args:
         damaged: Give the files of the cases `bad-…`, which were damaged on purpose, instead.
@@ -74,10 +76,11 @@ def spec_names() -> tuple[str, ...]:
 
 @cache
 def types() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Every type, its main ones included: name -> (file, definition)."""
+    """Every type, its main ones included less their prefix: name -> (file, definition)."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for name in spec_names():
-        for type_name, definition in ((name, spec(name)), *spec(name).get("types", {}).items()):
+        main = name.removeprefix(PREFIX)
+        for type_name, definition in ((main, spec(name)), *spec(name).get("types", {}).items()):
             assert type_name not in found, f"{type_name} is in {found[type_name][0]} and in {name}"
             found[type_name] = (name, definition)
     return found

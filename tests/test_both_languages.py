@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from kaitaistruct import KaitaiStruct, KaitaiStructError
-from spec_files import ROOT, corpus_files, fragment_metadata
+from spec_files import PREFIX, ROOT, corpus_files, fragment_metadata
 
 import chronotile.format.parsers as door
 from chronotile.errors import BadFileError
@@ -33,7 +33,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_javascript(compiled: Path, files: list[tuple[str, Path]]) -> list[Any]:
-    requests = "".join(json.dumps({"spec": s, "file": str(f)}) + "\n" for s, f in files)
+    requests = "".join(
+        json.dumps({"spec": f"{PREFIX}{s}", "file": str(f)}) + "\n" for s, f in files
+    )
     command = [NODE, str(BUILD / "tree.mjs"), str(compiled)]
     done = subprocess.run(
         command, input=requests, capture_output=True, text=True, check=True, timeout=300
@@ -42,8 +44,8 @@ def in_javascript(compiled: Path, files: list[tuple[str, Path]]) -> list[Any]:
 
 
 def python_spec(name: str) -> Any:
-    class_name = "".join(part.capitalize() for part in name.split("_"))
-    module = __import__(f"chronotile_ksy.{name}", fromlist=[class_name])
+    class_name = "".join(part.capitalize() for part in f"{PREFIX}{name}".split("_"))
+    module = __import__(f"chronotile_ksy.{PREFIX}{name}", fromlist=[class_name])
     return getattr(module, class_name)
 
 
@@ -88,7 +90,7 @@ def same(ours: Any, theirs: Any, path: str = "") -> None:
 
 
 def test_the_corpus_reads_alike_in_both(compiled: Path) -> None:
-    files = [*corpus_files(), *(("tiledb_fragment_metadata", path) for path in fragment_metadata())]
+    files = [*corpus_files(), *(("fragment_metadata", path) for path in fragment_metadata())]
     answers = in_javascript(compiled, files)
     assert len(answers) == len(files) > 300
     for (spec, path), answer in zip(files, answers, strict=True):
@@ -117,10 +119,7 @@ def test_both_refuse_the_same_damage(compiled: Path, tmp_path: Path) -> None:
     cut: list[tuple[str, Path]] = []
     for number, (spec, path) in enumerate(corpus_files()):
         data = path.read_bytes()
-        if (
-            spec in ("tiledb_ignore_file", "tiledb_vacuum_file", "tiledb_consolidated_commits")
-            or number % 7
-        ):
+        if spec in ("ignore_file", "vacuum_file", "consolidated_commits") or number % 7:
             continue
         for size in (0, 3, len(data) // 2, len(data) - 1):
             target = tmp_path / f"{number}-{size}"
@@ -145,10 +144,10 @@ def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) 
     both = bytes([0, 1]) + (2).to_bytes(8, "little") + a + s
     new = (1).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a" + (8).to_bytes(8, "little")
     cases = {
-        "a.del": ("tiledb_delete_commit", a, "a >= 3"),
-        "b.del": ("tiledb_delete_commit", both, 'or of 2: a >= 3, s != "red"'),
+        "a.del": ("delete_commit", a, "a >= 3"),
+        "b.del": ("delete_commit", both, 'or of 2: a >= 3, s != "red"'),
         "c.upd": (
-            "tiledb_update_commit",
+            "update_commit",
             a + new + (777).to_bytes(8, "little"),
             "set a = 777 unless a >= 3",
         ),
@@ -169,7 +168,7 @@ def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) 
         (-2).to_bytes(8, "little", signed=True): "-2",
     }
     for number, (value, text) in enumerate(operands.items()):
-        cases[f"{number}.del"] = ("tiledb_delete_commit", node(b"s", 5, value), f"s != {text}")
+        cases[f"{number}.del"] = ("delete_commit", node(b"s", 5, value), f"s != {text}")
     files = []
     for name, (spec, payload, _) in cases.items():
         (tmp_path / name).write_bytes(tiles.encode(payload, version=22))

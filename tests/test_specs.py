@@ -152,7 +152,7 @@ def test_every_type_says_what_it_is_and_where_that_is_written(kind: str) -> None
 def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> None:
     # Lengths that no size, count or offset in a spec is made from: the reader compares them.
     unused = {
-        "tiledb_generic_tile.len_tile",
+        "generic_tile.len_tile",
         "tile_chunk.len_original",
         "compressed_part.len_original",
         "compressed_part.len_compressed",
@@ -173,7 +173,7 @@ def test_every_count_and_length_is_bounded(kind: str, field: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("kind", "field"), ENUMS)
 def test_every_enum_is_checked(kind: str, field: dict[str, Any]) -> None:
-    if f"{kind}.{field['id']}" == "tiledb_generic_tile.datatype":
+    if f"{kind}.{field['id']}" == "generic_tile.datatype":
         assert "engine reads a tile whatever stands here" in field["doc"]
         return
     assert field["valid"] == {"in-enum": True}, f"{kind}.{field['id']}"
@@ -260,11 +260,11 @@ def test_what_a_collapsed_tree_shows() -> None:
     assert shown >= {
         "condition_node",
         "value_node",
-        "tiledb_operand",
+        "operand",
         "update_value",
         "commit_record",
     }
-    assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "tiledb_delete_commit"}
+    assert shown >= {"ignored_commit", "vacuumed_item", "metadata_entry", "delete_commit"}
 
 
 def test_guesses_are_in_one_marked_place() -> None:
