@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spec_files import KSY, spec, spec_names, types
 
+from chronotile.errors import BadFileError
+from chronotile.format.parsers import ArrayMetadataSpec, parse, trace
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -221,6 +224,14 @@ def test_only_what_is_true_or_false_is_called_so(kind: str) -> None:
         assert not field["id"].startswith("is_"), field["id"]
     for param in definition.get("params", []):
         assert not param["id"].startswith("is_") or param["type"] == "bool", param["id"]
+
+
+def test_a_flag_is_shown_by_the_name_of_its_boolean() -> None:
+    removed = b"\1\0\0\0k\1"
+    paths = [span.path for span in trace(ArrayMetadataSpec, "a", removed)]
+    assert paths == ["entries[0].len_key", "entries[0].key", "entries[0].is_deletion"]
+    with pytest.raises(BadFileError, match="expected is_deletion of metadata_entry to be at most"):
+        parse(ArrayMetadataSpec, "a", b"\1\0\0\0k\2")
 
 
 @pytest.mark.parametrize("name", spec_names())

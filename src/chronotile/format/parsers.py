@@ -134,7 +134,8 @@ def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
     for field in struct.SEQ_FIELDS:
         if field not in struct._debug:
             continue
-        mark, value, name = struct._debug[field], getattr(struct, field), f"{path}{field}"
+        mark, value = struct._debug[field], getattr(struct, field)
+        name = f"{path}{_shown(struct, field)}"
         many = "arr" in mark
         marks = mark["arr"] if many else [mark]
         items = value if many else [value]
@@ -173,7 +174,13 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
 def _field(struct: Any) -> str:
     """The field that was read last: validation comes right after it."""
     field = next(name for name in reversed(vars(struct)) if name[0] != "_")
-    return f"{field} of {_snake(type(struct).__name__).removeprefix('tiledb_')}"
+    return f"{_shown(struct, field)} of {_snake(type(struct).__name__).removeprefix('tiledb_')}"
+
+
+def _shown(struct: Any, field: str) -> str:
+    """The name of a field in paths and errors; a flag has that of the boolean made from it."""
+    flag = f"is_{field}"
+    return flag if hasattr(type(struct), flag) else field
 
 
 def _expected(cause: Any) -> str:
