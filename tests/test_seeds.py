@@ -30,6 +30,26 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
     "array_file_hierarchy": (),
 }
 
+# What the pages call each field of the specs.
+FIELDS = {
+    "Node type": "node_type",
+    "Combination op": "combination_op",
+    "Num children": "num_children",
+    "Children": "children",
+    "Op": "op",
+    "Field name size": "len_field_name",
+    "Field name value": "field_name",
+    "Value size": "len_value",
+    "Value content": "value",
+    "Number of values": "num_values",
+    "Commit URI followed by a new line character": "uri",
+    "URI followed by a new line character": "uri",
+    "Serialized delete condition tile size": "len_tile",
+    "Serialized delete condition tile": "tile",
+    "Serialized update condition tile size": "len_tile",
+    "Serialized update condition tile": "tile",
+}
+
 
 class Row(NamedTuple):
     field: str
@@ -52,13 +72,13 @@ def tables(page: str) -> Iterator[list[Row]]:
 
 
 def fields(parts: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The fields with a name of the format, in the order in which they are read."""
+    """The fields that the pages name, in the order in which they are read."""
     found = []
     for part in parts:
         kind, _, only = part.partition(".")
         for field in types()[kind][1]["seq"]:
             repeated = field["id"] == "children" and not only
-            if "-orig-id" in field and not repeated and only in ("", field["id"]):
+            if field["id"] in FIELDS.values() and not repeated and only in ("", field["id"]):
                 found.append(field)
     return found
 
@@ -76,8 +96,7 @@ def test_a_table_row_by_row(page: str, index: int, parts: tuple[str, ...]) -> No
     found = fields(parts)
     assert len(found) == len(rows), f"{[f['id'] for f in found]} against {rows}"
     for row, field in zip(rows, found, strict=True):
-        # The page calls the URI of a write "Commit URI"; the field is the same.
-        assert field["-orig-id"] in (row.field, row.field.removeprefix("Commit ")), row
+        assert field["id"] == FIELDS[row.field], row
         check_width(row, field)
 
 
