@@ -2,7 +2,7 @@
 
 In: how many arrays, and how many commits in each. Out: folders that the engine opens: the schema,
 the fragments' metadata and the deletes are the engine's own, copied from a template; names and
-`.con` files are written here. Reads nothing with the product but its codec of `.con` files.
+`.con` files are written here. Uses nothing of the product but its codec of `.con` records.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tiledb
+from con_files import con_name, encode_con
 
-from chronotile.format.commit_files import Record, con_name, encode_con
+from chronotile.format.commit_files import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

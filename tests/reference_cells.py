@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from chronotile.conditions.truth import removed
+from condition_truth import removed
+
 from chronotile.format import cell_values
 
 if TYPE_CHECKING:

@@ -6,6 +6,9 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from condition_expressions import INTEGERS, to_arrow, to_sql
+from condition_from_json import from_json
+from condition_truth import matches, removed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import (
@@ -39,11 +42,10 @@ from chronotile.conditions.codec import (
     member_of,
     negate,
 )
-from chronotile.conditions.expressions import to_arrow, to_sql
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
-from chronotile.conditions.text import from_json, to_json, to_text
-from chronotile.conditions.truth import Cell, Sense, leaf_truth, matches, removed
+from chronotile.conditions.text import to_json, to_text
+from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.errors import BadFileError, ChronotileError, PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datatypes import VAR_NUM, Datatype
@@ -253,7 +255,7 @@ def rows_of(data: st.DataObject, node: Condition) -> dict[str, object]:
         choices = [*known, *([None] if field.nullable else [])]
         if field.datatype.is_float and not field.is_dimension:
             choices.append(float("nan"))
-        if field.datatype.is_integer and field.enumeration is None:
+        if field.datatype in INTEGERS and field.enumeration is None:
             choices += [0, 1, 5]
         row[leaf.field] = data.draw(st.sampled_from(choices))
     return row
@@ -587,8 +589,7 @@ def test_what_the_language_takes_the_engine_reads(node: Condition) -> None:
 
 def arrow_table(schema_fields: list[str], rows: list[dict[str, object]]) -> object:
     import pyarrow as pa
-
-    from chronotile.conditions.expressions import _arrow_type
+    from condition_expressions import _arrow_type
 
     columns = {}
     for name in schema_fields:

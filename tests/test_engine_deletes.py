@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import tiledb
+from condition_truth import removed
 from strategies import ORDER_OPS, PLAIN_OPS, SET_OPS
 from tiledb.sparse_array import _setitem_impl_sparse as write_cells
 
@@ -32,7 +33,6 @@ from chronotile.conditions.codec import (
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import to_text
-from chronotile.conditions.truth import removed
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import Datatype
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from arrays import Made
+from con_files import encode_con
 from corpus.recipes.scene import KEY
 from test_conformance import CASES, expected, log_of
 
@@ -21,7 +22,7 @@ import chronotile as ct
 from chronotile.conditions.codec import Compare, Op, encode
 from chronotile.errors import ArrayNotFoundError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, encode_con
+from chronotile.format.commit_files import Record
 from chronotile.format.tiles import encode as encode_tile
 
 if TYPE_CHECKING:

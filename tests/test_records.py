@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commit_strategies import TILES, names, uris
+from con_files import con_name, encode_con
 from hypothesis import given
 from hypothesis import strategies as st
 from spec_files import CORPUS, corpus_files
@@ -14,11 +15,9 @@ from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.commit_files import (
     Record,
     commit_name,
-    con_name,
     decode_con,
     decode_ign,
     decode_vac,
-    encode_con,
     encode_lines,
     encode_record,
     vacuumed_name,

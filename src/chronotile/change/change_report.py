@@ -1,6 +1,6 @@
 """Plans of changes to an array, and reports of what was done.
 
-In: steps. Out: `Report`: what is to be done or was done, as a table for people and as JSON. Does
+In: steps. Out: `Report`: what is to be done or was done, as a line for people and as JSON. Does
 nothing to the array itself.
 """
 
@@ -14,8 +14,6 @@ from chronotile.errors import printable_json
 from chronotile.format.timestamps import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from chronotile.check.findings import Finding
 
 Op: TypeAlias = Literal["put", "remove", "move"]
@@ -53,11 +51,6 @@ class Report:
     restore: str | None = None
     """The command that puts them back."""
 
-    @property
-    def bytes_removed(self) -> int:
-        """How much less is stored afterwards, less what was put."""
-        return sum(step.size or 0 for step in self.steps if step.op == "remove")
-
     def to_dict(self) -> dict[str, Any]:
         """The JSON report.
 
@@ -84,16 +77,6 @@ class Report:
         """The JSON report as text."""
         return printable_json(json.dumps(self.to_dict(), indent=2, ensure_ascii=False)) + "\n"
 
-    def to_text(self) -> str:
-        """The steps as a table, and the notes.
-
-        >>> step = Step(op="put", path="__commits/a.con", size=12, reason="2 commits")
-        >>> print(Report(command="consolidate", array="a", dry_run=True, steps=(step,)).to_text())
-        a: would put 1 file (12 bytes)
-        put   12  __commits/a.con  2 commits
-        """
-        return "\n".join([f"{self.array}: {self.summary()}", *_table(self.steps), *self.notes])
-
     def summary(self) -> str:
         """What it does, in one line.
 
@@ -108,14 +91,3 @@ class Report:
                 word = f"would {op}" if self.dry_run else done
                 said.append(f"{word} {files} ({sum(sizes)} bytes)")
         return ", ".join(said) or "nothing to do"
-
-
-def _table(steps: Iterable[Step]) -> list[str]:
-    rows = [(s.op, "?" if s.size is None else str(s.size), s.path, s.reason) for s in steps]
-    if not rows:
-        return []
-    op, size, path = (max(len(row[at]) for row in rows) for at in range(3))
-    return [
-        f"{row[0]:<{op}}  {row[1]:>{max(size, 3)}}  {row[2]:<{path}}  {row[3]}".rstrip()
-        for row in rows
-    ]

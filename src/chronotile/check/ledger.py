@@ -63,16 +63,6 @@ class Ledger:
         """
         return uri not in self.ignored or not uri.endswith(WRITES)
 
-    def holder(self, uri: str, tile: Tile) -> str | None:
-        """The latest `.con` in which that commit counts, with the same tile."""
-        if not self.counts(uri):
-            return None
-        for path in self.later_first:
-            held = self.cons[path]
-            if uri in held and held[uri] == tile:
-                return path
-        return None
-
     def superseded(self) -> tuple[str, ...]:
         """The `.con` files of which each commit that counts stands in a later one."""
         known: dict[str, list[Tile]] = {}

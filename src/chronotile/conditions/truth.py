@@ -1,7 +1,7 @@
-"""The truth of a condition for a row, in two senses.
+"""The truth of a comparison for a cell, in two senses.
 
-In: a tree, a schema and a row. Out: whether its author asked for the row, or whether the engine
-removes it, and in words where the two differ. The second sense is the engine's, faults and all.
+In: a comparison, its field and a cell. Out: whether its author asked for the cell, or whether the
+engine takes the comparison for true. The second sense is the engine's, faults and all.
 
 What the engine does with a *stored* condition, seen on libtiledb 2.30 for every op:
 
@@ -15,9 +15,7 @@ What the engine does with a *stored* condition, seen on libtiledb 2.30 for every
 - Text is compared as unsigned bytes. A CHAR cell of fixed size is compared as one byte, its
   first, whatever its length; only `in` looks at all of it. That byte is signed, as C's char
   is on x86-64.
-- A field that the fragment lacks, because it was added later, makes its comparison false, and
-  also wipes out what stood before it in the same `or`.
-- An `or` that stands directly in an `or` counts as an `and` with what stood before it.
+- A field that the fragment lacks, because it was added later, makes its comparison false.
 """
 
 from __future__ import annotations
@@ -25,17 +23,14 @@ from __future__ import annotations
 import enum
 import math
 import struct
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, fold
-from chronotile.errors import PredicateError
+from chronotile.conditions.tree import Compare, Op
 from chronotile.format import cell_values
 from chronotile.format.datatypes import Datatype
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from chronotile.format.schema import Field, Schema
+    from chronotile.format.schema import Field
 
 
 class Sense(enum.Enum):
@@ -52,69 +47,6 @@ class Cell(enum.Enum):
     NULL = "NULL"
 
 
-def matches(node: Condition, row: Mapping[str, object], schema: Schema, sense: Sense) -> bool:
-    r"""Tell whether a row satisfies a condition.
-
-    Args:
-        node: The condition; what is meant by it depends on `sense`.
-        row: A value for each field, as `cell_values.encode` takes it: a label for an enumeration,
-            None for NULL. A field that is not there was added after the row was written.
-        schema: The types of the fields.
-        sense: `PREDICATE` for the plain meaning, `STORED` for what the engine does.
-
-    Raises:
-        PredicateError: If the schema lacks a field of the condition.
-
-    >>> from chronotile.format.schema import Field, Schema
-    >>> a = Field(name="a", datatype=Datatype.INT8, cell_val_num=1, nullable=True,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(a,), enumeration_files=())
-    >>> node = Compare(field="a", op=Op.GE, value=b"\x03")
-    >>> [matches(node, {"a": n}, schema, Sense.STORED) for n in (2, 3, None)]
-    [False, True, False]
-    """
-    if sense is Sense.STORED:
-        return _engine(node, row, schema, among_any=False, so_far=True)
-    # Without `Not`: a comparison with NULL is false when asked for, and so is its negation.
-    return fold(
-        flatten(node),
-        lambda leaf: _leaf(leaf, row, schema, sense),
-        lambda part, found: all(found) if isinstance(part, AllOf) else any(found),
-    )
-
-
-def removed(stored: Condition, row: Mapping[str, object], schema: Schema) -> bool:
-    """Tell whether the engine removes a row because of a stored condition.
-
-    >>> from chronotile.format.schema import Schema
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(), enumeration_files=())
-    >>> removed(AnyOf(parts=()), {}, schema)
-    True
-    """
-    return not matches(stored, row, schema, Sense.STORED)
-
-
-def field_of(node: Compare, schema: Schema) -> Field:
-    """The field that a comparison names.
-
-    Raises:
-        PredicateError: If the schema does not have it.
-
-    >>> from chronotile.format.schema import Schema
-    >>> field_of(Compare(field="b", op=Op.LT), Schema(version=22, dense=False,
-    ...     allows_duplicates=False, dimensions=(), attributes=(), enumeration_files=()))
-    Traceback (most recent call last):
-    chronotile.errors.PredicateError: b: expected a field of the schema, found none of that name
-    """
-    field = schema.field(node.field)
-    if field is None:
-        problem = "expected a field of the schema, found none of that name"
-        raise PredicateError(node.field, problem)
-    return field
-
-
 def leaf_truth(node: Compare, field: Field, cell: bytes | Cell, sense: Sense) -> bool:
     """Tell whether one cell satisfies one comparison.
 
@@ -122,7 +54,7 @@ def leaf_truth(node: Compare, field: Field, cell: bytes | Cell, sense: Sense) ->
         node: The comparison.
         field: What it compares.
         cell: The raw bytes of the cell, or why there are none.
-        sense: As for `matches`.
+        sense: `PREDICATE` for the plain meaning, `STORED` for what the engine does.
 
     >>> from chronotile.format.schema import Field
     >>> s = Field(name="s", datatype=Datatype.STRING_UTF8, cell_val_num=2**32 - 1, nullable=True,
@@ -140,48 +72,6 @@ def leaf_truth(node: Compare, field: Field, cell: bytes | Cell, sense: Sense) ->
     if node.op.is_set:
         return (cell in node.members) is (node.op is Op.IN)
     return _ordered(node.op, _key(field, cell), _key(field, node.value))
-
-
-def _engine(
-    node: Condition,
-    row: Mapping[str, object],
-    schema: Schema,
-    *,
-    among_any: bool,
-    so_far: bool,
-) -> bool:
-    """Carry a truth through the tree as the engine carries its bitmap, branch by branch."""
-    match node:
-        case Compare():
-            if node.field not in row:
-                field_of(node, schema)
-                return False
-            truth = _leaf(node, row, schema, Sense.STORED)
-            return so_far or truth if among_any else so_far and truth
-        case AllOf(parts=parts):
-            truth = True if among_any else so_far
-            for part in parts:
-                truth = _engine(part, row, schema, among_any=False, so_far=truth)
-            return so_far or truth if among_any else truth
-        case AnyOf(parts=parts):
-            truth = False
-            for part in parts:
-                truth = _engine(part, row, schema, among_any=True, so_far=truth)
-            return so_far and truth
-        case Not(part=part):
-            truth = not _engine(part, row, schema, among_any=False, so_far=True)
-            return so_far or truth if among_any else so_far and truth
-        case _:
-            assert_never(node)
-
-
-def _leaf(node: Compare, row: Mapping[str, object], schema: Schema, sense: Sense) -> bool:
-    field = field_of(node, schema)
-    cell: bytes | Cell = Cell.ABSENT
-    if node.field in row:
-        value = row[node.field]
-        cell = Cell.NULL if value is None else cell_values.encode(field, value)
-    return leaf_truth(node, field, cell, sense)
 
 
 def _key(field: Field, raw: bytes) -> int | float | bytes:

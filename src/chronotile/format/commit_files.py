@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, BadNameError
-from chronotile.format.names import Name, new_name, parse_name, time_order
+from chronotile.format.names import Name, parse_name
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
 if TYPE_CHECKING:
@@ -64,19 +64,6 @@ def decode_con(data: bytes, where: str) -> tuple[Record, ...]:
     return tuple(records)
 
 
-def encode_con(records: Iterable[Record]) -> bytes:
-    r"""Writes a consolidated commits file, by time and then by name.
-
-    Raises:
-        BadNameError: A URI does not end in a timestamped name and a commit's extension.
-
-    >>> u = "00112233445566778899aabbccddeeff"
-    >>> encode_con([Record(f"__commits/__{t}_{t}_{u}_22.wrt", None) for t in (10, 9)])[:15]
-    b'__commits/__9_9'
-    """
-    return b"".join(encode_record(record) for record in sorted(records, key=_order))
-
-
 def encode_record(record: Record) -> bytes:
     """Writes one record of a consolidated commits file."""
     line = record.uri.encode() + b"\n"
@@ -89,20 +76,6 @@ def encode_record(record: Record) -> bytes:
     if record.tile is not None or not record.uri.endswith(WRITES):
         raise BadFileError(record.uri, "expected a write or a tile's commit, found neither")
     return line
-
-
-def con_name(records: Iterable[Record], version: int) -> str:
-    """A fresh name for a `.con`, true to the smallest and largest time that it holds.
-
-    >>> u = "00112233445566778899aabbccddeeff"
-    >>> records = [Record(f"__commits/__{t}_{t + 1}_{u}_22.wrt", None) for t in (100, 9)]
-    >>> con_name(records, 22)[:8]
-    '__9_101_'
-    """
-    names = [commit_name(record.uri) for record in records]
-    if not names:
-        raise BadFileError(".con", "expected at least one record, found none")
-    return new_name(min(n.t1 for n in names), max(n.t2 for n in names), version)
 
 
 def commit_name(uri: str) -> Name:
@@ -159,7 +132,3 @@ def vacuumed_name(line: str) -> str:
     '__1_1_ab_22'
     """
     return line.rstrip("/").rpartition("/")[2]
-
-
-def _order(record: Record) -> tuple[int, int, str]:
-    return time_order(commit_name(record.uri))

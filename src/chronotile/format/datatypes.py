@@ -85,33 +85,10 @@ class Datatype(enum.IntEnum):
         return self in (Datatype.FLOAT32, Datatype.FLOAT64)
 
     @property
-    def is_integer(self) -> bool:
-        """Whether it is a plain integer."""
-        return self in _INTEGERS
-
-    @property
     def is_string(self) -> bool:
         """Whether its values are text."""
         return self is Datatype.CHAR or Datatype.STRING_ASCII <= self <= Datatype.STRING_UCS4
 
-    @property
-    def is_bytes(self) -> bool:
-        """Whether its values are bytes that need not be text."""
-        return self in (Datatype.BLOB, Datatype.GEOM_WKB, Datatype.GEOM_WKT, Datatype.ANY)
-
-
-_INTEGERS = frozenset(
-    {
-        Datatype.INT8,
-        Datatype.INT16,
-        Datatype.INT32,
-        Datatype.INT64,
-        Datatype.UINT8,
-        Datatype.UINT16,
-        Datatype.UINT32,
-        Datatype.UINT64,
-    }
-)
 
 _SIZES = {
     Datatype.INT16: 2,

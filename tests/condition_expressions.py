@@ -15,6 +15,8 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, assert_never
 
+from condition_truth import field_of
+
 from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
@@ -26,7 +28,7 @@ from chronotile.conditions.tree import (
     fold,
     member_of,
 )
-from chronotile.conditions.truth import Sense, field_of, leaf_truth
+from chronotile.conditions.truth import Sense, leaf_truth
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datatypes import Datatype
@@ -61,6 +63,18 @@ _SQL_TIMESTAMPS = (
     Datatype.DATETIME_SEC,
     Datatype.DATETIME_MS,
     Datatype.DATETIME_US,
+)
+INTEGERS = frozenset(
+    {
+        Datatype.INT8,
+        Datatype.INT16,
+        Datatype.INT32,
+        Datatype.INT64,
+        Datatype.UINT8,
+        Datatype.UINT16,
+        Datatype.UINT32,
+        Datatype.UINT64,
+    }
 )
 _ARROW_UNITS = {
     Datatype.DATETIME_SEC: "s",
@@ -270,7 +284,7 @@ def _arrow_type(field: Field) -> Any:
         return pa.int64()
     if datatype is Datatype.BOOL:
         return pa.bool_()
-    if datatype.is_integer or datatype.is_float:
+    if datatype in INTEGERS or datatype.is_float:
         names = {Datatype.FLOAT32: "float32", Datatype.FLOAT64: "float64"}
         return pa.type_for_alias(names.get(datatype, datatype.name.lower()))
     return pa.string() if cell_values.is_text(datatype) else pa.binary()
