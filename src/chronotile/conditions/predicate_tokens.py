@@ -26,23 +26,10 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _ESCAPE = re.compile(
-    r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
-    r"|(?P<octal>[0-7]{1,3})|(?P<one>.))",
-    re.DOTALL,
+    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(?P<octal>[0-7]{1,3})"
+    r"""|[\n\\'"abfnrtv]|(?P<cut>[xuU]))"""
 )
-_ONES = {
-    "\n": "",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
+"""What means something after a backslash; `cut` lacks digits. Any other backslash is itself."""
 _SHOWN = 60
 
 
@@ -95,20 +82,18 @@ def string_value(token: Token, text: str) -> str | bytes:
     body = token.text[start:-1]
 
     def resolved(found: re.Match[str]) -> str:
-        one = found["one"]
-        if one is not None:
-            if one in "xuU" and not (binary and one in "uU"):
-                where = token.at + start + found.start()
-                raise at_place(text, where, f"expected hex digits after \\{one}, found others")
-            return _ONES.get(one, found.group())
-        if binary and (found["u"] or found["U"]):
-            return found.group()
-        code = int(found["octal"], 8) if found["octal"] else 0
-        code = code or int(found["x"] or found["u"] or found["U"] or "0", 16)
-        if code > (0xFF if binary else 0x10FFFF) or 0xD800 <= code <= 0xDFFF:
-            where = token.at + start + found.start()
-            raise at_place(text, where, f"expected a character, found {found.group()!r}")
-        return chr(code)
+        escape, where = found.group(), token.at + start + found.start()
+        if binary and escape[1] in "uU":
+            return escape
+        if found["cut"]:
+            raise at_place(text, where, f"expected hex digits after {escape}, found others")
+        try:
+            octal = found["octal"]
+            value = chr(int(octal, 8)) if octal else escape.encode().decode("unicode_escape")
+            value.encode("latin-1" if binary else "utf-8")
+        except UnicodeError as cause:
+            raise at_place(text, where, f"expected a character, found {escape!r}") from cause
+        return value
 
     value = _ESCAPE.sub(resolved, body)
     if not binary:

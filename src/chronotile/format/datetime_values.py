@@ -7,6 +7,7 @@ Knows nothing of fields, and never rounds: text that is no whole number of units
 from __future__ import annotations
 
 import re
+from datetime import date
 
 from chronotile.errors import PredicateError
 from chronotile.format.datatypes import Datatype
@@ -52,7 +53,9 @@ _TIME = re.compile(
     r"(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,18}))?)?)?",
     re.ASCII,
 )
-_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_EPOCH = date(1970, 1, 1).toordinal()
+_ERA_DAYS = date(401, 1, 1).toordinal() - 1
+"""Days of 400 years."""
 
 
 def ticks_to_text(datatype: Datatype, ticks: int) -> str:
@@ -78,10 +81,10 @@ def ticks_to_text(datatype: Datatype, ticks: int) -> str:
         return ("-" if total < 0 else "") + _clock_text(abs(total), _ATTOSECONDS[datatype])
     days, rest = divmod(total, 86400 * _SECOND)
     year_number, month, day = _civil(days)
-    date = f"{_year_text(year_number)}-{month:02}-{day:02}"
+    shown = f"{_year_text(year_number)}-{month:02}-{day:02}"
     if _ATTOSECONDS[datatype] >= 86400 * _SECOND:
-        return date
-    return f"{date}T{_clock_text(rest, _ATTOSECONDS[datatype])}"
+        return shown
+    return f"{shown}T{_clock_text(rest, _ATTOSECONDS[datatype])}"
 
 
 def text_to_ticks(datatype: Datatype, text: str) -> int:
@@ -111,14 +114,17 @@ def text_to_ticks(datatype: Datatype, text: str) -> int:
     if datatype.is_time:
         return _whole(datatype, text, -clock if part["sign"] else clock, _ATTOSECONDS[datatype])
     year, month, day = int(part["year"]), int(part["month"] or 1), int(part["day"] or 1)
-    if not 1 <= month <= 12 or not 1 <= day <= _month_length(year, month):
-        raise PredicateError(datatype.name, f"expected a day of the calendar, found {text!r}")
+    try:
+        days = _days(year, month, day)
+    except ValueError as cause:
+        expected = "expected a day of the calendar"
+        raise PredicateError(datatype.name, f"{expected}, found {text!r}") from cause
     clock -= _zone(part["zone"])
     if datatype in _MONTHS:
         if day != 1 or clock != 0:
             raise PredicateError(datatype.name, _loses(datatype, text))
         return _whole(datatype, text, (year - 1970) * 12 + month - 1, _MONTHS[datatype])
-    total = _days(year, month, day) * 86400 * _SECOND + clock
+    total = days * 86400 * _SECOND + clock
     return _whole(datatype, text, total, _ATTOSECONDS[datatype])
 
 
@@ -163,31 +169,15 @@ def _year_text(year: int) -> str:
     return f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
 
 
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def _month_length(year: int, month: int) -> int:
-    return 29 if month == 2 and _is_leap(year) else _MONTH_DAYS[month - 1]
+# The calendar repeats every 400 years: `date` stops at the year 9999, a count of units does not.
 
 
 def _days(year: int, month: int, day: int) -> int:
-    # Years start in March, so that the leap day is the last of its year: `datetime` stops
-    # at the year 9999, and a count of years does not.
-    shifted = year - (month <= 2)
-    era, year_of_era = divmod(shifted, 400)
-    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146097 + day_of_era - 719468
+    era, year_of_era = divmod(year - 1, 400)
+    return era * _ERA_DAYS + date(year_of_era + 1, month, day).toordinal() - _EPOCH
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    era, day_of_era = divmod(days + 719468, 146097)
-    year_of_era = (
-        day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096
-    ) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted_month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
-    month = (shifted_month + 2) % 12 + 1
-    return era * 400 + year_of_era + (month <= 2), month, day
+    era, day_of_era = divmod(days + _EPOCH - 1, _ERA_DAYS)
+    found = date.fromordinal(day_of_era + 1)
+    return era * 400 + found.year, found.month, found.day
