@@ -123,15 +123,7 @@ def restore(
     """
     opened = store or open_store(array, storage_options)
     above, name = beside(opened, SUFFIX)
-    wanted = manifest.rstrip("/").removesuffix(f"/{_MANIFEST}").rpartition("/")[2]
-    folder = f"{name}/{wanted}"
-    try:
-        if not _STAMP.fullmatch(wanted):
-            raise MissingObjectError(manifest, "expected a time")  # noqa: TRY301
-        data = above.read(f"{folder}/{_MANIFEST}")
-    except MissingObjectError:
-        problem = f"expected a manifest in {above.uri_of(name)}, found none"
-        raise RefusedError(manifest, problem) from None
+    folder, data = _found(above, name, manifest)
     moved, put = _read_manifest(data, above.uri_of(f"{folder}/{_MANIFEST}"))
     steps: list[Step] = []
     copies = [(entry, above.read(f"{folder}/{entry['file']}")) for entry in moved]
@@ -159,6 +151,20 @@ def restore(
         notes=("the array is as it was before the repair",) if not dry_run else (),
         at_ms=now_ms(),
     )
+
+
+def _found(above: Store, name: str, manifest: str) -> tuple[str, bytes]:
+    """The folder of a repair in the quarantine of that name, and its manifest."""
+    wanted = manifest.rstrip("/").removesuffix(f"/{_MANIFEST}").rpartition("/")[2]
+    folder = f"{name}/{wanted}"
+    try:
+        if not _STAMP.fullmatch(wanted):
+            raise MissingObjectError(manifest, "expected a time")  # noqa: TRY301
+        data = above.read(f"{folder}/{_MANIFEST}")
+    except MissingObjectError:
+        problem = f"expected a manifest in {above.uri_of(name)}, found none"
+        raise RefusedError(manifest, problem) from None
+    return folder, data
 
 
 def _put_back(store: Store, path: str, data: bytes) -> None:

@@ -30,6 +30,7 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chronotile.change.quarantine import Quarantine
     from chronotile.change.sound_array import Before
     from chronotile.check.findings import Finding
     from chronotile.check.fragment_health import Health
@@ -67,18 +68,7 @@ def repair(
     """
     opened = store or open_store(array, storage_options)
     secret = raw_key(key)
-    history = read_history(opened.uri, key=secret, store=opened)
-    rules = Rules(history)
-    mender = Mender(
-        history,
-        rules,
-        version=max(array_version(history), FIRST_WITH_COMMITS),
-        health=_health(opened, history, rules),
-        accept_loss=accept_loss,
-    )
-    found = mender.mend()
-    for item in metadata(opened, history):
-        found.moves.setdefault(item.path, f"{item.code}: {item.message}")
+    found = _mending(opened, secret, accept_loss=accept_loss)
     at_ms = now_ms()
     quarantine = new_quarantine(opened, at_ms) if found.moves or found.puts else None
     moves = tuple(
@@ -87,19 +77,9 @@ def repair(
         for data in _content(opened, path)
     )
     puts, late = _put_steps(found.puts), _put_steps(found.replaced)
-    stand_ins = tuple(
-        Step(op="put", path=path, size=len(data), reason="stands in meanwhile", data=data)
-        for path, data in found.stand_ins.items()
-    )
     if quarantine is not None and not dry_run:
         tell(before, "repair", opened.uri, (*puts, *moves, *late), found.notes)
-        quarantine.declare(moves, (*puts, *late, *stand_ins), at_ms)
-        for step in (*puts, *stand_ins):
-            put_compared(opened, step.path, step.data or b"")
-        quarantine.move(moves)
-        for step in late:
-            put_compared(opened, step.path, step.data or b"")
-        opened.remove(step.path for step in stand_ins)
+        _carry_out(opened, quarantine, found, moves, at_ms)
     report = Report(
         command="repair",
         array=opened.uri,
@@ -112,6 +92,41 @@ def repair(
         restore=quarantine.restore if quarantine else None,
     )
     return report if dry_run else replace(report, findings=_left(opened, secret, found))
+
+
+def _mending(store: Store, key: bytes | None, *, accept_loss: bool) -> Mending:
+    """What is to be done, worked out on what is there now."""
+    history = read_history(store.uri, key=key, store=store)
+    rules = Rules(history)
+    mender = Mender(
+        history,
+        rules,
+        version=max(array_version(history), FIRST_WITH_COMMITS),
+        health=_health(store, history, rules),
+        accept_loss=accept_loss,
+    )
+    found = mender.mend()
+    for item in metadata(store, history):
+        found.moves.setdefault(item.path, f"{item.code}: {item.message}")
+    return found
+
+
+def _carry_out(
+    store: Store, quarantine: Quarantine, found: Mending, moves: tuple[Step, ...], at_ms: int
+) -> None:
+    """Changes the array, in the order of the module's text."""
+    puts, late = _put_steps(found.puts), _put_steps(found.replaced)
+    stand_ins = tuple(
+        Step(op="put", path=path, size=len(data), reason="stands in meanwhile", data=data)
+        for path, data in found.stand_ins.items()
+    )
+    quarantine.declare(moves, (*puts, *late, *stand_ins), at_ms)
+    for step in (*puts, *stand_ins):
+        put_compared(store, step.path, step.data or b"")
+    quarantine.move(moves)
+    for step in late:
+        put_compared(store, step.path, step.data or b"")
+    store.remove(step.path for step in stand_ins)
 
 
 def _put_steps(files: Mapping[str, tuple[bytes, str]]) -> tuple[Step, ...]:

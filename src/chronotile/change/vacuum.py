@@ -17,7 +17,7 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from chronotile.change.change_report import Report, Step
 from chronotile.change.delete_update import put_compared
@@ -93,33 +93,62 @@ def vacuum(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
+    wanted = _Wanted(
+        commits=mode != "fragments",
+        fragments=mode != "commits",
+        orphans_age_ms=orphans_age_ms if orphans or whole_orphans else None,
+        whole_orphans=whole_orphans,
+        spared=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
+    )
     opened = store or open_store(array, storage_options)
-    history, rules = sound_history(opened, raw_key(key))
+    return _vacuumed(opened, raw_key(key), wanted, announce, before, dry_run=dry_run)
+
+
+class _Wanted(NamedTuple):
+    """What a caller wants to be removed."""
+
+    commits: bool
+    fragments: bool
+    orphans_age_ms: int | None
+    """How old an orphan must be; None where none is to go."""
+    whole_orphans: bool
+    spared: tuple[str, ...]
+    """Extensions of loose commits that stay though a `.con` holds them."""
+
+
+def _vacuumed(
+    store: Store,
+    key: bytes | None,
+    wanted: _Wanted,
+    announce: Callable[[str], None] | None,
+    before: Before,
+    *,
+    dry_run: bool,
+) -> Report:
+    history, rules = sound_history(store, key)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
-    if mode != "commits":
-        removal = removable(history, rules, _Inspected(opened, history))
+    if wanted.fragments:
+        removal = removable(history, rules, _Inspected(store, history))
     strays: tuple[Orphan, ...] = ()
     notes = [*_losses(removal), *removal.notes]
-    if orphans or whole_orphans:
-        oldest = now_ms() - orphans_age_ms
-        strays, more = find_orphans(opened, history, rules, oldest, whole=whole_orphans)
+    if wanted.orphans_age_ms is not None:
+        oldest = now_ms() - wanted.orphans_age_ms
+        strays, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
         notes += more
-    spared = {ext for ext, goes in ((".del", loose_deletes), (".upd", updates)) if not goes}
-    plan = make_plan(opened, history, removal, commits=mode != "fragments", spared=tuple(spared))
-    for note in notes if announce else ():
-        announce(note)  # type: ignore[misc]  # it is not None here
-    steps = plan.steps()
+    plan = make_plan(store, history, removal, commits=wanted.commits, spared=wanted.spared)
+    if announce is not None:
+        for note in notes:
+            announce(note)
+    steps = (*plan.steps(), *(step for orphan in strays for step in orphan.steps))
     if not dry_run:
-        planned = (*steps, *(step for orphan in strays for step in orphan.steps))
-        tell(before, "vacuum", opened.uri, planned, notes)
-        steps = _Run(opened, history, plan).done()
-        strays = still_orphans(opened, history, strays)
-    for orphan in strays:
-        if dry_run or remove_orphan(opened, orphan):
-            steps += orphan.steps
+        tell(before, "vacuum", store.uri, steps, notes)
+        steps = _Run(store, history, plan).done()
+        for orphan in still_orphans(store, history, strays):
+            if remove_orphan(store, orphan):
+                steps += orphan.steps
     return Report(
         command="vacuum",
-        array=opened.uri,
+        array=store.uri,
         dry_run=dry_run,
         steps=steps,
         notes=tuple(notes),

@@ -6,6 +6,7 @@ done is `spark.pipeline`'s; this only asks for it and tells of it.
 
 from __future__ import annotations
 
+import importlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -140,17 +141,12 @@ def pipeline(
         raise _wrong(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
     if (dry_run or fragments) and not maintain:
         raise _wrong(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
-    try:
-        from chronotile.spark.pipeline import Job, run
-        from chronotile.spark.session import session
-    except ModuleNotFoundError as cause:
-        if (cause.name or "").partition(".")[0] != "pyspark":
-            raise
-        problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
-        raise ChronotileError("pipeline", problem) from None
+    _need_spark()
     from chronotile.dataset.check_all import UNREADABLE
     from chronotile.report.output import emit
     from chronotile.spark.options import PARTITION_BYTES, Options
+    from chronotile.spark.pipeline import Job, run
+    from chronotile.spark.session import session
 
     found = read_storage(storage)
     options = Options(
@@ -175,6 +171,16 @@ def pipeline(
     emit(PipelineReport(summary=summary), as_json=as_json)
     failing = {code for severity, code, _ in summary.totals.findings if severity == _FAILING}
     return 3 if UNREADABLE in failing else int(bool(failing))
+
+
+def _need_spark() -> None:
+    try:
+        importlib.import_module("chronotile.spark.pipeline")
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "pyspark":
+            raise
+        problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
+        raise ChronotileError("pipeline", problem) from None
 
 
 def _wrong(message: str) -> click.UsageError:

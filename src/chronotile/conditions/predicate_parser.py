@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.conditions.codec import MAX_LEVELS
 from chronotile.conditions.predicate_literals import LiteralValue, Raw, raw_value
-from chronotile.conditions.predicate_tokens import Token, at_place, string_value, tokens
+from chronotile.conditions.predicate_tokens import Cursor, Token, string_value
 from chronotile.conditions.text import WORDS, field_name
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, member_of
 from chronotile.errors import PredicateError
@@ -119,12 +119,10 @@ def parse_literal(text: str) -> LiteralValue:
     return _Parser(text, _NO_FIELDS).literal()
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, text: str, schema: Schema) -> None:
-        self.text = text
+        super().__init__(text)
         self.schema = schema
-        self.tokens = tokens(text)
-        self.index = 0
 
     def literal(self) -> LiteralValue:
         value = self.operand()
@@ -363,25 +361,6 @@ class _Parser:
             return operand.value.raw
         raise self.fail_at('expected hex("…"), found something else', operand.at)
 
-    # Tokens.
-
-    def peek(self, ahead: int = 0) -> Token:
-        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
-
-    def take(self) -> Token:
-        token = self.peek()
-        self.index += 1
-        return token
-
-    def is_word(self, word: str) -> bool:
-        return self.peek().kind == "name" and self.peek().text == word
-
-    def expect(self, symbol: str) -> Token:
-        token = self.take()
-        if token.kind != "symbol" or token.text != symbol:
-            raise self.fail(f"expected {symbol}, found {token.text or 'the end'!r}", token)
-        return token
-
     def operand_end(self, start: int) -> int | None:
         """Where a single operand in parentheses ends, if that is what starts here."""
         end = start + 1
@@ -393,12 +372,6 @@ class _Parser:
             while end < len(self.tokens) - 1 and self.tokens[end].text != ")":
                 end += 1
         return end + 1 if self.tokens[min(end + 1, len(self.tokens) - 1)].text == ")" else None
-
-    def fail(self, problem: str, token: Token) -> PredicateError:
-        return at_place(self.text, token.at, problem)
-
-    def fail_at(self, problem: str, at: int) -> PredicateError:
-        return at_place(self.text, at, problem)
 
 
 def _flipped(part: _Group | Compare) -> _Group | Compare:

@@ -1,7 +1,7 @@
 """The words of the predicate language.
 
-In: text. Out: its tokens, and the values of its strings. Knows nothing of grammar or schemas.
-An error shows the text, with a caret under the place.
+In: text. Out: its tokens, one after the other, and the values of its strings. Knows nothing of
+grammar or schemas. An error shows the text, with a caret under the place.
 """
 
 from __future__ import annotations
@@ -118,6 +118,52 @@ def at_place(text: str, at: int, problem: str) -> PredicateError:
     return PredicateError(
         f"predicate, column {at + 1}", f"{problem}\n  {before}{shown}{after}\n  {caret}^"
     )
+
+
+class Cursor:
+    """The tokens of a predicate, and the place that its reader has reached.
+
+    >>> Cursor("a < 3").take().text
+    'a'
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokens(text)
+        self.index = 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token, or one behind it; the last one is there forever."""
+        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        """The next token; the reader passes it."""
+        token = self.peek()
+        self.index += 1
+        return token
+
+    def is_word(self, word: str) -> bool:
+        """Whether the next token is this word."""
+        return self.peek().kind == "name" and self.peek().text == word
+
+    def expect(self, symbol: str) -> Token:
+        """Take this symbol.
+
+        Raises:
+            PredicateError: If another token is next.
+        """
+        token = self.take()
+        if token.kind != "symbol" or token.text != symbol:
+            raise self.fail(f"expected {symbol}, found {token.text or 'the end'!r}", token)
+        return token
+
+    def fail(self, problem: str, token: Token) -> PredicateError:
+        """Make an error that points to a token."""
+        return at_place(self.text, token.at, problem)
+
+    def fail_at(self, problem: str, at: int) -> PredicateError:
+        """Make an error that points to a character."""
+        return at_place(self.text, at, problem)
 
 
 def _skip_space(text: str, at: int) -> int:

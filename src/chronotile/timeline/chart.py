@@ -95,9 +95,9 @@ def _labels(picture: Picture) -> dict[str, str]:
     return labels
 
 
-def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
-    alt, picture = axes.alt, axes.picture
-    labels, (_, high) = _labels(picture), ends(picture)
+def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """One row a fragment: when it was written, when it is seen, and why not longer."""
+    _, high = ends(picture)
     rows = []
     for bar in picture.bars:
         seen_from = float(picture.moments[bar.first]) if bar.first >= 0 else None
@@ -116,6 +116,13 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
                 "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
             }
         )
+    return rows
+
+
+def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
+    alt, picture = axes.alt, axes.picture
+    labels = _labels(picture)
+    rows = _fragment_rows(picture, labels)
     step = max(3, min(_ROW, _TALLEST // max(len(rows), 1)))
     order = list(labels.values())
     y = alt.Y(

@@ -20,29 +20,12 @@ def counted(picture: Picture, counts: Counts) -> Any:
     axes = Axes(picture)
     alt = axes.alt
     _, high = ends(picture)
-    edges = [float(moment) for moment in picture.moments]
     seen = [
         {"time": t, "seen": n, "when": local_time(m)}
-        for t, n, m in zip(edges, counts.seen, picture.moments, strict=True)
+        for t, n, m in zip(map(float, picture.moments), counts.seen, picture.moments, strict=True)
         if t >= picture.first_ms
     ]
     seen.append(seen[-1] | {"time": high})
-    done: list[dict[str, Any]] = []
-    for at in range(1, len(edges)):
-        base = 0
-        for kind, column in (
-            ("write", counts.writes),
-            ("delete", counts.deletes),
-            ("update", counts.updates),
-        ):
-            if column[at] and edges[at] > picture.first_ms:
-                row: dict[str, Any] = {
-                    "from": max(edges[at - 1], float(picture.first_ms)),
-                    "to": edges[at],
-                }
-                row |= {"kind": kind, "count": column[at], "base": base, "top": base + column[at]}
-                done.append(row)
-                base += column[at]
     area = (
         alt.Chart(axes.values(seen))
         .mark_area(interpolate="step-after", color=SEEN, opacity=0.55, line={"color": SEEN})
@@ -61,7 +44,7 @@ def counted(picture: Picture, counts: Counts) -> Any:
         legend=alt.Legend(title="commits"),
     )
     bars = (
-        alt.Chart(axes.values(done))
+        alt.Chart(axes.values(_bars(picture, counts)))
         .mark_rect()
         .encode(
             x=axes.x("from", bottom=True),
@@ -79,3 +62,25 @@ def counted(picture: Picture, counts: Counts) -> Any:
         title=f"History of {picture.title}",
         subtitle=["Above: what an open at each moment sees. Below: what happened.", total],
     )
+
+
+def _bars(picture: Picture, counts: Counts) -> list[dict[str, Any]]:
+    """What happened between each two moments: one bar a kind, each upon the one before."""
+    edges = [float(moment) for moment in picture.moments]
+    done: list[dict[str, Any]] = []
+    for at in range(1, len(edges)):
+        base = 0
+        for kind, column in (
+            ("write", counts.writes),
+            ("delete", counts.deletes),
+            ("update", counts.updates),
+        ):
+            if column[at] and edges[at] > picture.first_ms:
+                row: dict[str, Any] = {
+                    "from": max(edges[at - 1], float(picture.first_ms)),
+                    "to": edges[at],
+                }
+                row |= {"kind": kind, "count": column[at], "base": base, "top": base + column[at]}
+                done.append(row)
+                base += column[at]
+    return done
