@@ -22,6 +22,7 @@ from reference_cells import Cell, Raw, Reference
 
 import chronotile as ct
 from chronotile.conditions.side_effects import engine_refuses
+from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
     from chronotile.log import Log, View
@@ -171,7 +172,7 @@ class Fragments:
 def shown(raw: Raw, fields: list[FieldType], view: View) -> list[Any]:
     """A row as `expected.json` has it."""
     out = []
-    schema = view.history.schema_at(view.end)
+    schema = schema_at(view.history, view.end)
     assert schema is not None
     assert schema.schema is not None
     for field, cell in zip(fields, raw, strict=True):
@@ -198,7 +199,7 @@ def rows_of(view: View, fragments: Fragments, fields: list[FieldType]) -> list[R
             rows |= {cell.raw[:rank]: cell.raw for cell in cells[one.name]}
         return list(rows.values())
     reference = Reference([field.name for field in fields], rank)
-    schema = view.history.schema_at(view.end)
+    schema = schema_at(view.history, view.end)
     assert schema is not None
     assert schema.schema is not None
     if schema.schema.allows_duplicates:

@@ -14,6 +14,7 @@ import chronotile as ct
 from chronotile.errors import StorageError
 from chronotile.history.reading import read_history
 from chronotile.storage.store import open_store
+from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
     from chronotile.log import Log
@@ -137,7 +138,7 @@ def test_the_schema_in_force(case: str) -> None:
     log = log_of(case)
     for window in expected(case)["windows"]:
         if "fields" in window:
-            item = log.history.schema_at(window["end"])
+            item = schema_at(log.history, window["end"])
             assert item is not None
             assert item.schema is not None
             assert [field.name for field in item.schema.fields] == window["fields"]

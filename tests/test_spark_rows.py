@@ -18,6 +18,7 @@ from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.dataset.find_arrays import Fleet, Found, find_arrays
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.reading import read_history
 from chronotile.spark import runs
 from chronotile.spark.options import Options, read_options
@@ -29,7 +30,6 @@ from chronotile.spark.stream import CommitStream
 from chronotile.spark.stream_state import IN_OFFSET_MAX, InFolder, InOffset, less, marks
 from chronotile.spark.tables import LAST, SCHEMAS, Rows
 from chronotile.storage.store import open_store
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ def test_tables_say_what_the_log_says(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_conditions_say_what_a_view_says(case: Case) -> None:
     log = log_of(case)
-    view = log.view(0, NEVER)
+    view = log.view(0, MAX_TIMESTAMP)
     expected = {}
     for kind, found in (("delete", view.deletes), ("update", view.updates)):
         for commit in found:

@@ -23,7 +23,7 @@ ROOMS = {
     "history": "errors storage format",
     "visibility": "errors format conditions history",
     "check": "errors storage format conditions history visibility",
-    "log": "errors storage conditions history visibility check",
+    "log": "errors storage format conditions history visibility check",
     "change": "errors storage format conditions history visibility check",
     "single_file": "errors storage format conditions history",
     "dataset": "errors storage history check",

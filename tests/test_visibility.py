@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from test_conformance import log_of
 
 from chronotile.format import tiles
-from chronotile.format.names import parse_name
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.reading import read_history
 from chronotile.log import Log
 from chronotile.storage.store import open_store
-from chronotile.visibility.rules import NEVER, Rule, first_end, is_inside, is_seen
+from chronotile.visibility.rules import Rule, first_end, is_inside, is_seen
 
 if TYPE_CHECKING:
     from chronotile.log import View
@@ -118,9 +118,9 @@ def test_order_is_that_of_numbers() -> None:
 
 
 def test_the_last_moment() -> None:
-    said = log(name(NEVER, NEVER), name(0, 0))
-    assert len(said.view(0, NEVER).fragments) == 2
-    assert seen(said.view(0, NEVER - 1)) == [(0, 0, False)]
+    said = log(name(MAX_TIMESTAMP, MAX_TIMESTAMP), name(0, 0))
+    assert len(said.view(0, MAX_TIMESTAMP).fragments) == 2
+    assert seen(said.view(0, MAX_TIMESTAMP - 1)) == [(0, 0, False)]
     assert seen(said.view(0, 0)) == [(0, 0, False)]
 
 
@@ -146,8 +146,8 @@ def test_seen_inside_and_first_end(
     t1, t2 = sorted((one, two))
     start, end = sorted((start, end))
     parsed = parse_name(name(t1, t2, version=version))
-    assert is_inside(parsed, start, end) == (start <= t1 and t2 <= end)
-    if is_inside(parsed, start, end):
+    assert is_inside(t1, t2, start, end) == (start <= t1 and t2 <= end)
+    if is_inside(t1, t2, start, end):
         assert is_seen(parsed, start, end, dense=dense)
     assert is_seen(parsed, 0, end, dense=dense) == (end >= first_end(parsed, dense=dense))
 

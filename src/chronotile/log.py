@@ -18,12 +18,13 @@ from chronotile.check.array import check
 from chronotile.check.fragment_health import inspect, lacking_fragments
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
-from chronotile.visibility.rules import NEVER, Rules
+from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Log:
             ChronotileError: The window ends before it starts, or is out of range.
         """
         last = int(time.time() * 1000) if end is None else end
-        if not 0 <= start <= last <= NEVER:
+        if not 0 <= start <= last <= MAX_TIMESTAMP:
             problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
             raise ChronotileError(self.array, problem)
         return View(self.rules, start, last)

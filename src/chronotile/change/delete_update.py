@@ -20,13 +20,13 @@ from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, 
 from chronotile.conditions.update_values import parse_assignments, update_values
 from chronotile.errors import ChangedError, KeyNeededError, StorageError
 from chronotile.format import tiles
-from chronotile.format.names import new_name
+from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import COMMITS
 from chronotile.history.reading import History, read_history
 from chronotile.history.uri_columns import OK, WRT
 from chronotile.storage.store import MissingObjectError, Store, open_store
-from chronotile.visibility.rules import NEVER, TIMESTAMPED_CELLS, Rules
+from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,7 +179,7 @@ class _Target:
         self.key = key.encode() if isinstance(key, str) else key
         self.history = read_history(store.uri, key=self.key, store=store, labels=True)
         self.moment = now_ms() if timestamp is None else timestamp
-        if not 0 <= self.moment <= NEVER:
+        if not 0 <= self.moment <= MAX_TIMESTAMP:
             raise RefusedError(store.uri, f"expected ms of 64 bits, found {self.moment}")
         self.schema = _schema_at(self.history, self.moment)
         self._refuse_unfit()
@@ -195,8 +195,8 @@ class _Target:
             )
         table = self.history.table
         writes = (table.uris.ext == WRT) | (table.uris.ext == OK)
-        t1, t2 = table.uris.t1, table.uris.t2
-        for row in (writes & (t1 <= self.moment) & (t2 >= self.moment)).nonzero()[0].tolist():
+        writes &= overlaps(table.uris.t1, table.uris.t2, self.moment, self.moment)
+        for row in writes.nonzero()[0].tolist():
             if table.version(row) < TIMESTAMPED_CELLS:
                 found = f"found {table.name(row)}, whose cells have no time of their own"
                 raise RefusedError(where, f"expected a moment outside of old fragments, {found}")
@@ -257,14 +257,14 @@ class _Target:
         )
 
     def _encrypted(self) -> bool:
-        latest = self.history.schema_at(NEVER)
+        latest = schema_at(self.history, MAX_TIMESTAMP)
         assert latest is not None  # a listing without a schema is no array
         data = self.store.read(latest.path)
         return tiles.decode(data, latest.path, key=self.key).encrypted
 
 
 def _schema_at(history: History, moment: int) -> Schema:
-    item = history.schema_at(max(moment, now_ms()))
+    item = schema_at(history, max(moment, now_ms()))
     if item is None or item.schema is None:
         problem = "expected a schema that can be read, found none"
         sealed = any(problem.kind == "encrypted" for problem in history.problems)
@@ -275,8 +275,8 @@ def _schema_at(history: History, moment: int) -> Schema:
 def _later_schemas(history: History, moment: int) -> list[Schema]:
     ends = [item.name.t2 for item in history.schemas if item.name is not None]
     found = []
-    for end in sorted({moment, NEVER, *(end for end in ends if end >= moment)}):
-        item = history.schema_at(end)
+    for end in sorted({moment, MAX_TIMESTAMP, *(end for end in ends if end >= moment)}):
+        item = schema_at(history, end)
         if item is not None and item.schema is not None and item.schema not in found:
             found.append(item.schema)
     return found

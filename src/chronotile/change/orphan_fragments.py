@@ -16,6 +16,7 @@ from chronotile.change.sound_array import beside
 from chronotile.check.commit_files import consolidated, is_name
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.history.reading import read_history
 from chronotile.storage.place import LEFTOVER
@@ -123,7 +124,9 @@ def remove_orphan(store: Store, orphan: Orphan) -> bool:
 
 def _newest(files: tuple[Entry, ...]) -> int:
     # A file without a time is as young as can be.
-    return max((1 << 63 if f.modified_ms is None else f.modified_ms for f in files), default=0)
+    return max(
+        (MAX_TIMESTAMP if f.modified_ms is None else f.modified_ms for f in files), default=0
+    )
 
 
 def _refuse_doubt(store: Store, history: History) -> None:

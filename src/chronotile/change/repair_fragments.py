@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import is_commit_line, is_name, read_vac_line
 from chronotile.check.findings import Finding, finding
 from chronotile.check.fragment_health import State
-from chronotile.format.names import parse_name
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.history.missing_fragments import is_near
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +64,7 @@ def mend_fragments(
         accept_loss: Take out fragments too that can still be read in part.
     """
     mender = _Mender(history, rules, health, accept_loss=accept_loss)
-    hidden = rules.superseded(0, NEVER)
+    hidden = rules.superseded(0, MAX_TIMESTAMP)
     for at, row in enumerate(rules.fragments.tolist()):
         mender.mend(row, missing=bool(rules.missing[at]), hidden=bool(hidden[at]))
     return mender.found

@@ -31,6 +31,7 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import TILES, WRITES, Record, encode_lines, encode_record
 from chronotile.format.names import Name, new_name, parse_name
 from chronotile.history.listing import COMMITS, FRAGMENTS
+from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -305,7 +306,7 @@ class Mender:
         fits = [text for text in names if rest and text.startswith(rest)]
         if len(fits) == 1:
             name = parse_name(fits[0])
-            if own.t1 <= name.t1 and name.t2 <= own.t2 and name.text != own.text:
+            if is_inside(name.t1, name.t2, own.t1, own.t2) and name.text != own.text:
                 return name.text
         return None
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import read_vac_line
 from chronotile.format.names import Name, parse_name, version_of
 from chronotile.history.listing import FRAGMENTS
-from chronotile.visibility.rules import TIMESTAMPED_CELLS
+from chronotile.visibility.rules import is_by_cell, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -89,11 +89,11 @@ def removable(
                     f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"
                 )
                 continue
-        by_cell = not history.dense and (vacuum.name.version or 0) >= TIMESTAMPED_CELLS
+        by_cell = is_by_cell(vacuum.name, dense=history.dense)
         exposed = []
         for text in targets:
             name = parse_name(text)
-            if by_cell and not _covers(vacuum.name, name):
+            if by_cell and not is_inside(name.t1, name.t2, *vacuum.name[:2]):
                 exposed.append(text)
                 continue
             found.setdefault(text, _superseded(name, here[text], vacuum))
@@ -125,10 +125,6 @@ def _superseded(name: Name, folder: str, vacuum: VacuumFile) -> Superseded:
     in_root = version_of(name) < 12
     uri = f"{name.text}.ok" if in_root else f"__commits/{name.text}.wrt"
     return Superseded(name=name, folder=folder, commit_uri=uri, because=vacuum.path)
-
-
-def _covers(outer: Name, inner: Name) -> bool:
-    return outer.t1 <= inner.t1 and inner.t2 <= outer.t2
 
 
 def _backing(

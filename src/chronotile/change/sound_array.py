@@ -13,11 +13,12 @@ from chronotile.change.change_report import Report
 from chronotile.check.array import blocking
 from chronotile.check.findings import Finding, RefusedError
 from chronotile.errors import StorageError, printable_json
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.history.reading import History, read_history
 from chronotile.storage.place import Place
 from chronotile.storage.store import Store
-from chronotile.visibility.rules import NEVER, Rules
+from chronotile.visibility.rules import Rules, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -88,7 +89,7 @@ def write_version(history: History) -> int:
 
 def array_version(history: History) -> int:
     """The format version of the newest schema, or of the newest commit if that cannot be read."""
-    latest = history.schema_at(NEVER)
+    latest = schema_at(history, MAX_TIMESTAMP)
     if latest is not None and latest.schema is not None:
         return latest.schema.version
     # An encrypted array without its key: its commits tell.

@@ -15,8 +15,9 @@ from chronotile.conditions.codec import Op, leaves
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.uri_columns import DEL
-from chronotile.visibility.rules import NEVER
+from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def conditions(history: History, rules: Rules) -> Iterator[Finding]:
 
 def commits(history: History, rules: Rules) -> Iterator[tuple[Delete, int]]:
     """The deletes and updates that count, each with its row, in time order."""
-    latest = history.schema_at(NEVER)
+    latest = schema_at(history, MAX_TIMESTAMP)
     for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
         kind = Delete if history.table.uris.ext[row] == DEL else Update
         yield make_commit(history, kind, row, latest), row
@@ -139,8 +140,10 @@ def _schemas_over(history: History, moment: int) -> Iterator[Schema]:
     """The schemas under which an open can cover a delete of that moment, the newest first."""
     ends = {item.name.t2 for item in history.schemas if item.name is not None}
     seen: list[SchemaFile] = []
-    for end in sorted((end for end in {*ends, moment, NEVER} if end >= moment), reverse=True):
-        item = history.schema_at(end)
+    for end in sorted(
+        (end for end in {*ends, moment, MAX_TIMESTAMP} if end >= moment), reverse=True
+    ):
+        item = schema_at(history, end)
         if item is not None and item not in seen:
             seen.append(item)
             if item.schema is not None:

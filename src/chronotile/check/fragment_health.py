@@ -37,11 +37,10 @@ from chronotile.format.fragment_footer import (
     footer_size,
     schema_name,
 )
-from chronotile.format.names import parse_name, version_of
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
 from chronotile.history.listing import FRAGMENTS, OLD_SCHEMA
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -163,7 +162,7 @@ def lacking_fragments(
     schemas = {item.text: item.schema for item in history.schemas if item.schema is not None}
     if all(schema.field(name) is not None for schema in schemas.values() for name in wanted):
         return {}
-    table, rows = history.table, rules.visible(0, NEVER)[0]
+    table, rows = history.table, rules.visible(0, MAX_TIMESTAMP)[0]
     paths = [table.fragment_path(row) for row in rows.tolist() if table.uris.t1[row] <= moment]
     known = health(paths) if callable(health) else health
     found = {}

@@ -12,10 +12,9 @@ import numpy as np
 
 from chronotile.check.commit_files import is_name, read_vac_line, shown
 from chronotile.check.findings import Finding, Severity, finding
-from chronotile.format.names import parse_name
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.missing_fragments import near_misses
 from chronotile.history.uri_columns import DEL
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +43,7 @@ def missing(history: History, rules: Rules) -> Iterator[Finding]:
     table, array = history.table, history.array
     places = np.flatnonzero(rules.missing).tolist()
     if places:
-        hidden = rules.superseded(0, NEVER)
+        hidden = rules.superseded(0, MAX_TIMESTAMP)
         lost = {int(rules.fragments[at]): table.name(int(rules.fragments[at])) for at in places}
         near = near_misses(lost.values(), rules.uncommitted())
     for at in places:

@@ -17,10 +17,10 @@ from chronotile.check.fragment_health import State, inspect, lacking_fragments, 
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.listing import META
 from chronotile.history.uri_columns import DEL
 from chronotile.storage.store import MissingObjectError
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +59,7 @@ def _counting(history: History, rules: Rules) -> list[str]:
 def _fragments(history: History, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
     """Fragments that are not whole. One that no window of today sees is no error."""
     table, array = history.table, history.array
-    hidden = rules.superseded(0, NEVER)
+    hidden = rules.superseded(0, MAX_TIMESTAMP)
     for at in np.flatnonzero(~rules.missing).tolist():
         found = health[table.fragment_path(int(rules.fragments[at]))]
         if found.state is State.FLAWED:

@@ -29,6 +29,7 @@ from typing import NamedTuple
 from chronotile.errors import BadNameError
 
 MAX_TIMESTAMP = (1 << 64) - 1
+"""The last moment that a name can tell: a window that ends there sees all that came."""
 MAX_VERSION = (1 << 32) - 1
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)

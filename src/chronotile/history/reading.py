@@ -116,18 +116,6 @@ class History:
     requests: int
     key: bytes | None = field(repr=False)
 
-    def schema_at(self, end: int) -> SchemaFile | None:
-        """The schema in force when the array is opened at `end`.
-
-        The engine goes through them in the order of their text and takes the last that is not
-        of later; if all are later, the first.
-        """
-        latest = None
-        for item in self.schemas:
-            if item.name is not None and item.name.t2 <= end:
-                latest = item
-        return latest or (self.schemas[0] if self.schemas else None)
-
 
 def read_history(
     array: str,

@@ -13,7 +13,7 @@ from chronotile.errors import BadNameError
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import local_time
 from chronotile.history.listing import META
-from chronotile.visibility.rules import first_end
+from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,11 +79,7 @@ def _side(item: Explanation, view: View) -> str:
     if item.reason != "outside-window":
         return ""
     name = _name(item.name)
-    if name is None:
-        return ""
-    if name.t1 > view.end:
-        return "/after"
-    return "/before" if name.t2 < view.start else "/across"
+    return "" if name is None else f"/{side(name, view.start, view.end)}"
 
 
 def _words(

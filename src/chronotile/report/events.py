@@ -23,6 +23,7 @@ from chronotile.format.timestamps import iso_time
 from chronotile.history.listing import COMMITS, FRAGMENTS, META
 from chronotile.history.uri_columns import DEL, OK, UPD, WRT
 from chronotile.report.output import count_text
+from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class Story:
 
     def _commit(self, kind: type[C], name: str, word: str) -> C:
         row = self._rows[name, word][0]
-        return make_commit(self.log.history, kind, row, self.log.history.schema_at(self.view.end))
+        return make_commit(self.log.history, kind, row, schema_at(self.log.history, self.view.end))
 
     def _write_words(self, item: Explanation) -> str:
         t1, t2 = _times(item.name)

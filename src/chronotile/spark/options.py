@@ -18,11 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import parse_time
 from chronotile.spark.tables import LAST, SCHEMAS, STREAMED, WINDOWED
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
-from chronotile.visibility.rules import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Options:
     arrays: str | None = None
     column: str = "array"
     start: int = 0
-    end: int = NEVER
+    end: int = MAX_TIMESTAMP
     key: bytes | None = field(default=None, repr=False)
     key_file: str | None = None
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -116,7 +116,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         arrays=options.get("arrays"),
         column=options.get("column", "array"),
         start=_time("start", options.get("start"), 0),
-        end=_time("end", options.get("end"), NEVER),
+        end=_time("end", options.get("end"), MAX_TIMESTAMP),
         key=_given_key(options),
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
@@ -139,7 +139,7 @@ def _check(options: Options, *, streaming: bool) -> None:
     if options.start > options.end:
         problem = f"expected a window that ends after it starts, found {options.start}"
         raise _wrong("start", f"{problem} to {options.end}")
-    windowed = options.start > 0 or options.end < NEVER
+    windowed = options.start > 0 or options.end < MAX_TIMESTAMP
     if windowed and options.table not in WINDOWED:
         problem = f"expected a window only with {', '.join(WINDOWED)}, found {options.table}"
         raise _wrong("start", problem)
@@ -175,7 +175,7 @@ def _time(name: str, value: str | None, default: int) -> int:
     if value is None:
         return default
     time = parse_time(value, f"option {name!r}")
-    return time if time <= LAST else NEVER
+    return time if time <= LAST else MAX_TIMESTAMP
 
 
 def _size(name: str, value: str | None) -> int:

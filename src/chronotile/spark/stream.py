@@ -34,6 +34,7 @@ from chronotile.spark.shares import find_fleet
 from chronotile.spark.stream_state import less, listing_mark, marks, memory_of
 from chronotile.spark.tables import Rows
 from chronotile.storage.store import open_store
+from chronotile.visibility.rules import overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,5 +165,5 @@ def _rows(log: Log, wanted: Marks, options: Options) -> pa.Table:
     found, uris = commit_marks(log), log.history.table.uris
     chosen = np.zeros(len(found), bool)
     chosen[np.unique(found, return_index=True)[1]] = True
-    chosen &= np.isin(found, wanted) & (uris.t1 <= options.end) & (uris.t2 >= options.start)
+    chosen &= np.isin(found, wanted) & overlaps(uris.t1, uris.t2, options.start, options.end)
     return Rows(log).table("commits").filter(pa.array(chosen))

@@ -21,8 +21,9 @@ from chronotile.check.findings import SEVERITIES
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.spark.request_costs import open_requests
-from chronotile.visibility.rules import NEVER
+from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Rows:
 
     log: Log
     start: int = 0
-    end: int = NEVER
+    end: int = MAX_TIMESTAMP
 
     def table(self, name: str) -> pa.Table:
         """One table of the contract.
@@ -141,9 +142,9 @@ class Rows:
 
     def _in_window(self, found: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows of the array's own table that touch the window, with the array's name."""
-        if self.start > 0 or self.end < NEVER:
+        if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = found["t1"].to_numpy(), found["t2"].to_numpy()
-            found = found.filter(pa.array((t1 <= self.end) & (t2 >= self.start)))
+            found = found.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
         columns = [pa.repeat(self.log.array, len(found))]
         for name in schema.names[1:]:
             column = found[name]
@@ -153,7 +154,7 @@ class Rows:
     def _arrays(self) -> pa.Table:
         history = self.log.history
         table, rules = history.table, self.log.rules
-        newest = history.schema_at(NEVER)
+        newest = schema_at(history, MAX_TIMESTAMP)
         version = newest.schema.version if newest and newest.schema else None
         if version is None and len(table):
             version = max(table.version(row) for row in range(len(table)))
@@ -178,14 +179,14 @@ class Rows:
         return self._in_window(self.log.commits(), SCHEMAS["commits"])
 
     def _conditions(self) -> pa.Table:
-        view = self.log.view(0, NEVER)
+        view = self.log.view(0, MAX_TIMESTAMP)
         commits: list[Delete] = sorted(
             [*view.deletes, *view.updates], key=lambda commit: (commit.t1, commit.t2, commit.name)
         )
         rows = [
             {"array": self.log.array} | condition_row(commit)
             for commit in commits
-            if commit.t1 <= self.end and commit.t2 >= self.start
+            if overlaps(commit.t1, commit.t2, self.start, self.end)
         ]
         return pa.Table.from_pylist(rows, schema=SCHEMAS["conditions"])
 

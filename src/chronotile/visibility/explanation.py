@@ -14,7 +14,7 @@ from chronotile.errors import BadNameError, ChronotileError
 from chronotile.format.names import Name, parse_name
 from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.history.uri_columns import DEL, EXTENSIONS
-from chronotile.visibility.rules import Rule, is_inside, is_seen
+from chronotile.visibility.rules import Rule, is_inside, is_later, is_seen, schema_at
 from chronotile.visibility.view import Delete, Rows, Update, make_commit
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ def _lost_old_fragments(view: View) -> Iterator[Explanation]:
 
 def _tiles(view: View) -> Iterator[Explanation]:
     table, rules = view.history.table, view.rules
-    in_force = view.history.schema_at(view.end)
+    in_force = schema_at(view.history, view.end)
     for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
         is_delete = table.uris.ext[row] == DEL
         commit = make_commit(view.history, Delete if is_delete else Update, row, in_force)
         because = None if table.is_loose(row) else table.path(row)
         rule = Rule.OUTSIDE
-        if view.start <= commit.t1 and commit.t2 <= view.end:
+        if is_inside(commit.t1, commit.t2, view.start, view.end):
             rule = Rule.INSIDE if _is_readable(commit) else Rule.UNREADABLE
         yield _said(commit.name, "delete" if is_delete else "update", rule, because)
 
@@ -145,12 +145,12 @@ def _commit_files(view: View) -> Iterator[Explanation]:
 
 
 def _schemas(view: View) -> Iterator[Explanation]:
-    in_force = view.history.schema_at(view.end)
+    in_force = schema_at(view.history, view.end)
     for item in view.history.schemas:
         if item is in_force:
             rule = Rule.INSIDE if item.schema is not None else Rule.UNREADABLE
             yield _said(item.text, "schema", rule)
-        elif item.name is not None and item.name.t2 > view.end:
+        elif is_later(item, view.end):
             yield _said(item.text, "schema", Rule.OUTSIDE)
         else:
             yield _said(item.text, "schema", Rule.SUPERSEDED, in_force.path if in_force else None)
@@ -175,7 +175,7 @@ def _enumerations(view: View, in_force: SchemaFile) -> Iterator[Explanation]:
 def _metadata(view: View) -> Iterator[Explanation]:
     hidden: dict[str, str] = {}
     for vacuum in view.history.meta_vacuums:
-        if is_inside(vacuum.name, view.start, view.end):
+        if is_inside(*vacuum.name[:2], view.start, view.end):
             hidden |= dict.fromkeys(vacuum.targets, vacuum.path)
     for text in view.history.listing.meta:
         stem = text.removesuffix(".vac")
@@ -183,7 +183,7 @@ def _metadata(view: View) -> Iterator[Explanation]:
         rule, because = Rule.INSIDE, None
         if name is None:
             rule = Rule.UNREADABLE
-        elif not is_inside(name, view.start, view.end):
+        elif not is_inside(name.t1, name.t2, view.start, view.end):
             rule = Rule.OUTSIDE
         elif text in hidden:
             rule, because = Rule.SUPERSEDED, hidden[text]

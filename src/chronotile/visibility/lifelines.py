@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.errors import BadNameError
-from chronotile.format.names import parse_name, version_of
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
 from chronotile.history import text_columns
-from chronotile.visibility.rules import NEVER, Rule, first_end
+from chronotile.visibility.rules import Rule, first_end
 
 if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
@@ -44,8 +44,8 @@ def lifelines(rules: Rules) -> pa.Table:
     """One row a fragment, committed or not."""
     history, rows = rules.history, rules.fragments
     table, uris = history.table, history.table.uris
-    begin = np.where(rules.by_cell, uris.t1[rows], uris.t2[rows])
-    gone = np.full(len(rows), NEVER, np.uint64)
+    begin = rules.first_ends
+    gone = np.full(len(rows), MAX_TIMESTAMP, np.uint64)
     hider = np.zeros(len(rows), np.int64)
     paths: list[str | None] = [None]
     for at, vacuum in rules.hiders().items():
@@ -53,9 +53,9 @@ def lifelines(rules: Rules) -> pa.Table:
         hider[at] = len(paths)
         paths.append(vacuum.path)
     seen = (begin < gone) & ~rules.missing
-    ends = seen & (gone != NEVER)
+    ends = seen & (gone != MAX_TIMESTAMP)
     reasons = pa.array([rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)])
-    reason = np.where(rules.missing & (begin < gone), 2, (gone != NEVER).astype(np.int8))
+    reason = np.where(rules.missing & (begin < gone), 2, (gone != MAX_TIMESTAMP).astype(np.int8))
     counted = pa.table(
         [
             text_columns.names(table, rows),

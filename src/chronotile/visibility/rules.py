@@ -24,6 +24,9 @@ speaks decides.
     INSIDE       in force: on cells written at or before its own time. That an `.ign` names it
                  does not matter.
 
+  schemas
+    the last whose t2 <= end is in force; if all are later, the first.
+
 The engine reads every `.con`, whatever time its name tells, and must: the name need not cover
 what is inside. `history.read_history` offers to skip by name, and says what that risks.
 """
@@ -33,7 +36,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import pyarrow.compute as pc
@@ -46,8 +49,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.names import Name
-    from chronotile.history.reading import History, VacuumFile
-    from chronotile.history.uri_columns import I64
+    from chronotile.history.reading import History, SchemaFile, VacuumFile
+    from chronotile.history.uri_columns import I64, U64
 
     Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -55,9 +58,6 @@ T = TypeVar("T", bound="np.generic[Any]")
 
 TIMESTAMPED_CELLS = 15
 """From this version on a sparse fragment keeps a timestamp for each cell."""
-
-NEVER = (1 << 64) - 1
-"""A moment after all others."""
 
 
 class Rule(enum.Enum):
@@ -78,23 +78,69 @@ class Rule(enum.Enum):
         return {Rule.INSIDE: "visible", Rule.OVERLAPS: "partial"}.get(self, "hidden")
 
 
-def is_inside(name: Name, start: int, end: int) -> bool:
-    """Whether a time range lies wholly in a window."""
-    return start <= name.t1 and name.t2 <= end
+@overload
+def is_inside(t1: int, t2: int, start: int, end: int) -> bool: ...
+@overload
+def is_inside(t1: U64, t2: U64, start: int, end: int) -> Mask: ...
+def is_inside(t1: Any, t2: Any, start: int, end: int) -> Any:
+    """Whether time ranges lie wholly in a window.
+
+    >>> is_inside(10, 20, 10, 19)
+    False
+    """
+    return (t1 >= start) & (t2 <= end)
+
+
+@overload
+def overlaps(t1: int, t2: int, start: int, end: int) -> bool: ...
+@overload
+def overlaps(t1: U64, t2: U64, start: int, end: int) -> Mask: ...
+def overlaps(t1: Any, t2: Any, start: int, end: int) -> Any:
+    """Whether time ranges have a moment in common with a window.
+
+    >>> overlaps(10, 20, 20, 30)
+    True
+    """
+    return (t1 <= end) & (t2 >= start)
+
+
+def side(name: Name, start: int, end: int) -> str:
+    """Where a time range that is not inside a window lies: `before` or `after` it, or `across`."""
+    if overlaps(name.t1, name.t2, start, end):
+        return "across"
+    return "after" if name.t1 > end else "before"
+
+
+def is_by_cell(name: Name, *, dense: bool) -> bool:
+    """Whether a fragment or `.vac` of that name counts cell by cell: an overlap is then enough."""
+    return not dense and (name.version or 0) >= TIMESTAMPED_CELLS
 
 
 def is_seen(name: Name, start: int, end: int, *, dense: bool) -> bool:
     """Whether a fragment or `.vac` of that name is in a window."""
-    if not dense and (name.version or 0) >= TIMESTAMPED_CELLS:
-        return name.t1 <= end and start <= name.t2
-    return is_inside(name, start, end)
+    test = overlaps if is_by_cell(name, dense=dense) else is_inside
+    return test(name.t1, name.t2, start, end)
 
 
 def first_end(name: Name, *, dense: bool) -> int:
     """The first `end` at which a window that starts at 0 sees a fragment or `.vac`."""
-    if not dense and (name.version or 0) >= TIMESTAMPED_CELLS:
-        return name.t1
-    return name.t2
+    return name.t1 if is_by_cell(name, dense=dense) else name.t2
+
+
+def is_later(schema: SchemaFile, end: int) -> bool:
+    """Whether a schema came after a window's end; the old single file, without a time, did not."""
+    return schema.name is not None and schema.name.t2 > end
+
+
+def schema_at(history: History, end: int) -> SchemaFile | None:
+    """The schema in force when the array is opened at `end`.
+
+    The engine goes through them in the order of their text and takes the last that is not
+    of later; if all are later, the first.
+    """
+    timed = (item for item in reversed(history.schemas) if item.name is not None)
+    first = history.schemas[0] if history.schemas else None
+    return next((item for item in timed if not is_later(item, end)), first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,13 +225,22 @@ class Rules:
         found = [at for at in near.tolist() if table.name(int(rows[at])) in targets]
         return np.array(found, np.int64)
 
+    @property
+    def first_ends(self) -> U64:
+        """For each fragment the first `end` at which a window that starts at 0 sees it."""
+        uris, rows = self.history.table.uris, self.fragments
+        return np.where(self.by_cell, uris.t1[rows], uris.t2[rows])
+
+    def _in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
+        """Which fragments lie wholly in a window, and which are in it at all."""
+        uris = self.history.table.uris
+        inside = self._of(is_inside(uris.t1, uris.t2, start, end))
+        return inside, inside | (self.by_cell & self._of(overlaps(uris.t1, uris.t2, start, end)))
+
     def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
         """The rule that decides on each fragment."""
-        uris, rows = self.history.table.uris, self.fragments
-        t1, t2 = self._of(uris.t1), self._of(uris.t2)
-        inside = (t1 >= start) & (t2 <= end)
-        seen = inside | (self.by_cell & (t1 <= end) & (t2 >= start))
-        rules = np.full(len(rows), Rule.OUTSIDE, object)
+        inside, seen = self._in_window(start, end)
+        rules = np.full(len(seen), Rule.OUTSIDE, object)
         rules[seen] = Rule.OVERLAPS
         rules[inside] = Rule.INSIDE
         rules[seen & self.missing] = Rule.MISSING
@@ -194,10 +249,7 @@ class Rules:
 
     def visible(self, start: int, end: int) -> tuple[I64, Mask]:
         """The rows of visible fragments, in order, and which of them are read cell by cell."""
-        uris = self.history.table.uris
-        inside = self._of((uris.t1 >= start) & (uris.t2 <= end))
-        overlaps = self._of((uris.t1 <= end) & (uris.t2 >= start))
-        seen = inside | (self.by_cell & overlaps)
+        inside, seen = self._in_window(start, end)
         if self.history.vacuums:
             seen &= ~self.superseded(start, end)
         seen &= ~self.missing
@@ -216,7 +268,7 @@ class Rules:
     def in_force(self, rows: I64, start: int, end: int) -> I64:
         """Of these deletes or updates, those in force."""
         uris = self.history.table.uris
-        return rows[(uris.t1[rows] >= start) & (uris.t2[rows] <= end)]
+        return rows[is_inside(uris.t1[rows], uris.t2[rows], start, end)]
 
     def hiders(self) -> dict[int, VacuumFile]:
         """For each fragment that is ever superseded, the `.vac` that is first to do so."""

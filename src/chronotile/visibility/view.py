@@ -19,6 +19,7 @@ from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
 from chronotile.conditions.update_values import to_json as values_to_json
 from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.format import tiles
+from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -254,7 +255,7 @@ class View:
 
     @cached_property
     def _schema_file(self) -> SchemaFile | None:
-        return self.history.schema_at(self.end)
+        return schema_at(self.history, self.end)
 
     @property
     def schema(self) -> str | None:
