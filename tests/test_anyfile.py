@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
+from chronotile.format.kinds import KINDS, Kind
 from chronotile.single_file.byte_ranges import layout
 from chronotile.single_file.decode import (
-    KINDS,
     ConsolidatedFile,
     DeleteFile,
-    Kind,
     LinesFile,
     UpdateFile,
     WriteFile,

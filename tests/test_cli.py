@@ -14,13 +14,10 @@ import pytest
 from corpus_cases import CASES, Case
 
 import chronotile
-from chronotile.cli import log as log_command
 from chronotile.cli import main
 from chronotile.cli import program as cli
-from chronotile.cli import show as show_command
 from chronotile.cli.sample_array import make_sample
 from chronotile.format.names import new_name
-from chronotile.report import events
 from chronotile.single_file import decode
 
 if TYPE_CHECKING:
@@ -507,11 +504,6 @@ def test_the_examples_work(
             found = sorted(str(p) for p in tmp_path.glob(part)) if "*" in part else []
             arguments += found[:1] or [part]
         assert run(capsys, *arguments)[0] == 0, line
-
-
-def test_the_tables_of_names_agree() -> None:
-    assert log_command.KINDS == events.KINDS
-    assert show_command.KINDS == decode.KINDS
 
 
 def test_colour_on_a_terminal_and_none_in_a_pipe(sample: Path) -> None:

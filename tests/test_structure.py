@@ -12,6 +12,7 @@ import pytest
 from spec_files import ROOT
 
 import chronotile
+from chronotile.format import kinds
 
 SRC = ROOT / "src" / "chronotile"
 
@@ -25,9 +26,9 @@ ROOMS = {
     "check": "errors storage format conditions history visibility",
     "log": "errors storage format conditions history visibility check",
     "change": "errors storage format conditions history visibility check",
-    "single_file": "errors storage format conditions history",
-    "dataset": "errors storage history check",
-    "report": "errors storage format conditions history visibility check log",
+    "single_file": "errors storage format conditions",
+    "dataset": "errors storage format history check",
+    "report": "errors storage format conditions visibility check log",
     "timeline": "errors format visibility log report",
     "spark": "errors storage format conditions history visibility check log change dataset",
     "cli": (
@@ -106,6 +107,15 @@ def test_only_the_store_touches_storage() -> None:
 def test_only_the_door_opens_the_generated_parsers() -> None:
     users = {p for p in SRC.rglob("*.py") if re.search(r"chronotile_ksy\b", p.read_text())}
     assert users == {SRC / "format" / "parsers.py"}
+
+
+def test_kinds_of_files_are_listed_in_one_place() -> None:
+    known = {text for kind in kinds.LOG_KINDS for text in (kind, f".{kind}")}
+    for path in set(SRC.rglob("*.py")) - {SRC / "format" / "kinds.py"}:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                said = {one.value for one in node.elts if isinstance(one, ast.Constant)}
+                assert len(said & known) < 3, f"{path}:{node.lineno}"
 
 
 def test_the_engine_is_no_part_of_the_product() -> None:

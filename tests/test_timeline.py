@@ -19,9 +19,9 @@ from chronotile.cli.sample_array import START, encode_schema, make_sample, sampl
 from chronotile.errors import is_printable, printable
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
+from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.listing import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.timeline import picture as picture_module
 from chronotile.timeline.chart import to_png, to_svg
 from chronotile.timeline.page import to_html

@@ -18,6 +18,7 @@ from chronotile.check.array import check
 from chronotile.check.fragment_health import inspect, lacking_fragments
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
+from chronotile.format.kinds import COMMIT_WORDS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 from chronotile.history.reading import History, read_history
@@ -100,7 +101,7 @@ class Log:
         table = self.history.table
         uris = table.uris
         rows = np.arange(len(table))
-        kinds = pa.array(["", "write", "write", "delete", "update"], pa.string())
+        kinds = pa.array(COMMIT_WORDS, pa.string())
         offsets = np.full(len(table), -1, np.int64)
         offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
         loose = np.array([source.loose for source in table.sources], bool)[table.source]

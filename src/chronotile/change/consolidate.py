@@ -24,12 +24,11 @@ from chronotile.change.sound_array import raw_key, sound_history, tell, write_ve
 from chronotile.check.ledger import later_name, later_name_at, rank
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import Record, commit_name, encode_lines
+from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
 from chronotile.format.names import time_order
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.con_bytes import encode_rows
-from chronotile.history.listing import COMMITS
-from chronotile.history.uri_columns import DEL, OK, UPD, WRT
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, 
 from chronotile.conditions.update_values import parse_assignments, update_values
 from chronotile.errors import ChangedError, KeyNeededError, StorageError
 from chronotile.format import tiles
+from chronotile.format.kinds import COMMITS, OK, WRT
 from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.listing import COMMITS
 from chronotile.history.reading import History, read_history
-from chronotile.history.uri_columns import OK, WRT
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at
 

@@ -21,6 +21,7 @@ from chronotile.change.sound_array import beside, stamp
 from chronotile.check.commit_files import is_commit_line
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, printable_json
+from chronotile.format.kinds import LINES
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
@@ -32,7 +33,6 @@ SUFFIX = ".quarantine"
 _MANIFEST = "manifest.json"
 _STAMP = re.compile(r"[0-9TZ.]{8,40}")
 _FILE = re.compile(r"\d{4,}-[^/]+", re.DOTALL)
-_MENDED = (".con", ".ign", ".vac")
 _TAKEN = re.compile(
     r"(?:__commits|__meta|__fragment_meta|__schema)/[^/]+|[^/]+\.(?:ok|vac|meta)"
     r"|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
@@ -207,7 +207,7 @@ def _read_manifest(data: bytes, where: str) -> tuple[list[dict[str, Any]], list[
         if not _FILE.fullmatch(str(entry.get("file"))):
             raise RefusedError(where, f"expected a file of it, found {entry.get('file')!r:.80}")
     for entry in put:
-        if not entry["path"].endswith(_MENDED) and not is_commit_line(entry["path"]):
+        if not entry["path"].endswith(LINES) and not is_commit_line(entry["path"]):
             raise RefusedError(where, f"expected what a repair puts, found {entry['path']!r:.80}")
     return moved, put
 

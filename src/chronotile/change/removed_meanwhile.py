@@ -18,9 +18,9 @@ import time
 from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, ChangedError
+from chronotile.format.kinds import COMMITS, OK
 from chronotile.history import text_columns
-from chronotile.history.listing import COMMITS, list_array
-from chronotile.history.uri_columns import OK
+from chronotile.history.listing import list_array
 
 if TYPE_CHECKING:
     from chronotile.history.listing import Listing

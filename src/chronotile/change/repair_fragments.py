@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import is_commit_line, is_name, read_vac_line
 from chronotile.check.findings import Finding, finding
 from chronotile.check.fragment_health import State
+from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
-from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.history.missing_fragments import is_near
 
 if TYPE_CHECKING:

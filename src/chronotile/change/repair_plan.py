@@ -28,9 +28,9 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.commit_files import TILES, WRITES, Record, encode_lines, encode_record
+from chronotile.format.commit_files import Record, encode_lines, encode_record
+from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, TILES, WRITES
 from chronotile.format.names import Name, new_name, parse_name
-from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from chronotile.check.fragment_health import Health
     from chronotile.history.reading import History, VacuumFile
     from chronotile.visibility.rules import Rules
-
-_LINES = (".con", ".ign", ".vac")
 
 
 @dataclass(slots=True)
@@ -96,7 +94,7 @@ class Mender:
             self.history, self.rules, self.health, accept_loss=self.accept_loss
         )
         self._take_out(fragments)
-        lines = {item.path for item in strange if item.path.endswith(_LINES)}
+        lines = {item.path for item in strange if item.path.endswith(LINES)}
         for source in self.history.table.sources:
             if not source.loose and source.path not in self.found.moves:
                 self._con(source.path, bytes(source.data), needed=source.path in lines)
@@ -116,7 +114,7 @@ class Mender:
             if item.path in others:
                 self.found.left.append(item)
             elif item.code == "name-malformed" and not (
-                item.path.endswith(_LINES) and (is_name(stem) or not item.path.endswith(".vac"))
+                item.path.endswith(LINES) and (is_name(stem) or not item.path.endswith(".vac"))
             ):
                 self.found.moves[item.path] = f"{item.code}: {item.message}"
 

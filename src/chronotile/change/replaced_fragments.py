@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.check.commit_files import read_vac_line
+from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import Name, parse_name, version_of
-from chronotile.history.listing import FRAGMENTS
 from chronotile.visibility.rules import is_by_cell, is_inside
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from chronotile.change.sound_array import raw_key, sound_history, tell
 from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import Health, inspect
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.commit_files import WRITES, decode_con, decode_ign, decode_vac
+from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
+from chronotile.format.kinds import COMMITS, FRAGMENTS, WRITES
 from chronotile.format.timestamps import iso_time, now_ms
-from chronotile.history.listing import COMMITS, FRAGMENTS
 from chronotile.storage.store import MissingObjectError, Store, open_store
 
 if TYPE_CHECKING:

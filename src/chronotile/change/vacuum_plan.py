@@ -14,7 +14,7 @@ from chronotile.change.change_report import Step
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version
 from chronotile.check.ledger import Ledger, later_name, read_ledger
 from chronotile.format.commit_files import encode_lines
-from chronotile.history.listing import COMMITS
+from chronotile.format.kinds import COMMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,18 +14,22 @@ import numpy as np
 from chronotile.check.con_coverage import free_ignores, superseded_cons
 from chronotile.check.findings import Finding, Severity, finding
 from chronotile.errors import BadNameError
-from chronotile.format.commit_files import WRITES, commit_name
-from chronotile.format.names import parse_name
-from chronotile.history.listing import (
+from chronotile.format.commit_files import commit_name
+from chronotile.format.kinds import (
+    COMMIT_FILES,
     COMMITS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
     META,
+    OK,
     OLD_SCHEMA,
+    ROOT_FILES,
     SCHEMA,
+    TILES,
 )
-from chronotile.history.uri_columns import OK, stand_at
+from chronotile.format.names import parse_name
+from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +46,6 @@ _COMMIT_LINE = re.compile(rf"{COMMITS}/{_NAME}\.(?:wrt|del|upd)|{_NAME}\.ok", re
 _VAC_RELATIVE = re.compile(rf"/(?:__fragments/|__meta/)?({_NAME})", re.ASCII)
 _VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({_NAME})", re.ASCII)
 _SHOWN = 5
-_EXTENSIONS = (*WRITES, ".del", ".upd", ".con", ".ign", ".vac")
 
 
 def is_name(text: str) -> bool:
@@ -170,7 +173,7 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
         elif path in listing.file_links and _is_read(place, name):
             message = "a symbolic link, which is not followed here, but is by the engine"
             severity = "error" if _breaks_as_link(history, name) else "warning"
-        elif place == COMMITS and name.endswith(_EXTENSIONS) and path not in folders:
+        elif place == COMMITS and name.endswith(COMMIT_FILES) and path not in folders:
             message = "expected a file with a name, found what is never touched"
         else:
             continue
@@ -180,8 +183,8 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
 def _breaks_as_folder(place: str, name: str) -> bool:
     """Whether a folder of that name keeps the engine from opening the array or its metadata."""
     if place == COMMITS:
-        return name.endswith(_EXTENSIONS) and not name.endswith(".ok")
-    return name.endswith((".vac", ".meta")) if not place else place != FRAGMENTS
+        return name.endswith(COMMIT_FILES) and not name.endswith(".ok")
+    return name.endswith(ROOT_FILES[1:]) if not place else place != FRAGMENTS
 
 
 def _breaks_as_link(history: History, name: str) -> bool:
@@ -189,14 +192,14 @@ def _breaks_as_link(history: History, name: str) -> bool:
     stem, _, extension = name.rpartition(".")
     if extension == "wrt":
         return stem not in history.listing.fragments
-    return extension in ("del", "upd", "vac") and not is_name(stem)
+    return f".{extension}" in (*TILES, ".vac") and not is_name(stem)
 
 
 def _is_read(place: str, name: str) -> bool:
     """Whether the engine reads a file of that name, or goes by it."""
     if place == COMMITS:
-        return name.endswith(_EXTENSIONS)
-    return name.endswith((".ok", ".vac", ".meta", OLD_SCHEMA)) if not place else True
+        return name.endswith(COMMIT_FILES)
+    return name.endswith((*ROOT_FILES, OLD_SCHEMA)) if not place else True
 
 
 def _strange_lines(history: History) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.check.ledger import rank
+from chronotile.format.kinds import OK
 from chronotile.history import text_columns
-from chronotile.history.uri_columns import OK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

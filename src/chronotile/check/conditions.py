@@ -15,8 +15,8 @@ from chronotile.conditions.codec import Op, leaves
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
+from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.uri_columns import DEL
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 

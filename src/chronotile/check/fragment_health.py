@@ -37,8 +37,8 @@ from chronotile.format.fragment_footer import (
     footer_size,
     schema_name,
 )
+from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
-from chronotile.history.listing import FRAGMENTS, OLD_SCHEMA
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from chronotile.check.commit_files import is_name, read_vac_line, shown
 from chronotile.check.findings import Finding, Severity, finding
+from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.missing_fragments import near_misses
-from chronotile.history.uri_columns import DEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,10 +21,10 @@ import numpy as np
 
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadNameError
-from chronotile.format.commit_files import WRITES, commit_name
+from chronotile.format.commit_files import commit_name
+from chronotile.format.kinds import DEL, UPD, WRITES
 from chronotile.format.names import format_name
 from chronotile.history import text_columns
-from chronotile.history.uri_columns import DEL, UPD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

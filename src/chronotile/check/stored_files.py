@@ -17,9 +17,8 @@ from chronotile.check.fragment_health import State, inspect, lacking_fragments, 
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
+from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.listing import META
-from chronotile.history.uri_columns import DEL
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:

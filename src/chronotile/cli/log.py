@@ -21,18 +21,13 @@ from chronotile.cli.options import (
     read_storage,
     storage_options,
 )
+from chronotile.format.kinds import EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.report.events import Event, Story, Window
     from chronotile.report.output import Text
-
-KINDS = (
-    *("write", "delete", "update", "consolidated", "ignore", "vacuum"),
-    *("schema", "meta", "fragment-meta"),
-)
-"""As `events.KINDS`, which is too heavy for the help of a command; a test compares the two."""
 
 _STYLES = {"visible": "green", "partial": "yellow", "hidden": "dim"}
 
@@ -125,7 +120,7 @@ def _state(event: Event) -> str:
 @array_argument
 @click.option("--since", metavar="TIME", type=Moment(), default=0, help="Not before this.")
 @click.option("--until", metavar="TIME", type=Moment(), help="Not after this.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind.")
+@click.option("--kind", "kinds", type=click.Choice(EVENTS), multiple=True, help="Only this kind.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option("--no-size", is_flag=True, help="Do not list the fragments' files.")
@@ -160,6 +155,6 @@ def log(
         with progress("adding up the files"):
             entries = open_store(array, read_storage(storage)).list_prefix(sizes=True)
             sizes = array_sizes(entries)
-    window = Window(since=since, until=until, kinds=frozenset(kinds or KINDS))
+    window = Window(since=since, until=until, kinds=frozenset(kinds or EVENTS))
     story = Story(opened, opened.view(), sizes)
     emit(LogReport(story=story, window=window, reverse=reverse, limit=limit), as_json=as_json)

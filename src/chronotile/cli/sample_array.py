@@ -18,9 +18,9 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.fragment_footer import METADATA
+from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name, parse_name
 from chronotile.format.schema import Field, Schema
-from chronotile.history.listing import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

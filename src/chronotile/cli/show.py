@@ -19,6 +19,7 @@ from chronotile.cli.options import (
     storage_options,
 )
 from chronotile.errors import ChronotileError
+from chronotile.format.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.single_file.byte_ranges import Region
     from chronotile.single_file.decode import AnyFile
-
-KINDS = ("wrt", "ok", "del", "upd", "con", "ign", "vac", "schema", "enumeration", "meta")
-"""As `decode.KINDS`, which is too heavy for the help of a command; a test compares the two."""
 
 _HEX = 16
 """Bytes of a field that are shown."""

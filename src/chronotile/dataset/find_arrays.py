@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
-from chronotile.history.listing import COMMITS, FRAGMENTS, OLD_SCHEMA, SCHEMA
+from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA, SCHEMA
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -15,16 +15,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, BadNameError
+from chronotile.format.kinds import TILES, WRITES
 from chronotile.format.names import Name, parse_name
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-WRITES = (".wrt", ".ok")
-"""Extensions of commits that have no content."""
-TILES = (".del", ".upd")
-"""Extensions of commits whose content is a tile."""
 
 _U64 = struct.Struct("<Q")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from chronotile.format.commit_files import TILES, WRITES
+from chronotile.format.kinds import TILES, WRITES
 
 _U64 = struct.Struct("<Q")
 _KNOWN = tuple(text.encode() for text in (*WRITES, *TILES))

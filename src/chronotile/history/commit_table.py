@@ -18,27 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import TILES, decode_ign
+from chronotile.format.commit_files import decode_ign
 from chronotile.format.damaged_con import salvage_con
-from chronotile.history.listing import COMMITS, FRAGMENTS, Listing
+from chronotile.format.kinds import COMMITS, DEL, EXTENSIONS, FRAGMENTS, OK, TILES, UPD
 from chronotile.history.scan import Tiles, scan_con, scan_names, scan_spans
-from chronotile.history.uri_columns import (
-    DEL,
-    EXTENSIONS,
-    NO_VERSION,
-    OK,
-    UPD,
-    Uris,
-    concatenated,
-    constant,
-    reordered,
-)
+from chronotile.history.uri_columns import NO_VERSION, Uris, concatenated, constant, reordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
+    from chronotile.history.listing import Listing
     from chronotile.history.uri_columns import I32, I64, U64
 
     Mask: TypeAlias = npt.NDArray[np.bool_]

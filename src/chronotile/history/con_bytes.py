@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.format.kinds import DEL, UPD
 from chronotile.history import text_columns
-from chronotile.history.uri_columns import DEL, UPD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, BadNameError
+from chronotile.format.kinds import (
+    COMMITS,
+    ENUMERATIONS,
+    FRAGMENT_META,
+    FRAGMENTS,
+    LABELS,
+    META,
+    OLD_SCHEMA,
+    ROOT_FILES,
+    SCHEMA,
+    WRITES,
+)
 from chronotile.format.names import parse_name, version_of
 from chronotile.storage.store import MissingObjectError, Names
 
@@ -24,17 +36,8 @@ if TYPE_CHECKING:
 
     from chronotile.storage.store import Store
 
-COMMITS = "__commits"
-FRAGMENTS = "__fragments"
-FRAGMENT_META = "__fragment_meta"
-SCHEMA = "__schema"
-ENUMERATIONS = "__schema/__enumerations"
-META = "__meta"
-OLD_SCHEMA = "__array_schema.tdb"
-
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
-_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, "__labels"})
-_ROOT_FILES = (".ok", ".vac", ".meta")
+_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         commits=found[COMMITS].files,
         # A slice is compared faster than `endswith` is called.
         tagged=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
-        root_commits=tuple(sorted(n for n in names if n.endswith(_ROOT_FILES[:2]))),
+        root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
         fragments=(*found[FRAGMENTS].folders, *inside) if fragments else (),
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         unmarked=unmarked,
@@ -159,9 +162,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
 def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
     entries = [entry for names in found for entry in names.entries if entry.etag is not None]
     return tuple(
-        f"{one.path} {one.size} {one.etag}"
-        for one in entries
-        if not one.path.endswith((".wrt", ".ok"))
+        f"{one.path} {one.size} {one.etag}" for one in entries if not one.path.endswith(WRITES)
     )
 
 
@@ -214,7 +215,7 @@ def _unmarked(
 
 def _others(found: dict[str, Names]) -> tuple[str, ...]:
     root = found[""]
-    others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(_ROOT_FILES)]
+    others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not _is_fragment(name)]
     others += _stray_folders(found)
     others += [f"{FRAGMENTS}/{name}" for name in found.get(FRAGMENTS, Names()).files]

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.errors import BadNameError
+from chronotile.format.kinds import WRT
 from chronotile.format.names import parse_name
 from chronotile.history import text_columns
 from chronotile.history.scan import scan_names
-from chronotile.history.uri_columns import WRT, only
+from chronotile.history.uri_columns import only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

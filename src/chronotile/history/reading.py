@@ -33,12 +33,12 @@ from chronotile.format.fragment_footer import (
     footer_size,
     is_dense,
 )
+from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, OK, TILES, WRT
 from chronotile.format.names import Name, parse_name
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 from chronotile.history.commit_table import CommitTable, build_table
-from chronotile.history.listing import COMMITS, FRAGMENTS, META, Listing, list_array
+from chronotile.history.listing import Listing, list_array
 from chronotile.history.missing_fragments import lost_writes
-from chronotile.history.uri_columns import OK, WRT
 from chronotile.storage.store import MissingObjectError, Store, open_store
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ ATTEMPTS = 3
 _LEN_KEPT = 1 << 16
 _LEN_TAIL = 1 << 20
 """Bytes at the end of a fragment's metadata that are read for its footer."""
-_READ = (".con", ".ign", ".vac", ".del", ".upd")
+_READ = (*LINES, *TILES)
+_WITH_CONDITIONS = (".con", *TILES)
 
 
 class Problem(NamedTuple):
@@ -174,7 +175,7 @@ def _read(
     commits = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(_READ)]
     commits += [n for n in listing.root_commits if n.endswith(".vac")]
     meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
-    has_conditions = any(name.endswith((".con", ".del", ".upd")) for name in listing.tagged)
+    has_conditions = any(name.endswith(_WITH_CONDITIONS) for name in listing.tagged)
     enumerations = listing.enumerations if has_conditions or labels else ()
     wanted = [*commits, *meta, *listing.schemas, *enumerations]
     files: dict[str, bytes] = {}

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile.format.commit_files import decode_con
+from chronotile.format.kinds import OK, TILES, WRT
 from chronotile.history.column_builder import Growing
 from chronotile.history.uri_columns import (
-    OK,
-    WRT,
     Uris,
     concatenated,
     distinct,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14
 _TRIAL = 64
 """Rows of a run, at least: fewer go with all the others that are not alike."""
-_TILE_MARKS = (b".del", b".upd")
+_TILE_MARKS = tuple(text.encode() for text in TILES)
 _NEWLINE = 10
 _U64 = struct.Struct("<Q")
 

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.history.uri_columns import EXTENSIONS, NO_VERSION, distinct, windows
+from chronotile.format.kinds import EXTENSIONS
+from chronotile.history.uri_columns import NO_VERSION, distinct, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chronotile.errors import BadNameError
+from chronotile.format.kinds import EXTENSIONS
 from chronotile.format.names import parse_name
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     I32 = npt.NDArray[np.int32]
     Bytes = npt.NDArray[np.uint8]
 
-EXTENSIONS = ("", ".wrt", ".ok", ".del", ".upd")
-"""What the numbers in the `ext` column stand for; 0 is none of them."""
-WRT, OK, DEL, UPD = 1, 2, 3, 4
 NO_VERSION = 0xFFFF_FFFF
 """The version of a name that carries none."""
 

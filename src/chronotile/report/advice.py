@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import BadNameError
+from chronotile.format.kinds import META
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import local_time
-from chronotile.history.listing import META
 from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:

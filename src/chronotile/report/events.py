@@ -18,10 +18,16 @@ from chronotile.check.fragment_health import lacking_words
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import BadNameError, ChronotileError
+from chronotile.format.kinds import (
+    COMMIT_WORDS,
+    COMMITS,
+    EVENTS,
+    FILE_WORDS,
+    FRAGMENTS,
+    META,
+)
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import iso_time
-from chronotile.history.listing import COMMITS, FRAGMENTS, META
-from chronotile.history.uri_columns import DEL, OK, UPD, WRT
 from chronotile.report.output import count_text
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
@@ -36,20 +42,13 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Delete)
 
-KINDS = (
-    *("write", "delete", "update", "consolidated", "ignore", "vacuum"),
-    *("schema", "meta", "fragment-meta"),
-)
-"""The kinds of events, in the order in which those of one moment happened."""
-
 _RANK = {
     kind: rank
     for rank, kind in enumerate(
         ("schema", "write", "update", "delete", "meta", "vacuum", "fragment-meta", "consolidated")
     )
 }
-_KINDS_BY_EXT = {WRT: "write", OK: "write", DEL: "delete", UPD: "update"}
-_EXTENSIONS = {"consolidated": "con", "ignore": "ign", "vacuum": "vac"}
+_EXTENSIONS = {word: extension for extension, word in FILE_WORDS.items()}
 
 
 class Event(NamedTuple):
@@ -129,7 +128,7 @@ class Window:
 
     since: int = 0
     until: int | None = None
-    kinds: frozenset[str] = frozenset(KINDS)
+    kinds: frozenset[str] = frozenset(EVENTS)
 
 
 class Story:
@@ -158,7 +157,7 @@ class Story:
         rows: dict[tuple[str, str], tuple[int, ...]] = {}
         order = np.argsort(~table.counts, kind="stable")
         for row, ext in zip(order.tolist(), table.uris.ext[order].tolist(), strict=True):
-            key = (table.name(row), _KINDS_BY_EXT[ext])
+            key = (table.name(row), COMMIT_WORDS[ext])
             rows[key] = (*rows.get(key, ()), row)
         return rows
 
@@ -189,7 +188,7 @@ class Story:
                 kinds = Counter(table.uris.ext[table.source == at].tolist())
                 named: Counter[str] = Counter()
                 for ext, count in kinds.items():
-                    named[_KINDS_BY_EXT[ext]] += count
+                    named[COMMIT_WORDS[ext]] += count
                 held[source.path] = named
         return held
 
@@ -246,7 +245,7 @@ class Story:
             return f"{META}/{name}"
         if kind == "fragment-meta":
             return next(path for path in listing.fragment_meta if f"{name}.meta" in path)
-        file = f"{name}.{_EXTENSIONS[kind]}"
+        file = f"{name}{_EXTENSIONS[kind]}"
         if kind == "vacuum" and file in listing.meta:
             return f"{META}/{file}"
         return file if file in listing.root_commits else f"{COMMITS}/{file}"

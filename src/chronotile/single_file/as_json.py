@@ -32,8 +32,8 @@ from chronotile.single_file.decode import (
 
 if TYPE_CHECKING:
     from chronotile.format.commit_files import Record
+    from chronotile.format.kinds import Kind
     from chronotile.format.schema import Enumeration, Schema
-    from chronotile.single_file.decode import Kind
 
 WORDS: dict[Kind, str] = {
     "wrt": "the mark of a committed fragment",

@@ -28,7 +28,7 @@ from chronotile.format.parsers import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.single_file.decode import Kind
+    from chronotile.format.kinds import Kind
 
 _PAYLOADS: Mapping[Kind, Any] = {
     "del": ConditionSpec,

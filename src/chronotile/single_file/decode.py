@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.conditions import codec
 from chronotile.conditions.tree import Condition, UpdateValue, negate
 from chronotile.errors import BadFileError, BadNameError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
-    TILES,
-    WRITES,
     Record,
     commit_name,
     decode_con,
@@ -27,33 +25,24 @@ from chronotile.format.commit_files import (
     vacuumed_name,
 )
 from chronotile.format.datatypes import Datatype
+from chronotile.format.kinds import (
+    FOLDER_KINDS,
+    KINDS,
+    LOG_KINDS,
+    OLD_SCHEMA,
+    TILE_KINDS,
+    TILES,
+    WRITES,
+    Kind,
+)
 from chronotile.format.names import parse_name
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
-from chronotile.history.listing import OLD_SCHEMA
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Kind: TypeAlias = Literal[
-    "wrt", "ok", "del", "upd", "con", "ign", "vac", "schema", "enumeration", "meta"
-]
-KINDS: tuple[Kind, ...] = (
-    *("wrt", "ok", "del", "upd", "con", "ign", "vac"),
-    *("schema", "enumeration", "meta"),
-)
-"""What `parse` can decode: the extensions of commit files, and three kinds without one."""
-
-TILE_KINDS: tuple[Kind, ...] = ("del", "upd", "schema", "enumeration", "meta")
-"""Those that are one generic tile."""
-
-_FOLDERS: Mapping[str, Kind] = {
-    "__schema": "schema",
-    "__enumerations": "enumeration",
-    "__meta": "meta",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +204,12 @@ def kind_of_name(place: str) -> Kind | None:
     """
     folder, name = split_place(place)
     extension = name.rpartition(".")[2]
-    for kind in KINDS[:7]:
+    for kind in LOG_KINDS:
         if extension == kind and name != kind:
             return kind
     if name == OLD_SCHEMA:
         return "schema"
-    return _FOLDERS.get(folder.rpartition("/")[2]) if "." not in name else None
+    return FOLDER_KINDS.get(folder.rpartition("/")[2]) if "." not in name else None
 
 
 def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:

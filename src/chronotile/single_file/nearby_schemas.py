@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format import tiles
+from chronotile.format.kinds import ENUMERATIONS, OLD_SCHEMA, SCHEMA
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
-from chronotile.history.listing import ENUMERATIONS, OLD_SCHEMA, SCHEMA
 from chronotile.single_file.decode import kind_of_name, read_file, split_place
 from chronotile.storage.store import MissingObjectError, open_store
 

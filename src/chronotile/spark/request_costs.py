@@ -15,15 +15,17 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from chronotile.format.kinds import WRITES
+
 if TYPE_CHECKING:
     from chronotile.history.reading import History
 
 PAGE = 1000
 """Names in one answer to a list request."""
 
-_MERGED = (".wrt", ".ok", ".con", ".ign")
 _READ = (".con", ".ign")
-"""Those of them that are read."""
+_MERGED = (*WRITES, *_READ)
+"""Files that maintenance merges, whether an open reads them or not."""
 
 
 def open_requests(history: History) -> int:

@@ -25,10 +25,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from chronotile.dataset.check_all import words
 from chronotile.dataset.find_arrays import CONCURRENCY
 from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.format.kinds import COMMIT_WORDS, EXTENSIONS
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.listing import list_array
-from chronotile.history.uri_columns import EXTENSIONS
 from chronotile.spark.read_share import BATCH_ROWS, open_array
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.stream_state import less, listing_mark, marks, memory_of
@@ -159,7 +159,7 @@ def _rows(log: Log, wanted: Marks, options: Options) -> pa.Table:
     """The rows of the wanted commits, one each."""
     if options.table == "conditions":
         table = Rows(log, options.start, options.end).table("conditions")
-        ends = {"delete": ".del", "update": ".upd"}
+        ends = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
         pairs = zip(table["name"].to_pylist(), table["kind"].to_pylist(), strict=True)
         return table.filter(pa.array(np.isin(marks(n + ends[k] for n, k in pairs), wanted)))
     found, uris = commit_marks(log), log.history.table.uris

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile.errors import BadNameError, ChronotileError
+from chronotile.format.kinds import (
+    COMMIT_FILES,
+    COMMITS,
+    DEL,
+    FILE_WORDS,
+    FRAGMENTS,
+    LINES,
+)
 from chronotile.format.names import Name, parse_name
-from chronotile.history.listing import COMMITS, FRAGMENTS
-from chronotile.history.uri_columns import DEL, EXTENSIONS
 from chronotile.visibility.rules import Rule, is_inside, is_later, is_seen, schema_at
 from chronotile.visibility.view import Delete, Rows, Update, make_commit
 
@@ -22,8 +28,6 @@ if TYPE_CHECKING:
 
     from chronotile.history.reading import SchemaFile
     from chronotile.visibility.view import View
-
-_FILE_KINDS = {"con": "consolidated", "ign": "ignore", "vac": "vacuum"}
 
 
 class Explanation(NamedTuple):
@@ -129,7 +133,7 @@ def _commit_files(view: View) -> Iterator[Explanation]:
     for path in paths:
         text = path.rpartition("/")[2]
         stem, _, extension = text.rpartition(".")
-        kind = _FILE_KINDS.get(extension)
+        kind = FILE_WORDS.get(f".{extension}")
         if kind is None:
             continue
         name = _name(stem)
@@ -141,7 +145,7 @@ def _commit_files(view: View) -> Iterator[Explanation]:
         yield _said(stem or text, kind, rule)
     for text in view.history.skipped:
         stem, _, extension = text.rpartition(".")
-        yield _said(stem, _FILE_KINDS[extension], Rule.OUTSIDE)
+        yield _said(stem, FILE_WORDS[f".{extension}"], Rule.OUTSIDE)
 
 
 def _schemas(view: View) -> Iterator[Explanation]:
@@ -196,14 +200,13 @@ def _metadata(view: View) -> Iterator[Explanation]:
 
 def _others(view: View) -> Iterator[Explanation]:
     """What belongs to nobody, and commits whose names cannot be read."""
-    files = tuple(f".{extension}" for extension in _FILE_KINDS)
     listing = view.history.listing
     for problem in view.history.problems:
         # A name that stands inside a file makes the file unreadable, and that has been said.
-        if problem.kind == "name" and not problem.path.endswith(files):
+        if problem.kind == "name" and not problem.path.endswith(LINES):
             yield _said(problem.path, "other", Rule.UNREADABLE)
     strangers = [
-        *(f"{COMMITS}/{n}" for n in listing.tagged if not n.endswith((*files, *EXTENSIONS[1:]))),
+        *(f"{COMMITS}/{n}" for n in listing.tagged if not n.endswith(COMMIT_FILES)),
         *(path for path in listing.fragment_meta if not path.endswith(".meta")),
         *(f"{FRAGMENTS}/{name}" for name in view.rules.uncommitted() if _name(name) is None),
         *listing.others,

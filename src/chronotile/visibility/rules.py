@@ -41,9 +41,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 import numpy as np
 import pyarrow.compute as pc
 
+from chronotile.format.kinds import DEL, OK, UPD, WRT
 from chronotile.history import text_columns
 from chronotile.history.scan import scan_names
-from chronotile.history.uri_columns import DEL, NO_VERSION, OK, UPD, WRT, constant, only
+from chronotile.history.uri_columns import NO_VERSION, constant, only
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,0 +1,60 @@
+"""Every kind of file of an array, once: its word, its extension, its folder, its number.
+
+In: nothing. Out: constants. Knows neither names nor bytes, and is light enough for the help of a
+command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMITS = "__commits"
+FRAGMENTS = "__fragments"
+FRAGMENT_META = "__fragment_meta"
+SCHEMA = "__schema"
+ENUMERATIONS = "__schema/__enumerations"
+META = "__meta"
+LABELS = "__labels"
+OLD_SCHEMA = "__array_schema.tdb"
+"""The schema of an array before version 10: a file in the root."""
+
+WRT, OK, DEL, UPD = 1, 2, 3, 4
+"""The numbers of commits in a column."""
+EXTENSIONS = ("", ".wrt", ".ok", ".del", ".upd")
+"""Their extensions, by number; 0 is none of them."""
+COMMIT_WORDS = ("", "write", "write", "delete", "update")
+"""The words for them, by number."""
+WRITES = EXTENSIONS[WRT:DEL]
+"""Extensions of commits that have no content."""
+TILES = EXTENSIONS[DEL:]
+"""Extensions of commits whose content is a tile."""
+
+FILE_WORDS = {".con": "consolidated", ".ign": "ignore", ".vac": "vacuum"}
+"""Files that speak of commits and fragments: extension -> word."""
+LINES = tuple(FILE_WORDS)
+"""Their extensions."""
+COMMIT_FILES = (*WRITES, *TILES, *LINES)
+"""Extensions of all files of the commit log."""
+ROOT_FILES = (".ok", ".vac", ".meta")
+"""Extensions of files in the root of an array before version 12; the last is no commit file."""
+
+EVENTS = (*dict.fromkeys(COMMIT_WORDS[1:]), *FILE_WORDS.values(), "schema", "meta", "fragment-meta")
+"""What can happen to an array, as `log` names it."""
+
+Kind: TypeAlias = Literal[
+    "wrt", "ok", "del", "upd", "con", "ign", "vac", "schema", "enumeration", "meta"
+]
+"""What can be decoded: the extensions of commit files, and three kinds without one."""
+LOG_KINDS: tuple[Kind, ...] = ("wrt", "ok", "del", "upd", "con", "ign", "vac")
+FOLDER_KINDS: Mapping[str, Kind] = {
+    SCHEMA: "schema",
+    ENUMERATIONS.rpartition("/")[2]: "enumeration",
+    META: "meta",
+}
+"""Folder -> the kind of the files in it."""
+KINDS: tuple[Kind, ...] = (*LOG_KINDS, *FOLDER_KINDS.values())
+TILE_KINDS: tuple[Kind, ...] = ("del", "upd", *FOLDER_KINDS.values())
+"""Those that are one generic tile."""
