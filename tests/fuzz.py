@@ -30,7 +30,7 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
         footer_size,
         schema_name,
     )
-    from chronotile.history.scan import scan_con
+    from chronotile.history.lines_to_columns import scan_con
 
 if TYPE_CHECKING:
     from collections.abc import Callable

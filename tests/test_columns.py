@@ -16,7 +16,7 @@ from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import EXTENSIONS as KNOWN
 from chronotile.format.names import parse_name
-from chronotile.history.scan import _BLOCK, scan_con, scan_lines, scan_names
+from chronotile.history.lines_to_columns import _BLOCK, scan_con, scan_lines, scan_names
 from chronotile.history.uri_columns import NO_VERSION, Uris, fitting, key_of, shape_of
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from chronotile.check.findings import RefusedError
 from chronotile.check.ledger import later_name, rank, read_ledger
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
-from chronotile.history.con_bytes import encode_rows
+from chronotile.history.columns_to_con import encode_rows
 from chronotile.log import open_log
 from chronotile.storage.store import open_store
 

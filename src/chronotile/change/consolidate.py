@@ -28,7 +28,7 @@ from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
 from chronotile.format.names import time_order
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.con_bytes import encode_rows
+from chronotile.history.columns_to_con import encode_rows
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from chronotile.change.change_report import Report, Step
 from chronotile.change.delete_update import put_compared
 from chronotile.change.quarantine import new_quarantine
-from chronotile.change.repair_plan import Mender, Mending
+from chronotile.change.repair_files import Mender, Mending
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, raw_key, tell
 from chronotile.check.array import blocking, check
 from chronotile.check.commit_files import is_name

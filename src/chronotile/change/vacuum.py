@@ -28,7 +28,7 @@ from chronotile.change.orphan_fragments import (
     remove_orphan,
     still_orphans,
 )
-from chronotile.change.replaced_fragments import Removal, removable
+from chronotile.change.removable_fragments import Removal, removable
 from chronotile.change.sound_array import raw_key, sound_history, tell
 from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import Health, inspect

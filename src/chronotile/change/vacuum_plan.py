@@ -19,7 +19,7 @@ from chronotile.format.kinds import COMMITS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chronotile.change.replaced_fragments import Removal
+    from chronotile.change.removable_fragments import Removal
     from chronotile.history.reading import History
     from chronotile.storage.store import Entry, Store
 

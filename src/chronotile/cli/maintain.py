@@ -238,11 +238,11 @@ def consolidate(
     as_json: bool,
 ) -> int:
     """Put all commits of ARRAY into one .con file. Nothing is removed: vacuum does that."""
-    from chronotile.change import consolidate
+    from chronotile.change.consolidate import consolidate as run
 
     store = _open(array, storage)
     record = _Record(store, report)
-    done = consolidate.consolidate(
+    done = run(
         array, dry_run=dry_run, updates=updates, before=record, key=read_key(key_file), store=store
     )
     return _finish(store, done, report, as_json=as_json, record=record)
@@ -291,11 +291,11 @@ def vacuum(
 
     A dense array loses time travel into what was consolidated; that is said before.
     """
-    from chronotile.change import vacuum
+    from chronotile.change.vacuum import vacuum as run
 
     store = _open(array, storage)
     record = _Record(store, report)
-    done = vacuum.vacuum(
+    done = run(
         array,
         mode=mode,  # type: ignore[arg-type]  # one of the choices
         dry_run=dry_run,
@@ -331,14 +331,15 @@ def repair(
     Nothing is destroyed: the report has the command that undoes it. Exits with 1 if something is
     left that cannot be mended.
     """
-    from chronotile.change import quarantine, repair
+    from chronotile.change.quarantine import restore as put_back
+    from chronotile.change.repair import repair as run
 
     store = _open(array, storage)
     record = _Record(store, report)
     if restore is not None:
-        done = quarantine.restore(array, restore, dry_run=dry_run, store=store)
+        done = put_back(array, restore, dry_run=dry_run, store=store)
     else:
-        done = repair.repair(
+        done = run(
             array,
             dry_run=dry_run,
             accept_loss=accept_loss,

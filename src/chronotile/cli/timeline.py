@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.report.output import Text
-    from chronotile.timeline.picture import Picture
+    from chronotile.timeline.model import Picture
 
 FORMS = (".html", ".svg", ".png")
 
@@ -94,7 +94,7 @@ def timeline(
         raise click.UsageError(message, click.get_current_context())
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import emit, progress
-    from chronotile.timeline.picture import make_picture
+    from chronotile.timeline.model import make_picture
 
     opened = open_log(array, key_file, storage)
     with progress("drawing"):

@@ -21,7 +21,7 @@ from chronotile.errors import BadFileError
 from chronotile.format.commit_files import decode_ign
 from chronotile.format.damaged_con import salvage_con
 from chronotile.format.kinds import COMMITS, DEL, EXTENSIONS, FRAGMENTS, OK, TILES, UPD
-from chronotile.history.scan import Tiles, scan_con, scan_names, scan_spans
+from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
 from chronotile.history.uri_columns import NO_VERSION, Uris, concatenated, constant, reordered
 
 if TYPE_CHECKING:

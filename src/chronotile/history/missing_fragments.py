@@ -17,7 +17,7 @@ from chronotile.errors import BadNameError
 from chronotile.format.kinds import WRT
 from chronotile.format.names import parse_name
 from chronotile.history import text_columns
-from chronotile.history.scan import scan_names
+from chronotile.history.lines_to_columns import scan_names
 from chronotile.history.uri_columns import only
 
 if TYPE_CHECKING:

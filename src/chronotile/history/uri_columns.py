@@ -1,7 +1,7 @@
 """URIs of commits, taken apart into columns: the arithmetic of the fast path.
 
 In: lines of one length, as the rows of a matrix of bytes. Out: `Uris`, one array a column. Knows
-nothing of files: `scan` finds the lines.
+nothing of files: `lines_to_columns` finds the lines.
 
 A URI as the engine writes it is text of one shape, `__commits/__t1_t2_uuid_v.wrt`. In lines whose
 underscores stand in the same places each part is a block of columns, which is checked and turned

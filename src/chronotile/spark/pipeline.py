@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.fleet_maintenance import arrays_in_need, broken_off, maintain, write_report
-from chronotile.spark.jobs import Care, run_job
 from chronotile.spark.limits import MAX_UNREADABLE, Limit, Unread, check_limit
 from chronotile.spark.pipeline_task import (
     WRITTEN,
@@ -53,6 +52,7 @@ from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
 from chronotile.spark.shares import Share, find_fleet, shares, split
 from chronotile.spark.stale import below, known_arrays, rows_of_unread
+from chronotile.spark.surviving_tasks import Care, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

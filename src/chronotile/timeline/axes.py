@@ -13,7 +13,7 @@ from chronotile.errors import ChronotileError, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chronotile.timeline.picture import Picture
+    from chronotile.timeline.model import Picture
 
 WIDTH = 860
 _CALENDAR_FROM = 100_000_000_000

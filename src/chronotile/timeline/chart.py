@@ -29,7 +29,7 @@ from chronotile.timeline.counted_chart import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.timeline.picture import Picture
+    from chronotile.timeline.model import Picture
 
 _SHAPES = {"delete": "diamond", "update": "triangle-up"}
 _ROW = 20

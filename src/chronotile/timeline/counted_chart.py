@@ -12,7 +12,7 @@ from chronotile.format.timestamps import local_time
 from chronotile.timeline.axes import COLOURS, SEEN, WIDTH, Axes, ends
 
 if TYPE_CHECKING:
-    from chronotile.timeline.picture import Counts, Picture
+    from chronotile.timeline.model import Counts, Picture
 
 
 def counted(picture: Picture, counts: Counts) -> Any:

@@ -17,7 +17,7 @@ from chronotile.timeline.axes import position, printable_document
 from chronotile.timeline.chart import library, spec_text
 
 if TYPE_CHECKING:
-    from chronotile.timeline.picture import Picture
+    from chronotile.timeline.model import Picture
 
 
 def to_html(picture: Picture) -> str:

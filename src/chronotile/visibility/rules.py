@@ -43,7 +43,7 @@ import pyarrow.compute as pc
 
 from chronotile.format.kinds import DEL, OK, UPD, WRT
 from chronotile.history import text_columns
-from chronotile.history.scan import scan_names
+from chronotile.history.lines_to_columns import scan_names
 from chronotile.history.uri_columns import NO_VERSION, constant, only
 
 if TYPE_CHECKING:
