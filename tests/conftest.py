@@ -14,6 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+SLOW = (
+    "test_spark_cluster",
+    "test_spark_jobs",
+    "test_readme",
+    "test_oracle",
+    "test_spark_outages",
+    "test_crash",
+    "test_spark_runs",
+)
+"""Files that take longest: begun first, so that no core waits for one of them in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(SLOW)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(SLOW)))
+
+
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """An S3 server for the whole run; the environment's own storage settings are put aside."""
