@@ -402,3 +402,28 @@ def test_the_engine_consolidates_commits_after_us(seed: int, tmp_path: pathlib.P
 
     assert consolidates(array) >= consolidates(twin)
     assert array.answer() == before
+
+
+def test_a_damaged_second_copy_of_a_delete_is_found(array: EngineArray) -> None:
+    """The engine decodes a delete from each `.con` that holds it."""
+    array.delete(40, "a == 10")
+    array.consolidate("commits")
+    array.write(50, {50: 50})
+    consolidate(array.uri)
+    first = min(array.commits_folder.glob("*.con"), key=lambda path: path.stat().st_size)
+    data = bytearray(first.read_bytes())
+    data[data.index(b".del\n") + 5 + 8 + 61] ^= 2
+    first.write_bytes(data)
+    assert isinstance(array.answer(), str)
+    assert "tile-corrupt" in codes(array)
+    assert not repair(array.uri).findings
+    assert array.answer() == (*FULL[1:], (50, 50))
+
+
+def test_a_tile_that_claims_more_than_it_holds(array: EngineArray) -> None:
+    path = fragment(array, "20_20") / "__fragment_metadata.tdb"
+    data = bytearray(path.read_bytes())
+    data[17] ^= 32
+    path.write_bytes(data)
+    assert isinstance(array.answer(), str)
+    assert codes(array) == {"fragment-damaged"}
