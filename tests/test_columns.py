@@ -17,7 +17,7 @@ from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import EXTENSIONS as KNOWN
 from chronotile.format.names import parse_name
 from chronotile.history.lines_to_columns import _BLOCK, scan_con, scan_lines, scan_names
-from chronotile.history.uri_columns import NO_VERSION, Uris, fitting, key_of, shape_of
+from chronotile.history.uri_columns import NO_VERSION, Uris, rows_of_shape, shape_of, uuid_start_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def check_columns(uris: Uris, data: bytes) -> None:
         assert row not in uris.bad
         version = NO_VERSION if name.version is None else name.version
         assert (uris.t1[row], uris.t2[row], uris.version[row]) == (name.t1, name.t2, version)
-        assert uris.key[row] == key_of(name.uuid)
+        assert uris.uuid_start[row] == uuid_start_of(name.uuid)
         first, last = uris.name_bounds(row)
         assert data[first:last].decode() == name.text
 
@@ -164,7 +164,7 @@ def test_every_byte_of_a_line() -> None:
         line[:at] + bytes([b]) + line[at + 1 :] for at in range(len(line)) for b in range(256)
     ]
     matrix = np.frombuffer(b"".join(lines), np.uint8).reshape(-1, len(line))
-    fits = fitting(matrix, shape).tolist()
+    fits = rows_of_shape(matrix, shape).tolist()
     assert fits == [pattern.fullmatch(one) is not None for one in lines]
     assert 0 < sum(fits) < len(fits)
 

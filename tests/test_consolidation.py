@@ -16,16 +16,17 @@ import tiledb
 from corpus_cases import CASES, Case
 from engine_arrays import QUIET, EngineArray
 from engines import engine
+from ledger import Ledger, read_ledger
 from test_maintenance_oracle import announced, cuts
 
 from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
 from chronotile.change.vacuum import vacuum
-from chronotile.check.con_coverage import commit_ids, free_ignores, superseded_cons
 from chronotile.check.findings import RefusedError
-from chronotile.check.ledger import later_name, rank, read_ledger
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
+from chronotile.format.con_names import later_name, rank
 from chronotile.history.columns_to_con import encode_rows
+from chronotile.history.con_coverage import commit_ids, coverage
 from chronotile.log import open_log
 from chronotile.storage.store import open_store
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from engine_arrays import Window
 
-    from chronotile.check.ledger import Ledger
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.reading import History
 
@@ -364,11 +364,24 @@ def test_columns_say_what_the_ledger_says_of_many_cons(array: EngineArray, seed:
 
 
 def check_holdings(history: History, ledger: Ledger) -> None:
-    gone = superseded_cons(history.table)
+    files = coverage(history.table)
+    gone = files.superseded()
     assert gone == ledger.superseded()
-    paths = [f"__commits/{name}" for name in history.listing.tagged if name.endswith(".ign")]
+    paths = [f"__commits/{name}" for name in history.listing.non_writes if name.endswith(".ign")]
     wanted = ledger.without(cons=gone).free_ignores(paths)
-    assert tuple(free_ignores(history.table, paths, gone)) == wanted
+    assert tuple(files.free_ignores(paths, gone)) == wanted
+    assert {path: files.records(path) for path in ledger.cons} == ledger.cons
+    assert {path: files.uris(path) for path in ledger.cons} == {
+        path: frozenset(held) for path, held in ledger.cons.items()
+    }
+    loose = np.flatnonzero(history.table.loose & ~history.table.implied)
+    covered = {history.table.uri(row): holder for row, holder in files.holders(loose)}
+    assert covered == {
+        uri: holders[0]
+        for uri, tile in ledger.loose.items()
+        if ledger.counts(uri)
+        and (holders := [p for p in ledger.later_first if (uri, tile) in ledger.cons[p].items()])
+    }
     ids = commit_ids(history.table)
     texts = [
         (history.table.uri(row), held(history.table, row)) for row in range(len(history.table))

@@ -69,7 +69,7 @@ def test_old_and_new_side_by_side() -> None:
     )
     assert listing.schemas == ("__array_schema.tdb", f"__schema/__1_1_{UUID}")
     assert listing.root_commits == (f"__1_2_{UUID}_8.ok", f"__1_2_{UUID}_8.vac")
-    assert set(listing.unmarked) == {f"__3_3_{UUID}", f"__{UUID}_5"}
+    assert set(listing.implied) == {f"__3_3_{UUID}", f"__{UUID}_5"}
     assert f"__4_4_{UUID}" in listing.root_fragments
     assert listing.fragments == (f"__6_6_{UUID}_22",)
     assert listing.fragment_meta == (

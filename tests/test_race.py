@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from engine_arrays import EngineArray
+from ledger import read_ledger
 from spec_files import CORPUS
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
-from chronotile.check.ledger import read_ledger
 from chronotile.errors import ChangedError
 from chronotile.format.names import new_name
 from chronotile.log import open_log

@@ -104,7 +104,6 @@ class Log:
         kinds = pa.array(COMMIT_WORDS, pa.string())
         offsets = np.full(len(table), -1, np.int64)
         offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
-        loose = np.array([source.loose for source in table.sources], bool)[table.source]
         return pa.table(
             [
                 text_columns.names(table, rows),
@@ -115,7 +114,7 @@ class Log:
                 text_columns.versions(table, rows),
                 text_columns.paths(table, rows),
                 pa.array(offsets, mask=offsets < 0),
-                pa.array(loose),
+                pa.array(table.loose),
                 pa.array(table.ignored),
             ],
             schema=COMMITS_SCHEMA,

@@ -21,9 +21,9 @@ from chronotile.change.change_report import Report, Step
 from chronotile.change.delete_update import put_compared
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import raw_key, sound_history, tell, write_version
-from chronotile.check.ledger import later_name, later_name_at, rank
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import Record, commit_name, encode_lines
+from chronotile.format.con_names import later_name, later_name_at, rank
 from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
 from chronotile.format.names import time_order
 from chronotile.format.timestamps import now_ms
@@ -107,8 +107,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     """
     uris = table.uris
     is_write = (uris.ext == WRT) | (uris.ext == OK)
-    unmarked = np.array([source.unmarked for source in table.sources], bool)[table.source]
-    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~unmarked)
+    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
     for row in table.tile_rows.tolist():
         loose = table.is_loose(row)
@@ -182,7 +181,7 @@ def _counted(table: CommitTable, rows: I64) -> str:
 
 
 def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
-    loose = np.array([source.loose for source in table.sources], bool)[table.source]
+    loose = table.loose
     kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
     if kept and not updates:
         yield f"{kept} updates stay loose: the engine cannot read one inside a .con"

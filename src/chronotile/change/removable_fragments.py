@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import read_vac_line
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import Name, parse_name, version_of
-from chronotile.visibility.rules import is_by_cell, is_inside
+from chronotile.visibility.rules import has_cell_times_by_name, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -89,7 +89,7 @@ def removable(
                     f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"
                 )
                 continue
-        by_cell = is_by_cell(vacuum.name, dense=history.dense)
+        by_cell = has_cell_times_by_name(vacuum.name, dense=history.dense)
         exposed = []
         for text in targets:
             name = parse_name(text)

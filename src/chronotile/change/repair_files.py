@@ -19,7 +19,6 @@ from chronotile.change.repair_fragments import FragmentMending, mend_fragments, 
 from chronotile.check.commit_files import damage, is_commit_line, is_name, read_vac_line
 from chronotile.check.conditions import commits, refusal, said
 from chronotile.check.findings import Finding, finding
-from chronotile.check.ledger import later_name
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -29,6 +28,7 @@ from chronotile.errors import (
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record, encode_lines, encode_record
+from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, TILES, WRITES
 from chronotile.format.names import Name, new_name, parse_name
 from chronotile.visibility.rules import is_inside
@@ -242,11 +242,7 @@ class Mender:
         if tail is None:
             return True
         table = self.history.table
-        known = {
-            table.uri(row)
-            for row in range(len(table))
-            if not table.sources[int(table.source[row])].unmarked
-        }
+        known = {table.uri(row) for row in np.flatnonzero(~table.implied).tolist()}
         free = [n for n in self.rules.uncommitted() if is_name(n) and self._is_there(n)]
         fits = {uri for uri in (*known, *map(write_uri, free)) if uri.startswith(tail)}
         fits -= kept.keys()

@@ -120,7 +120,7 @@ class _Mender:
 
     def _take_out(self, row: int, reason: str) -> None:
         table = self.history.table
-        if table.sources[int(table.source[row])].unmarked:
+        if table.implied[row]:
             self.found.moves[table.path(row)] = reason
         else:
             self.found.commits[table.uri(row)] = reason

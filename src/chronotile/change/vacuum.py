@@ -11,7 +11,7 @@ The order, so that a stop at any point leaves every window as it was:
   3. their folders go, and then the `.vac` files that listed them;
   4. loose commits go of which a `.con`, read again just now, holds the same; unless they are
      asked for, the files of deletes stay, as the engine looks for them when it consolidates (F1);
-  5. `.con` files go of which later ones hold every commit that counts (see `ledger`);
+  5. `.con` files go of which later ones hold every commit that counts (see `con_names`);
   6. `.ign` files go that name no write of any `.con` that is left.
 """
 
@@ -256,14 +256,16 @@ class _Run:
         self._unchanged(sorted(self.plan.relied_on), self._cons(), _viewed)
 
     def _bring_back(self) -> None:
-        """Put back what another maintainer, who keeps other files, left nobody holding."""
+        """Restore commits that a concurrent vacuum left in no file."""
         names = self._names()
         lost = self.plan.relied_on - names
         if not lost:
             return
         here = {uri for path in names if path.endswith(".con") for uri in self._held(path)}
         held = {
-            uri: tile for path in sorted(lost) for uri, tile in self.plan.ledger.cons[path].items()
+            uri: tile
+            for path in sorted(lost)
+            for uri, tile in self.plan.coverage.records(path).items()
         }
         missing = {
             uri: tile
@@ -281,16 +283,16 @@ class _Run:
     def _is_wanted(self, uri: str) -> bool:
         if not uri.endswith(WRITES):
             return True
-        if not self.plan.ledger.counts(uri):
+        if uri in self.history.table.ignores or uri in self.plan.ignored:
             return False
         name = uri.rpartition("/")[2].rpartition(".")[0]
         folder = name if uri.endswith(".ok") else f"{FRAGMENTS}/{name}"
         return bool(self.store.list_dir(folder).files)
 
     def _held(self, path: str) -> frozenset[str]:
-        known = self.plan.ledger.cons.get(path)
+        known = self.plan.coverage.uris(path)
         if known is not None:
-            return frozenset(known)
+            return known
         return frozenset(record.uri for record in self._lines(path, decode_con))
 
     def _lines(self, path: str, decode: Callable[[bytes, str], tuple[T, ...]]) -> tuple[T, ...]:

@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chronotile.change.change_report import Step
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version
-from chronotile.check.ledger import Ledger, later_name, read_ledger
 from chronotile.format.commit_files import encode_lines
-from chronotile.format.kinds import COMMITS
+from chronotile.format.con_names import later_name
+from chronotile.format.kinds import COMMITS, EXTENSIONS
+from chronotile.history.con_coverage import Coverage, coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from chronotile.change.removable_fragments import Removal
     from chronotile.history.reading import History
@@ -47,7 +50,7 @@ class Plan:
     """`.con` files that hold what the loose commits said."""
     cons: tuple[Step, ...]
     ignores: tuple[Step, ...]
-    ledger: Ledger
+    coverage: Coverage
 
     def steps(self) -> tuple[Step, ...]:
         """All of it, in order."""
@@ -72,11 +75,16 @@ def make_plan(
         commits: Whether commit files go that others hold.
         spared: Extensions of loose commits that stay all the same.
     """
-    ledger = read_ledger(history)
-    sizes = _Sizes(store)
-    uris = [one.commit_uri for one in removal.fragments]
-    in_use = {*ledger.loose, *(uri for held in ledger.cons.values() for uri in held)}
-    fresh = tuple(uri for uri in uris if uri not in ledger.ignored and uri in in_use)
+    table, sizes = history.table, _Sizes(store)
+    rows = table.find([one.commit_uri for one in removal.fragments])
+    rows = rows[~table.implied[rows]]
+    in_use = {table.uri(row) for row in rows.tolist()}
+    loose = {table.uri(row) for row in rows[table.loose[rows]].tolist()}
+    fresh = tuple(
+        one.commit_uri
+        for one in removal.fragments
+        if one.commit_uri in in_use and one.commit_uri not in table.ignores
+    )
     ignore: tuple[Step, ...] = ()
     # Before `__commits` there was no `.con` either that could bring a commit back.
     version = array_version(history)
@@ -93,14 +101,14 @@ def make_plan(
             reason=f"its fragment is listed in {one.because}",
         )
         for one in removal.fragments
-        if one.commit_uri in ledger.loose
+        if one.commit_uri in loose
     )
-    after = ledger.without(loose=[step.path for step in own], ignoring=fresh)
-    covered = tuple(_covered(after, spared)) if commits else ()
+    after = coverage(table, ignoring=fresh)
+    covered = tuple(_covered(after, loose, spared)) if commits else ()
     cons = after.superseded() if commits else ()
-    left = after.without(cons=cons)
-    ignores = (f"{COMMITS}/{text}" for text in history.listing.tagged if text.endswith(".ign"))
-    free = left.free_ignores(ignores) if commits else ()
+    ignores = (f"{COMMITS}/{text}" for text in history.listing.non_writes if text.endswith(".ign"))
+    free = after.free_ignores(ignores, cons) if commits else ()
+    kept = {source.path for source in table.sources if not source.loose} - set(cons)
     return Plan(
         ignore=ignore,
         ignored=fresh,
@@ -110,25 +118,23 @@ def make_plan(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         ),
         loose=tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered),
-        relied_on=frozenset(holder for _, holder in covered)
-        | (frozenset(after.cons) - frozenset(cons) if cons else frozenset()),
+        relied_on=frozenset(holder for _, holder in covered) | (kept if cons else set()),
         cons=tuple(sizes.removal(path, "later .con files hold all of it") for path in cons),
         ignores=tuple(sizes.removal(path, "names no write of a .con") for path in free),
-        ledger=after,
+        coverage=after,
     )
 
 
-def _covered(ledger: Ledger, spared: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    """Loose commits that a `.con` holds as well, and the latest one that does."""
-    later = ledger.later_first
-    for uri, tile in ledger.loose.items():
-        if uri.endswith(spared) or not ledger.counts(uri):
-            continue
-        for path in later:
-            held = ledger.cons[path]
-            if uri in held and held[uri] == tile:
-                yield uri, path
-                break
+def _covered(
+    files: Coverage, removed: Collection[str], spared: tuple[str, ...]
+) -> Iterable[tuple[str, str]]:
+    """The loose commits that a `.con` holds as well, and the latest `.con` that does."""
+    table = files.table
+    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in spared]
+    is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
+    for row, holder in files.holders(np.flatnonzero(is_candidate)):
+        if (uri := table.uri(row)) not in removed:
+            yield uri, holder
 
 
 class _Sizes:

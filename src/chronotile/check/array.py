@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.commit_files import RELATIVE_VAC, consolidated, damage
 from chronotile.check.conditions import broken_tiles, conditions
-from chronotile.check.findings import SEVERITIES, Finding, RefusedError, finding
+from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.fragments import fragments, missing
-from chronotile.check.ledger import check_tiles
 from chronotile.check.stored_files import stored
+from chronotile.history.con_coverage import differing_tiles
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
@@ -65,11 +65,10 @@ def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
 
 
 def _differing(history: History) -> list[Finding]:
-    """A `.con` that says two things of one delete."""
-    try:
-        check_tiles(history)
-    except RefusedError as error:
-        return [finding(history.array, "tile-corrupt", error.where, error.problem)]
+    """The first `.con` that holds one delete twice, with two conditions."""
+    for path, uri in differing_tiles(history.table):
+        message = f"expected one record of {uri}, found two that differ"
+        return [finding(history.array, "tile-corrupt", path, message)]
     return []
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.check.con_coverage import free_ignores, superseded_cons
 from chronotile.check.findings import Finding, Severity, finding
 from chronotile.errors import BadNameError
 from chronotile.format.commit_files import commit_name
@@ -29,6 +28,7 @@ from chronotile.format.kinds import (
     TILES,
 )
 from chronotile.format.names import parse_name
+from chronotile.history.con_coverage import coverage
 from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _strange_names(history: History) -> Iterator[Finding]:
     listing, known = history.listing, {problem.path for problem in history.problems}
     wanted = "expected a timestamped name, found another"
     yield from _strange_kinds(history)
-    for text in listing.tagged:
+    for text in listing.non_writes:
         path = f"{COMMITS}/{text}"
         if text.endswith((".con", ".ign")) and not is_name(text[:-4]):
             # The engine reads these whatever they are called.
@@ -247,12 +247,13 @@ def consolidated(history: History) -> Iterator[Finding]:
     """What is known of `.con` and `.ign` files: F1, F2, F5, F11, F12."""
     array, table = history.array, history.table
     yield from _ranges(history)
-    gone = superseded_cons(table)
+    files = coverage(table)
+    gone = files.superseded()
     for path in gone:
         message = "a later .con holds every commit of it that counts"
         yield finding(array, "con-superseded", path, message)
-    ignores = [f"{COMMITS}/{text}" for text in history.listing.tagged if text.endswith(".ign")]
-    for path in free_ignores(table, ignores, gone):
+    ignores = [f"{COMMITS}/{text}" for text in history.listing.non_writes if text.endswith(".ign")]
+    for path in files.free_ignores(ignores, gone):
         message = "no .con that is needed holds a write that it names"
         yield finding(array, "con-superseded", path, message)
     seen: dict[str, str] = {}

@@ -57,7 +57,7 @@ def missing(history: History, rules: Rules) -> Iterator[Finding]:
         severity: Severity = "warning" if hidden[at] else "error"
         path = table.path(row)
         yield finding(array, "commit-without-fragment", path, message, severity=severity)
-    for row in rules.idle.tolist():
+    for row in rules.ok_without_folder.tolist():
         message = f"{table.uri(row)} has no fragment; the engine passes over it"
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
 
@@ -96,7 +96,7 @@ def _same_times(history: History, rules: Rules) -> Iterator[Finding]:
         return
     table = history.table
     hidden = np.zeros(len(rules.fragments), bool)
-    hidden[list(rules.hiders())] = True
+    hidden[list(rules.first_hidden_by())] = True
     rows = rules.fragments[~hidden]
     # The parts of one consolidation share a longer time, and no cell.
     rows = rows[table.uris.t1[rows] == table.uris.t2[rows]]
@@ -120,8 +120,7 @@ def _loose(history: History) -> int:
     table = history.table
     if not len(table):
         return 0
-    loose = np.array([s.loose and not s.unmarked for s in table.sources], bool)
-    count = int(loose[table.source].sum())
+    count = int(np.count_nonzero(table.loose & ~table.implied))
     if count < MANY_LOOSE:
         return count
     deletes = [row for row in table.tile_rows.tolist() if table.uris.ext[row] == DEL]

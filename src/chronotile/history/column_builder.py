@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class Growing:
+class ColumnBuilder:
     """Columns that grow block by block, in one place: no block is kept beside the whole.
 
     A column that is the same in every row takes no memory a row, and equal times are kept once.
 
-    >>> growing = Growing()
+    >>> growing = ColumnBuilder()
     >>> growing.add(empty(), 8)
     >>> len(growing.whole().start)
     0

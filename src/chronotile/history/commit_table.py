@@ -4,9 +4,9 @@ In: a listing, and the bytes of the files that were read. Out: `CommitTable`: on
 loose or in a `.con`, with which of them are ignored and which stand for one commit found twice.
 Knows nothing of windows.
 
-A commit can be found several times: loose and in a `.con`, or in several of them. What counts,
-by the rules of the engine: of writes, those in a `.con` that no `.ign` names, and all loose ones;
-of deletes and updates, all, each once. `counts` marks one row of each commit that counts.
+A commit can stand in several places: loose and in a `.con`, or in several of them. By the rules of
+the engine a write is effective if it is loose, or if it stands in a `.con` and no `.ign` names it.
+Deletes and updates are always effective, once each.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ import numpy as np
 from chronotile.errors import BadFileError
 from chronotile.format.commit_files import decode_ign
 from chronotile.format.damaged_con import salvage_con
-from chronotile.format.kinds import COMMITS, DEL, EXTENSIONS, FRAGMENTS, OK, TILES, UPD
+from chronotile.format.kinds import COMMITS, DEL, EXTENSIONS, FRAGMENTS, OK, TILES, UPD, WRT
 from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
-from chronotile.history.uri_columns import NO_VERSION, Uris, concatenated, constant, reordered
+from chronotile.history.uri_columns import (
+    NO_VERSION,
+    Uris,
+    concatenated,
+    constant,
+    reordered,
+    single_value,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -44,19 +51,19 @@ class Source(NamedTuple):
     data: memoryview
     loose: bool
     """Whether it is a folder of commit files, and not a `.con`."""
-    unmarked: bool = False
-    """Whether the names are fragments that need no commit file; `.ok` is added to each."""
+    implied: bool = False
+    """Whether the names are old fragments without a commit file; each has `.ok` added."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _source, (self.path, bytes(self.data), self.loose, self.unmarked)
+        return _source, (self.path, bytes(self.data), self.loose, self.implied)
 
     def text(self, start: int, end: int) -> str:
         """What stands there, as text."""
         return str(self.data[start:end], "utf-8")
 
 
-def _source(path: str, data: bytes, loose: bool, unmarked: bool) -> Source:
-    return Source(path, memoryview(data), loose, unmarked)
+def _source(path: str, data: bytes, loose: bool, implied: bool) -> Source:
+    return Source(path, memoryview(data), loose, implied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +77,7 @@ class CommitTable:
     ignored: Mask
     """Whether an `.ign` names it; of no effect on loose records, deletes and updates."""
     counts: Mask
-    """Whether it is the one row that stands for a commit that counts."""
+    """True for exactly one row of each effective commit."""
     tile_rows: I64
     """The rows of deletes and updates, in order; the two columns below are theirs."""
     tile_offset: I64
@@ -82,6 +89,36 @@ class CommitTable:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def loose(self) -> Mask:
+        """Mask of the records that stand in no `.con`."""
+        return np.array([source.loose for source in self.sources], bool)[self.source]
+
+    @property
+    def implied(self) -> Mask:
+        """Mask of the old fragments that count without a commit file."""
+        return np.array([source.implied for source in self.sources], bool)[self.source]
+
+    @property
+    def is_all_writes(self) -> bool:
+        """Whether every row is an effective write, as in most logs: no row is then picked out."""
+        return bool(single_value(self.counts)) and bool(single_value(self.uris.ext) == WRT)
+
+    def is_from_version(self, first: int) -> Mask:
+        """Mask of the rows whose name carries this format version or a later one."""
+        version = self.uris.version
+        if (same := single_value(version)) is not None:
+            return constant(first <= same != NO_VERSION, bool, len(version))
+        later: Mask = (version >= first) & (version != NO_VERSION)
+        return later
+
+    def find(self, uris: Collection[str]) -> I64:
+        """The rows of some commits, wherever they stand. The uuid's start finds candidates."""
+        named, _ = scan_names(list(uris))
+        near = np.flatnonzero(np.isin(self.uris.uuid_start, named.uuid_start))
+        wanted = frozenset(uris)
+        return np.array([row for row in near.tolist() if self.uri(row) in wanted], np.int64)
 
     def name(self, row: int) -> str:
         """The timestamped name."""
@@ -105,7 +142,7 @@ class CommitTable:
     def path(self, row: int) -> str:
         """The file that holds the record, relative to the array."""
         source = self._source(row)
-        if source.unmarked:
+        if source.implied:
             return f"{self.name(row)}/__fragment_metadata.tdb"
         return self.uri(row) if source.loose else source.path
 
@@ -145,15 +182,15 @@ def build_table(
         cons: Path -> content of every `.con`.
         report: Called with (path, message, kind) for whatever is damaged.
     """
-    consolidated = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(".con")]
-    unmarked = [f"{name}.ok" for name in listing.unmarked]
+    consolidated = [f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(".con")]
+    implied = [f"{name}.ok" for name in listing.implied]
     parts = [_consolidated(path, cons[path], report) for path in consolidated]
-    if loose := _without(listing.commits, listing.tagged):
+    if loose := _without(listing.commits, listing.non_writes):
         parts.append(_loose(COMMITS, loose, report))
-    if marked := _without(listing.root_commits, listing.root_commits):
-        parts.append(_loose("", marked, report))
-    if unmarked or not parts:
-        parts.append(_loose("", unmarked, report, unmarked=True))
+    if in_root := _without(listing.root_commits, listing.root_commits):
+        parts.append(_loose("", in_root, report))
+    if implied or not parts:
+        parts.append(_loose("", implied, report, implied=True))
     held = {path: data for path, data in files.items() if path.endswith(TILES)}
     return _assembled(parts, held, _ignores(listing, files, report))
 
@@ -178,18 +215,18 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
     return _readable(_Part(Source(path, data, False), uris, tiles), report)
 
 
-def _without(names: Sequence[str], tagged: Sequence[str]) -> Sequence[str]:
+def _without(names: Sequence[str], non_writes: Sequence[str]) -> Sequence[str]:
     """The names of commits: all, less those of other files, which are few."""
-    others = {name for name in tagged if not name.endswith(EXTENSIONS[1:])}
+    others = {name for name in non_writes if not name.endswith(EXTENSIONS[1:])}
     return [name for name in names if name not in others] if others else names
 
 
-def _loose(folder: str, names: Sequence[str], report: Report, *, unmarked: bool = False) -> _Part:
+def _loose(folder: str, names: Sequence[str], report: Report, *, implied: bool = False) -> _Part:
     uris, text = scan_names(names)
     rows = np.flatnonzero((uris.ext == DEL) | (uris.ext == UPD))
     nothing = np.full(len(rows), -1, np.int64)
     part = _Part(
-        Source(folder, memoryview(text), True, unmarked), uris, Tiles(rows, nothing, nothing)
+        Source(folder, memoryview(text), True, implied), uris, Tiles(rows, nothing, nothing)
     )
     return _readable(part, report)
 
@@ -219,7 +256,7 @@ def _readable(part: _Part, report: Report) -> _Part:
 
 def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> dict[str, str]:
     ignores: dict[str, str] = {}
-    for path in (f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(".ign")):
+    for path in (f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(".ign")):
         try:
             lines = decode_ign(files[path], path)
         except BadFileError as error:
@@ -276,30 +313,26 @@ def _sources(counts: list[int]) -> I32:
 
 def _time_order(uris: Uris, source: I32) -> I64 | None:
     """The order by time, then name, then source; None if the rows are in it already."""
-    t1, t2, key = uris.t1, uris.t2, uris.key
+    t1, t2, uuid = uris.t1, uris.t2, uris.uuid_start
     later = t1[1:] > t1[:-1]
     same = t1[1:] == t1[:-1]
     later |= same & (t2[1:] > t2[:-1])
     same &= t2[1:] == t2[:-1]
-    later |= same & (key[1:] > key[:-1])
+    later |= same & (uuid[1:] > uuid[:-1])
     if later.all():
         return None
     order: I64 = np.argsort(t1, kind="stable")
     in_order = t1[order]
     if not (in_order[1:] > in_order[:-1]).all():
-        order = np.lexsort((source, key, t2, t1))
+        order = np.lexsort((source, uuid, t2, t1))
     return order
 
 
 def _ignored(table: CommitTable) -> Mask:
-    """The rows whose URI an `.ign` names. Candidates by uuid first, then letter by letter."""
+    """Mask of the rows whose URI an `.ign` names."""
     ignored = np.zeros(len(table), bool)
-    if not table.ignores:
-        return ignored
-    named, _ = scan_names(list(table.ignores))
-    candidates = np.isin(table.uris.key, named.key)
-    for row in np.flatnonzero(candidates).tolist():
-        ignored[row] = table.uri(row) in table.ignores
+    if table.ignores:
+        ignored[table.find(table.ignores)] = True
     return ignored
 
 
@@ -310,10 +343,10 @@ def _counting(table: CommitTable, ignored: Mask) -> Mask:
     alike = _alike(uris.t1)
     if counts.all() and not alike.any():
         return counts
-    counts |= np.array([source.loose for source in table.sources], bool)[table.source]
+    counts |= table.loose
     counts |= (uris.ext == DEL) | (uris.ext == UPD)
     rows = np.flatnonzero(counts)
-    alike = _alike(uris.t1[rows]) & _alike(uris.t2[rows]) & _alike(uris.key[rows])
+    alike = _alike(uris.t1[rows]) & _alike(uris.t2[rows]) & _alike(uris.uuid_start[rows])
     seen: set[str] = set()
     for at in np.flatnonzero(alike).tolist():
         if at == 0 or not alike[at - 1]:

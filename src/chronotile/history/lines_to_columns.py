@@ -18,19 +18,19 @@ import numpy as np
 
 from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import OK, TILES, WRT
-from chronotile.history.column_builder import Growing
+from chronotile.history.column_builder import ColumnBuilder
 from chronotile.history.uri_columns import (
     Uris,
     concatenated,
     distinct,
     empty,
-    fitting,
-    numbers,
     one_by_one,
-    only,
+    parse_rows,
     reordered,
+    rows_of_shape,
     shape_of,
-    windows,
+    single_value,
+    substrings,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
 
 def _has_strays(uris: Uris, rows: I64) -> bool:
     """Whether any record is neither a write nor one of the rows that hold a tile."""
-    if only(uris.ext) in (WRT, OK):
+    if single_value(uris.ext) in (WRT, OK):
         return False
     is_stray = (uris.ext != WRT) & (uris.ext != OK)
     is_stray[rows] = False
@@ -98,7 +98,7 @@ class _Walk:
     def __init__(self, data: memoryview) -> None:
         self.data = data
         self.buffer = np.frombuffer(data, np.uint8)
-        self.runs = Growing()
+        self.runs = ColumnBuilder()
         self.rows = 0
         self.spans: list[tuple[int, int]] = []
         """(start, length) of URIs that are parsed later, together."""
@@ -216,7 +216,7 @@ def scan_lines(data: bytes, first: int, last: int) -> Uris | None:
     if data[last - 1] != _NEWLINE:
         return None
     buffer = np.frombuffer(data, np.uint8)
-    runs, rows = Growing(), 0
+    runs, rows = ColumnBuilder(), 0
     at = first
     while at < last:
         size = data.find(b"\n", at, last) + 1 - at
@@ -238,12 +238,12 @@ def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
     shape = shape_of(lines[0, :-1].tobytes())
     if shape is None:
         return None
-    fits = fitting(lines, shape)
+    fits = rows_of_shape(lines, shape)
     count = rows if fits.all() else int(np.argmin(fits))
     if count < min(rows, _TRIAL):
         return None
     starts = at + size * np.arange(count, dtype=np.int64)
-    return numbers(lines[:count], starts, shape)
+    return parse_rows(lines[:count], starts, shape)
 
 
 def _mixed(data: bytes | memoryview, buffer: Bytes, first: int, last: int) -> Uris:
@@ -262,14 +262,14 @@ def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
         for _ in range(16):
             if not len(rows) or size == 0:
                 break
-            matrix = windows(data, size)[rows]
+            matrix = substrings(data, size)[rows]
             shape = shape_of(matrix[0].tobytes())
             if shape is None:
                 break
-            fits = fitting(matrix, shape)
+            fits = rows_of_shape(matrix, shape)
             if not fits[0]:
                 break
-            parts.append(numbers(matrix[fits], rows[fits], shape))
+            parts.append(parse_rows(matrix[fits], rows[fits], shape))
             rows = rows[~fits]
         left.append(rows)
     slow = np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)

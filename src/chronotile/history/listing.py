@@ -50,7 +50,7 @@ class Listing:
 
     commits: tuple[str, ...]
     """Files of `__commits`."""
-    tagged: tuple[str, ...]
+    non_writes: tuple[str, ...]
     """Those of them that are no `.wrt`, sorted."""
     root_commits: tuple[str, ...]
     """`.ok` and `.vac` files of the root, from before version 12."""
@@ -58,8 +58,8 @@ class Listing:
     """Folders of `__fragments`; none if they were not asked for."""
     root_fragments: tuple[str, ...]
     """Fragment folders of the root."""
-    unmarked: tuple[str, ...]
-    """Those of them that need no commit file: of before version 5, with their metadata."""
+    implied: tuple[str, ...]
+    """Those of them whose metadata file is their commit: fragments from before version 5."""
     fragment_meta: tuple[str, ...]
     """Whole paths of consolidated fragment metadata."""
     schemas: tuple[str, ...]
@@ -84,15 +84,15 @@ class Listing:
     fragments_mark: int | None
     requests: int
     """Calls to the storage that the listing took."""
-    spared: int
-    """Further ones that a bucket takes, which is asked for folders that are not there."""
+    absent_folders: int
+    """Folders that were not listed, as a disk's root lacks them; a bucket needs a call for each."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of what is read, where the listing told them: in a bucket."""
 
     def read_paths(self) -> tuple[str, ...]:
         """The files that are read, or may be."""
         return (
-            *(f"{COMMITS}/{name}" for name in self.tagged),
+            *(f"{COMMITS}/{name}" for name in self.non_writes),
             *(name for name in self.root_commits if name.endswith(".vac")),
             *(f"{META}/{name}" for name in self.meta if name.endswith(".vac")),
             *self.fragment_meta,
@@ -128,16 +128,16 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if _is_fragment(name)))
-    unmarked, asked = _unmarked(store, root_fragments, names)
+    implied, asked = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     return Listing(
         commits=found[COMMITS].files,
-        # A slice is compared faster than `endswith` is called.
-        tagged=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
+        # Comparing a slice is faster than calling `endswith`.
+        non_writes=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
         root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
         fragments=(*found[FRAGMENTS].folders, *inside) if fragments else (),
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
-        unmarked=unmarked,
+        implied=implied,
         fragment_meta=(
             *sorted(name for name in names if name.endswith(".meta")),
             *_paths(FRAGMENT_META, found[FRAGMENT_META]),
@@ -154,7 +154,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         commits_mark=found[COMMITS].mark,
         fragments_mark=found[FRAGMENTS].mark if fragments else None,
         requests=len(listed) + asked,
-        spared=len(wanted) - len(listed),
+        absent_folders=len(wanted) - len(listed),
         stamps=_stamps(found.values()),
     )
 
@@ -169,13 +169,13 @@ def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
 def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
     """List folders of a disk that are there, the root first.
 
-    Starting threads for it takes longer than the listing, the more so on busy cores.
+    Starting threads takes longer than the listing, the more so on busy cores.
     """
     found = {"": store.list_names("")}
     for path in paths[1:]:
         above, _, name = path.rpartition("/")
         names = found.get(above, Names())
-        # What is no folder where one should be is for the store to complain of.
+        # Where something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
             found[path] = store.list_names(path)
     return found
@@ -193,7 +193,7 @@ def _is_fragment(name: str) -> bool:
     return True
 
 
-def _unmarked(
+def _implied(
     store: Store, fragments: tuple[str, ...], names: set[str]
 ) -> tuple[tuple[str, ...], int]:
     """Root fragments that are committed without a commit file, and the calls to find out."""

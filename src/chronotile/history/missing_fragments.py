@@ -18,7 +18,6 @@ from chronotile.format.kinds import WRT
 from chronotile.format.names import parse_name
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
-from chronotile.history.uri_columns import only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ at random agree in all others about once in 10^33 times."""
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     """Which rows are writes that count, but have none of these folders as their fragment."""
     uris = table.uris
-    if not folders and only(table.counts) and only(uris.ext) == WRT:
+    if not folders and table.is_all_writes:
         return table.counts
     lost: Mask = table.counts & (uris.ext == WRT)
     if not folders:
@@ -43,7 +42,7 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     if len(folders) == len(rows):
         # One for one, as a rule: in the order of their times neighbours need only be equal.
         found, _ = scan_names(folders)
-        order = np.lexsort((found.key, found.t2, found.t1))
+        order = np.lexsort((found.uuid_start, found.t2, found.t1))
         if pc.all(pc.equal(names, there.take(pa.array(order)))).as_py():
             return np.zeros(len(table), bool)
     lost[rows] = ~np.asarray(pc.is_in(names, value_set=there), bool)

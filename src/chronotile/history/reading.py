@@ -172,10 +172,10 @@ def _read(
     listed = list_array(store, fragments=fragments)
     skipped = _pruned(listed, prune_to)
     listing = _without(listed, skipped) if skipped else listed
-    commits = [f"{COMMITS}/{n}" for n in listing.tagged if n.endswith(_READ)]
+    commits = [f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(_READ)]
     commits += [n for n in listing.root_commits if n.endswith(".vac")]
     meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
-    has_conditions = any(name.endswith(_WITH_CONDITIONS) for name in listing.tagged)
+    has_conditions = any(name.endswith(_WITH_CONDITIONS) for name in listing.non_writes)
     enumerations = listing.enumerations if has_conditions or labels else ()
     wanted = [*commits, *meta, *listing.schemas, *enumerations]
     files: dict[str, bytes] = {}
@@ -237,7 +237,7 @@ def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
         return frozenset()
     start, end = window
     skipped = set()
-    for text in listing.tagged:
+    for text in listing.non_writes:
         stem, _, extension = text.rpartition(".")
         name = _name_or_none(stem) if extension in ("con", "ign") else None
         if name is not None and (name.t1 > end or name.t2 < start):
@@ -249,7 +249,7 @@ def _without(listing: Listing, skipped: frozenset[str]) -> Listing:
     def kept(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in names if name not in skipped)
 
-    return replace(listing, commits=kept(listing.commits), tagged=kept(listing.tagged))
+    return replace(listing, commits=kept(listing.commits), non_writes=kept(listing.non_writes))
 
 
 def _schemas(

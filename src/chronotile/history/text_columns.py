@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import EXTENSIONS
-from chronotile.history.uri_columns import NO_VERSION, distinct, windows
+from chronotile.history.uri_columns import NO_VERSION, distinct, substrings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +70,13 @@ def paths(table: CommitTable, rows: I64) -> pa.Array:
     """The files that hold some rows, relative to the array."""
     source = table.source[rows]
     out = pa.array([item.path for item in table.sources], pa.string()).take(pa.array(source))
-    loose = np.array([item.loose and not item.unmarked for item in table.sources], bool)[source]
+    loose = np.array([item.loose and not item.implied for item in table.sources], bool)[source]
     if loose.any():
         out = pc.if_else(pa.array(loose), uris(table, rows), out)
-    unmarked = np.array([item.unmarked for item in table.sources], bool)[source]
-    if unmarked.any():
-        text = [table.path(int(rows[at])) for at in np.flatnonzero(unmarked).tolist()]
-        out = pc.replace_with_mask(out, pa.array(unmarked), pa.array(text, pa.string()))
+    implied = np.array([item.implied for item in table.sources], bool)[source]
+    if implied.any():
+        text = [table.path(int(rows[at])) for at in np.flatnonzero(implied).tolist()]
+        out = pc.replace_with_mask(out, pa.array(implied), pa.array(text, pa.string()))
     return out
 
 
@@ -123,4 +123,4 @@ def _blocks(
         here = source == number
         for size in distinct(length[here]):
             at = np.flatnonzero(here & (length == size))
-            yield at, windows(table.sources[number].data, size)[start[at]]
+            yield at, substrings(table.sources[number].data, size)[start[at]]

@@ -3,9 +3,9 @@
 In: lines of one length, as the rows of a matrix of bytes. Out: `Uris`, one array a column. Knows
 nothing of files: `lines_to_columns` finds the lines.
 
-A URI as the engine writes it is text of one shape, `__commits/__t1_t2_uuid_v.wrt`. In lines whose
-underscores stand in the same places each part is a block of columns, which is checked and turned
-into numbers all at once. A line of no such shape goes through `names`.
+A URI as the engine writes it is text of one shape, `__commits/__t1_t2_uuid_v.wrt`. Where the
+underscores of many lines stand in the same places, each part is a block of columns, which numpy
+checks and turns into numbers at once. `names` parses a line of any other shape.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LEN_AT_ONCE = 1 << 17
 """Bytes of lines that are checked at once: with their bounds they stay in a core's cache."""
 
 
-_OWN = threading.local()
+_THREAD = threading.local()
 
 
 class Uris(NamedTuple):
@@ -56,7 +56,7 @@ class Uris(NamedTuple):
     t1: U64
     t2: U64
     version: U32
-    key: U64
+    uuid_start: U64
     """The first eight characters of the uuid: they sort as names do, and seldom meet."""
     bad: tuple[int, ...]
     """Rows without a readable name; their times are 0."""
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
 class _Bounds(NamedTuple):
     """What the bytes of some lines may be, line after line.
 
-    Less `low`, each must be at most `width`; less `skip` then, at least `least`.
+    After `low` is subtracted, each is at most `width`; after `skip` too, at least `least`.
     """
 
     low: Bytes
@@ -98,39 +98,39 @@ def shape_of(line: bytes) -> Shape | None:
     ext = next((n for n, text in enumerate(EXTENSIONS) if n and line.endswith(text.encode())), 0)
     prefix = line.rfind(b"/") + 1
     end = len(line) - len(EXTENSIONS[ext])
-    marks = [at for at in range(prefix, end) if line[at] == _UNDERSCORE]
-    if len(marks) not in (4, 5) or marks[:2] != [prefix, prefix + 1]:
+    bars = [at for at in range(prefix, end) if line[at] == _UNDERSCORE]
+    if len(bars) not in (4, 5) or bars[:2] != [prefix, prefix + 1]:
         return None
-    _, one, two, three = marks[:4]
-    uuid_end = marks[4] if len(marks) == 5 else end
+    _, one, two, three = bars[:4]
+    uuid_end = bars[4] if len(bars) == 5 else end
     t1, t2 = slice(one + 1, two), slice(two + 1, three)
-    version = slice(marks[4] + 1, end) if len(marks) == 5 else None
+    version = slice(bars[4] + 1, end) if len(bars) == 5 else None
     widths = [t1.stop - t1.start, t2.stop - t2.start]
     if not all(1 <= width <= 19 for width in widths) or uuid_end - three - 1 != 32:
         return None
     if version is not None and not 1 <= version.stop - version.start <= 9:
         return None
     if version is None and ext:
-        return None  # of the older eras: rare, and left to `names`
+        return None  # a name of the older eras is rare: `names` parses it
     return Shape(prefix, t1, t2, slice(three + 1, uuid_end), version, ext)
 
 
-def fitting(lines: Bytes, shape: Shape) -> npt.NDArray[np.bool_]:
-    """Which rows are as the first one: the same text around the parts, digits, hex digits.
+def rows_of_shape(lines: Bytes, shape: Shape) -> npt.NDArray[np.bool_]:
+    """Mask of the rows that have the first row's shape: its text around digits and hex digits.
 
-    Every byte of a line has a range that it must be in: one value, `0` to `9`, or also `a` to
-    `f`. All bytes of some lines are checked at once. Below `low` they wrap round to large ones.
+    Each byte of a line must lie in a range: one value, `0` to `9`, or also `a` to `f`. One
+    operation checks all bytes of many lines. A byte below `low` wraps round to a large one.
     """
     rows, size = lines.shape
     fits = np.ones(rows, bool)
     bounds = _bounds(_model(lines[0].tobytes(), shape))
     flat, step = lines.reshape(-1), bounds.low.size // size
-    room = _room()
+    scratch = _scratch()
     for first in range(0, rows, step):
         part = flat[first * size : (first + step) * size]
         low, width, skip, least = (column[: len(part)] for column in bounds)
-        above, *marks = room[:, : len(part)]
-        is_below, is_beyond = (mark.view(bool) for mark in marks)
+        above, *masks = scratch[:, : len(part)]
+        is_below, is_beyond = (mask.view(bool) for mask in masks)
         np.subtract(part, low, out=above)
         np.less_equal(above, width, out=is_below)
         np.subtract(above, skip, out=above)
@@ -141,12 +141,12 @@ def fitting(lines: Bytes, shape: Shape) -> npt.NDArray[np.bool_]:
     return fits
 
 
-def _room() -> npt.NDArray[np.uint8]:
-    """Room for what is worked out of some bytes; a thread's own, as memory at hand is fast."""
-    room = getattr(_OWN, "room", None)
-    if room is None:
-        room = _OWN.room = np.empty((3, _LEN_AT_ONCE + _LEN_MAX), np.uint8)
-    return room
+def _scratch() -> npt.NDArray[np.uint8]:
+    """This thread's memory for intermediate bytes: reused, it stays in the cache."""
+    scratch = getattr(_THREAD, "scratch", None)
+    if scratch is None:
+        scratch = _THREAD.scratch = np.empty((3, _LEN_AT_ONCE + _LEN_MAX), np.uint8)
+    return scratch
 
 
 def _model(line: bytes, shape: Shape) -> bytes:
@@ -185,8 +185,8 @@ def _load(matrix: Bytes, column: int) -> U64:
     return words
 
 
-def numbers(lines: Bytes, starts: I64, shape: Shape) -> Uris:
-    """The columns of rows that fit the first one; `starts` tells where each row starts."""
+def parse_rows(lines: Bytes, starts: I64, shape: Shape) -> Uris:
+    """The columns of rows of one shape; `starts` says where each row starts."""
     count, end = len(lines), (shape.version or shape.uuid).stop + len(EXTENSIONS[shape.ext])
     first, last = _texts(lines, shape.t1), _texts(lines, shape.t2)
     digits, more = shape.t1.stop - shape.t1.start, shape.t2.stop - shape.t2.start
@@ -202,7 +202,7 @@ def numbers(lines: Bytes, starts: I64, shape: Shape) -> Uris:
         t1=t1,
         t2=t2,
         version=constant(version, np.uint32, count),
-        key=_load(lines, shape.uuid.start).byteswap(inplace=True),
+        uuid_start=_load(lines, shape.uuid.start).byteswap(inplace=True),
         bad=() if same else tuple(np.flatnonzero(t1 > t2).tolist()),
     )
 
@@ -216,7 +216,7 @@ def _texts(lines: Bytes, part: slice) -> list[U64]:
 
 
 def _decimal(texts: list[U64], digits: int) -> U64:
-    """The numbers that such texts, which are used up, stand for."""
+    """The numbers that decimal texts stand for; the texts are overwritten."""
     if digits < 8:
         value = texts[0] - _ZERO
         for text in texts[1:]:
@@ -225,7 +225,7 @@ def _decimal(texts: list[U64], digits: int) -> U64:
         return value
     value, done = _eight_digits(texts[0]), 8
     for at, text in zip(_words(digits)[1:], texts[1:], strict=True):
-        # Of a word that overlaps the one before only the digits behind that count.
+        # Where a word overlaps the one before, drop the digits that were counted there.
         if done > at:
             text &= np.uint64((1 << 64) - (1 << 8 * (done - at)))
         value *= 10 ** (at + 8 - done)
@@ -237,8 +237,8 @@ def _decimal(texts: list[U64], digits: int) -> U64:
 def _eight_digits(text: U64) -> U64:
     """Eight decimal digits as a number: pairs, then fours, then all.
 
-    Of two neighbours the first is the lower half: times 10, 100 or 10,000 it is added to the
-    upper one, and the sum moved down.
+    The first of two neighbours is the lower half. One multiplication adds it, times 10, 100 or
+    10,000, to the upper half; a shift then moves the sum down.
     """
     text &= np.uint64(0x0F0F0F0F0F0F0F0F)
     pairs, fours = text.view("<u2"), text.view("<u4")
@@ -251,24 +251,24 @@ def _eight_digits(text: U64) -> U64:
     return text
 
 
-def windows(data: bytes | memoryview, size: int) -> Bytes:
-    """Every text of that size in some bytes, by where it starts; a view that copies nothing.
+def substrings(data: bytes | memoryview, size: int) -> Bytes:
+    """All substrings of one size, by where each starts: a view that copies nothing.
 
-    >>> windows(b"abcd", 2)[[0, 2]].tobytes()
+    >>> substrings(b"abcd", 2)[[0, 2]].tobytes()
     b'abcd'
     """
     return np.ndarray((max(len(data) - size + 1, 0), size), np.uint8, data, 0, (1, 1))
 
 
 def stand_at(data: bytes | memoryview, starts: I64, text: bytes) -> npt.NDArray[np.bool_]:
-    """At which of some places a text of eight characters or more stands.
+    """Mask of the places where a text of eight characters or more stands.
 
     >>> stand_at(b"__commits/__commits/", np.array([0, 1, 10]), b"__commits/").tolist()
     [True, False, True]
     """
     if not len(starts):
         return np.zeros(0, bool)
-    matrix = windows(data, len(text))[starts]
+    matrix = substrings(data, len(text))[starts]
     found = np.ones(len(starts), bool)
     for at in _words(len(text)):
         found &= _load(matrix, at) == np.uint64(int.from_bytes(text[at : at + 8], "little"))
@@ -276,7 +276,7 @@ def stand_at(data: bytes | memoryview, starts: I64, text: bytes) -> npt.NDArray[
 
 
 def distinct(values: npt.NDArray[Any]) -> list[int]:
-    """The numbers that occur among some, in order; small ones are counted and not sorted.
+    """The different numbers of a column, in order; small ones are counted, not sorted.
 
     >>> distinct(np.array([7, 3, 7]))
     [3, 7]
@@ -286,17 +286,17 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
     return np.unique(values).tolist()  # type: ignore[no-any-return]
 
 
-def key_of(uuid: str) -> int:
-    """The key that the columns hold for a uuid.
+def uuid_start_of(uuid: str) -> int:
+    """What the column `uuid_start` holds for a uuid.
 
-    >>> hex(key_of("00112233445566778899aabbccddeeff"))
+    >>> hex(uuid_start_of("00112233445566778899aabbccddeeff"))
     '0x3030313132323333'
     """
     return int.from_bytes(uuid[:8].encode(), "big")
 
 
 def one_by_one(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
-    """The columns of lines of any shape, each by way of `names`."""
+    """The columns of lines of any shape; `names` parses each of them."""
     rows: list[tuple[int, ...]] = []
     bad: list[int] = []
     for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
@@ -312,7 +312,7 @@ def one_by_one(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
             rows.append((prefix, ext, 0, 0, NO_VERSION, 0))
             continue
         version = NO_VERSION if name.version is None else name.version
-        rows.append((prefix, ext, name.t1, name.t2, version, key_of(name.uuid)))
+        rows.append((prefix, ext, name.t1, name.t2, version, uuid_start_of(name.uuid)))
     table = np.array(rows, np.uint64).reshape(len(rows), 6)
     return Uris(
         start=starts,
@@ -322,7 +322,7 @@ def one_by_one(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
         t1=table[:, 2],
         t2=table[:, 3],
         version=table[:, 4].astype(np.uint32),
-        key=table[:, 5],
+        uuid_start=table[:, 5],
         bad=tuple(bad),
     )
 
@@ -335,21 +335,21 @@ def empty() -> Uris:
 
 
 def constant(value: int, dtype: npt.DTypeLike, rows: int) -> npt.NDArray[Any]:
-    """A column of one value, which takes no memory a row.
+    """A column with the same value in every row; its rows take no memory.
 
     >>> constant(7, np.uint8, 3).tolist()
     [7, 7, 7]
     """
-    # What `broadcast_to` gives, in a tenth of its time.
+    # The same as `broadcast_to`, in a tenth of its time.
     column: npt.NDArray[Any] = np.ndarray((rows,), dtype, np.array(value, dtype), 0, (0,))
     column.flags.writeable = False
     return column
 
 
-def only(column: npt.NDArray[Any]) -> Any:
-    """The one value of such a column; None of any other.
+def single_value(column: npt.NDArray[Any]) -> Any:
+    """The value of a column that `constant` made; None for any other column.
 
-    >>> int(only(constant(7, np.uint8, 3))), only(np.array([7, 7]))
+    >>> int(single_value(constant(7, np.uint8, 3))), single_value(np.array([7, 7]))
     (7, None)
     """
     return column[0] if len(column) and column.strides == (0,) else None

@@ -33,7 +33,7 @@ def open_requests(history: History) -> int:
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
     folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    taken = history.requests + history.listing.spared
+    taken = history.requests + history.listing.absent_folders
     return taken + sum(_pages(len(names)) - 1 for names in folders)
 
 

@@ -101,7 +101,7 @@ def _other_fragments(view: View) -> Iterator[Explanation]:
 
 def _lost_old_fragments(view: View) -> Iterator[Explanation]:
     table = view.history.table
-    for row in view.rules.idle.tolist():
+    for row in view.rules.ok_without_folder.tolist():
         yield _said(table.name(row), "fragment", Rule.MISSING, table.path(row))
 
 
@@ -129,7 +129,7 @@ def _is_readable(commit: Delete) -> bool:
 def _commit_files(view: View) -> Iterator[Explanation]:
     damaged = {problem.path for problem in view.history.problems}
     listing = view.history.listing
-    paths = [f"{COMMITS}/{name}" for name in listing.tagged] + list(listing.root_commits)
+    paths = [f"{COMMITS}/{name}" for name in listing.non_writes] + list(listing.root_commits)
     for path in paths:
         text = path.rpartition("/")[2]
         stem, _, extension = text.rpartition(".")
@@ -206,7 +206,7 @@ def _others(view: View) -> Iterator[Explanation]:
         if problem.kind == "name" and not problem.path.endswith(LINES):
             yield _said(problem.path, "other", Rule.UNREADABLE)
     strangers = [
-        *(f"{COMMITS}/{n}" for n in listing.tagged if not n.endswith(COMMIT_FILES)),
+        *(f"{COMMITS}/{n}" for n in listing.non_writes if not n.endswith(COMMIT_FILES)),
         *(path for path in listing.fragment_meta if not path.endswith(".meta")),
         *(f"{FRAGMENTS}/{name}" for name in view.rules.uncommitted() if _name(name) is None),
         *listing.others,

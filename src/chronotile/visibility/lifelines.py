@@ -48,7 +48,7 @@ def lifelines(rules: Rules) -> pa.Table:
     gone = np.full(len(rows), MAX_TIMESTAMP, np.uint64)
     hider = np.zeros(len(rows), np.int64)
     paths: list[str | None] = [None]
-    for at, vacuum in rules.hiders().items():
+    for at, vacuum in rules.first_hidden_by().items():
         gone[at] = first_end(vacuum.name, dense=history.dense)
         hider[at] = len(paths)
         paths.append(vacuum.path)

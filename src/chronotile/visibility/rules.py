@@ -44,7 +44,6 @@ import pyarrow.compute as pc
 from chronotile.format.kinds import DEL, OK, UPD, WRT
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
-from chronotile.history.uri_columns import NO_VERSION, constant, only
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -112,20 +111,20 @@ def side(name: Name, start: int, end: int) -> str:
     return "after" if name.t1 > end else "before"
 
 
-def is_by_cell(name: Name, *, dense: bool) -> bool:
+def has_cell_times_by_name(name: Name, *, dense: bool) -> bool:
     """Whether a fragment or `.vac` of that name counts cell by cell: an overlap is then enough."""
     return not dense and (name.version or 0) >= TIMESTAMPED_CELLS
 
 
 def is_seen(name: Name, start: int, end: int, *, dense: bool) -> bool:
     """Whether a fragment or `.vac` of that name is in a window."""
-    test = overlaps if is_by_cell(name, dense=dense) else is_inside
+    test = overlaps if has_cell_times_by_name(name, dense=dense) else is_inside
     return test(name.t1, name.t2, start, end)
 
 
 def first_end(name: Name, *, dense: bool) -> int:
     """The first `end` at which a window that starts at 0 sees a fragment or `.vac`."""
-    return name.t1 if is_by_cell(name, dense=dense) else name.t2
+    return name.t1 if has_cell_times_by_name(name, dense=dense) else name.t2
 
 
 def is_later(schema: SchemaFile, end: int) -> bool:
@@ -157,24 +156,18 @@ class Rules:
         An `.ok` without its folder is no fragment; a `.wrt` without it breaks the array.
         """
         table = self.history.table
-        if self._are_all:
+        if table.is_all_writes:
             return np.arange(len(table))
         chosen = table.counts & ((table.uris.ext == WRT) | (table.uris.ext == OK))
-        chosen[self.idle] = False
+        chosen[self.ok_without_folder] = False
         return np.flatnonzero(chosen)
-
-    @cached_property
-    def _are_all(self) -> bool:
-        """Whether every row is a fragment, as in most logs: nothing is then picked out."""
-        table = self.history.table
-        return bool(only(table.counts)) and only(table.uris.ext) == WRT
 
     def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
         """The rows of the fragments."""
-        return column if self._are_all else column[self.fragments]
+        return column if self.history.table.is_all_writes else column[self.fragments]
 
     @cached_property
-    def idle(self) -> I64:
+    def ok_without_folder(self) -> I64:
         """The rows of `.ok` files without a folder, in time order: the engine passes over them."""
         table, folders = self.history.table, set(self.history.listing.root_fragments)
         rows = np.flatnonzero(table.counts & (table.uris.ext == OK))
@@ -198,15 +191,12 @@ class Rules:
         return chosen
 
     @cached_property
-    def by_cell(self) -> Mask:
-        """Which fragments keep a timestamp for each cell."""
-        version = self.history.table.uris.version
+    def has_cell_times(self) -> Mask:
+        """Mask of the fragments that keep a timestamp for each cell."""
+        table = self.history.table
         if self.history.dense:
-            return self._of(constant(0, bool, len(version)))
-        if (same := only(version)) is not None:
-            is_so = TIMESTAMPED_CELLS <= same != NO_VERSION
-            return self._of(constant(is_so, bool, len(version)))
-        return self._of((version >= TIMESTAMPED_CELLS) & (version != NO_VERSION))
+            return self._of(np.broadcast_to(np.False_, len(table)))
+        return self._of(table.is_from_version(TIMESTAMPED_CELLS))
 
     @cached_property
     def missing(self) -> Mask:
@@ -222,7 +212,7 @@ class Rules:
         table, rows = self.history.table, self.fragments
         targets = set(vacuum.targets)
         named, _ = scan_names(sorted(targets))
-        near = np.flatnonzero(np.isin(table.uris.key[rows], named.key))
+        near = np.flatnonzero(np.isin(table.uris.uuid_start[rows], named.uuid_start))
         found = [at for at in near.tolist() if table.name(int(rows[at])) in targets]
         return np.array(found, np.int64)
 
@@ -230,13 +220,15 @@ class Rules:
     def first_ends(self) -> U64:
         """For each fragment the first `end` at which a window that starts at 0 sees it."""
         uris, rows = self.history.table.uris, self.fragments
-        return np.where(self.by_cell, uris.t1[rows], uris.t2[rows])
+        return np.where(self.has_cell_times, uris.t1[rows], uris.t2[rows])
 
     def _in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
         """Which fragments lie wholly in a window, and which are in it at all."""
         uris = self.history.table.uris
         inside = self._of(is_inside(uris.t1, uris.t2, start, end))
-        return inside, inside | (self.by_cell & self._of(overlaps(uris.t1, uris.t2, start, end)))
+        return inside, inside | (
+            self.has_cell_times & self._of(overlaps(uris.t1, uris.t2, start, end))
+        )
 
     def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
         """The rule that decides on each fragment."""
@@ -255,7 +247,8 @@ class Rules:
             seen &= ~self.superseded(start, end)
         seen &= ~self.missing
         places = np.flatnonzero(seen)
-        return places if self._are_all else self.fragments[places], ~inside[places]
+        rows = places if self.history.table.is_all_writes else self.fragments[places]
+        return rows, ~inside[places]
 
     def superseded(self, start: int, end: int) -> Mask:
         """Which fragments a `.vac` in the window lists."""
@@ -271,7 +264,7 @@ class Rules:
         uris = self.history.table.uris
         return rows[is_inside(uris.t1[rows], uris.t2[rows], start, end)]
 
-    def hiders(self) -> dict[int, VacuumFile]:
+    def first_hidden_by(self) -> dict[int, VacuumFile]:
         """For each fragment that is ever superseded, the `.vac` that is first to do so."""
         dense = self.history.dense
         first: dict[int, VacuumFile] = {}

@@ -1,18 +1,10 @@
-"""Which commit stands in which file.
+"""Which commit stands in which file, one Python object a commit: the slow model.
 
-In: a history. Out: `Ledger`: the commits of each `.con`, the loose ones, the ignored ones, and
-those that count. Knows nothing of windows, and decides nothing.
-
-Of two `.con` files that hold one commit, the one with the larger uuid counts as the later one.
-A `.con` that this package writes gets a larger uuid than all those that it was made from. The
-order is thus fixed by the names alone, and whoever retires a `.con` only if each of its commits
-stands in a later one can never, together with others who do the same, lose a commit: the last
-`.con` that holds it is retired by nobody.
+`history.con_coverage` answers the same from columns; the tests compare the two.
 """
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,10 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadNameError
-from chronotile.format.commit_files import commit_name
+from chronotile.format.con_names import rank
 from chronotile.format.kinds import DEL, UPD, WRITES
-from chronotile.format.names import format_name
 from chronotile.history import text_columns
 
 if TYPE_CHECKING:
@@ -34,9 +24,6 @@ if TYPE_CHECKING:
     Tile: TypeAlias = bytes | None
     Commits: TypeAlias = Mapping[str, Tile]
 
-_HIGHEST = (1 << 128) - 1
-_STRIDE = 1 << 64
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -45,7 +32,7 @@ class Ledger:
     cons: Mapping[str, Commits]
     """Path of each `.con` -> its commits."""
     loose: Commits
-    """Commits that are files of their own, unmarked old fragments not among them."""
+    """Commits that are files of their own, implied commits of old fragments not among them."""
     ignored: frozenset[str]
     """URIs that some `.ign` names."""
     ignores: Mapping[str, frozenset[str]]
@@ -113,7 +100,7 @@ def read_ledger(history: History) -> Ledger:
     columns = (table.source.tolist(), table.uris.ext.tolist(), uris)
     for row, (number, ext, uri) in enumerate(zip(*columns, strict=True)):
         source = table.sources[number]
-        if source.unmarked:
+        if source.implied:
             continue
         tile = table.tile(row)[0] if ext in (DEL, UPD) else None
         held = loose if source.loose else cons[source.path]
@@ -129,59 +116,3 @@ def read_ledger(history: History) -> Ledger:
         ignored=frozenset(table.ignores),
         ignores={path: frozenset(uris) for path, uris in ignores.items()},
     )
-
-
-def check_tiles(history: History) -> None:
-    """Looks only at deletes and updates: are any two of one name in one `.con` different?
-
-    Raises:
-        RefusedError: They are.
-    """
-    table = history.table
-    held: dict[tuple[str, str], Tile] = {}
-    for row in table.tile_rows.tolist():
-        if not table.is_loose(row):
-            uri, tile = table.uri(row), table.tile(row)[0]
-            if held.setdefault((table.path(row), uri), tile) != tile:
-                problem = f"expected one record of {uri}, found two that differ"
-                raise RefusedError(table.path(row), problem)
-
-
-def rank(path: str) -> tuple[int, str]:
-    """The place of a `.con` in the order of all of them; one without a name is before all.
-
-    >>> low, high = f"__9_9_{'0' * 31}1_22.con", f"__1_1_{'0' * 31}2_22.con"
-    >>> rank(low) < rank(high)
-    True
-    """
-    try:
-        name = commit_name(path)
-    except BadNameError:
-        return -1, path
-    return int(name.uuid, 16), name.text
-
-
-def later_name(uris: Iterable[str], others: Iterable[str], version: int) -> str:
-    """A name for a new `.con` or `.ign`: true to its times, later than others.
-
-    Args:
-        uris: The commits that it holds.
-        others: Paths of the `.con` files that it must be later than.
-        version: The format version.
-
-    >>> u = "00112233445566778899aabbccddeeff"
-    >>> name = later_name([f"__commits/__5_6_{u}_22.wrt"], [f"__commits/__1_1_{u}_22.con"], 22)
-    >>> rank(f"{name}.con") > rank(f"__1_1_{u}_22.con"), name[:6]
-    (True, '__5_6_')
-    """
-    names = [commit_name(uri) for uri in uris]
-    return later_name_at(min(n.t1 for n in names), max(n.t2 for n in names), others, version)
-
-
-def later_name_at(t1: int, t2: int, others: Iterable[str], version: int) -> str:
-    """A name for a new `.con` or `.ign` of a known range of time, later than others."""
-    taken = [rank(path)[0] for path in others]
-    low = max(taken, default=secrets.randbits(127))
-    value = low + 1 + secrets.randbelow(max(min(_STRIDE, _HIGHEST - low), 1))
-    uuid = f"{min(value, _HIGHEST):032x}"
-    return format_name(t1, t2, uuid, version)
