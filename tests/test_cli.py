@@ -136,7 +136,7 @@ def test_explain_covers_every_object(
     bounds = ("--start", window["start"], "--end", window["end"])
     document = answer(capsys, "explain", case.array, *bounds, *options)
     view = log.view(window["start"], window["end"])
-    assert document == [item._asdict() for item in view.explain()]
+    assert document == [item.to_dict() for item in view.explain()]
     status, text, err = run(capsys, "explain", case.array, *bounds, *options)
     assert (status, err) == (0, "")
     assert f"Fragments seen: {len(view.fragments)} of" in text

@@ -25,7 +25,7 @@ from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store
-from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at
+from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +203,7 @@ class _Target:
     def checked(self, predicate: Condition) -> Condition:
         """The condition to store, if the engine can read it under every schema that covers it."""
         stored = flatten(negate(predicate))
-        for schema in _later_schemas(self.history, self.moment):
+        for schema in schemas_over(self.history, self.moment):
             reasons = engine_refuses(stored, schema)
             if reasons:
                 problem = "expected a condition that the engine can read"
@@ -269,13 +269,3 @@ def _schema_at(history: History, moment: int) -> Schema:
         sealed = any(problem.kind == "encrypted" for problem in history.problems)
         raise KeyNeededError(history.array, f"{problem}{': give its key' if sealed else ''}")
     return item.schema
-
-
-def _later_schemas(history: History, moment: int) -> list[Schema]:
-    ends = [item.name.t2 for item in history.schemas if item.name is not None]
-    found = []
-    for end in sorted({moment, MAX_TIMESTAMP, *(end for end in ends if end >= moment)}):
-        item = schema_at(history, end)
-        if item is not None and item.schema is not None and item.schema not in found:
-            found.append(item.schema)
-    return found

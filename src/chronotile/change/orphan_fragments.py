@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step
 from chronotile.change.sound_array import beside
-from chronotile.check.commit_files import consolidated, is_name
+from chronotile.check.commit_files import consolidated
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.format.kinds import COMMITS, FRAGMENTS
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.history.reading import read_history
 from chronotile.storage.place import LEFTOVER
 from chronotile.storage.store import MissingObjectError

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.change_report import Report, Step
 from chronotile.change.delete_update import put_compared
 from chronotile.change.sound_array import beside, stamp
-from chronotile.check.commit_files import is_commit_line
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, printable_json
+from chronotile.format.commit_files import is_commit_line
 from chronotile.format.kinds import LINES
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.storage.place import is_path

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.check.commit_files import read_vac_line
+from chronotile.format.commit_files import read_vac_line
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import Name, parse_name, version_of
 from chronotile.visibility.rules import has_cell_times_by_name, is_inside

@@ -19,9 +19,9 @@ from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender, Mending
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, raw_key, tell
 from chronotile.check.array import blocking, check
-from chronotile.check.commit_files import is_name
 from chronotile.check.fragment_health import fragment_paths, inspect
 from chronotile.check.stored_files import metadata
+from chronotile.format.names import is_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.change.consolidate import wanted_order
-from chronotile.change.repair_fragments import FragmentMending, mend_fragments, write_uri
-from chronotile.check.commit_files import damage, is_commit_line, is_name, read_vac_line
+from chronotile.change.repair_fragments import FragmentMending, is_usable, mend_fragments, write_uri
+from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, said
 from chronotile.check.findings import Finding, finding
 from chronotile.errors import (
@@ -27,10 +27,17 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, encode_lines, encode_record
+from chronotile.format.commit_files import (
+    Record,
+    encode_lines,
+    encode_record,
+    is_commit_line,
+    read_vac_line,
+)
 from chronotile.format.con_names import later_name
-from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, TILES, WRITES
-from chronotile.format.names import Name, new_name, parse_name
+from chronotile.format.damaged_con import cut_line
+from chronotile.format.kinds import COMMITS, LINES, TILES, WRITES
+from chronotile.format.names import Name, is_name, new_name, parse_name
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -243,7 +250,7 @@ class Mender:
             return True
         table = self.history.table
         known = {table.uri(row) for row in np.flatnonzero(~table.implied).tolist()}
-        free = [n for n in self.rules.uncommitted() if is_name(n) and self._is_there(n)]
+        free = [n for n in self.rules.uncommitted() if is_name(n) and is_usable(self.health, n)]
         fits = {uri for uri in (*known, *map(write_uri, free)) if uri.startswith(tail)}
         fits -= kept.keys()
         if tail.rpartition("/")[2] and len(fits) == 1:
@@ -259,11 +266,6 @@ class Mender:
             return True
         self.found.left.append(finding(self.history.array, "con-truncated", path, message))
         return False
-
-    def _is_there(self, name: str) -> bool:
-        """Whether a fragment is there and nothing is known to be wrong with it."""
-        found = self.health.get(f"{FRAGMENTS}/{name}") or self.health.get(name)
-        return found is not None and not found.is_broken
 
     def _ign(self, path: str) -> None:
         lines = [uri for uri, by in self.history.table.ignores.items() if by == path]
@@ -316,25 +318,6 @@ class Mender:
                 return f"{item.code}: {item.message}"
         dropped = [why for uri, why in self.dropped.items() if self._in_con(uri)]
         return dropped[0] if dropped else "a record that cannot be read"
-
-
-def cut_line(data: bytes) -> str | None:
-    r"""The last line of a `.con` if it was cut before its end; None if it was cut elsewhere.
-
-    >>> cut_line(b"__commits/a.wrt\n__commits/b")
-    '__commits/b'
-    """
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        if end < 0:
-            text = data[at:].decode("utf-8", "replace")
-            return None if text.endswith((*WRITES, *TILES)) else text
-        line = data[at:end]
-        at = end + 1
-        if line.endswith(tuple(text.encode() for text in TILES)):
-            at += 8 + int.from_bytes(data[at : at + 8], "little")
-    return None
 
 
 def _opens(tile: bytes, key: bytes | None) -> bool:

@@ -21,11 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.check.commit_files import is_commit_line, is_name, read_vac_line
 from chronotile.check.findings import Finding, finding
-from chronotile.check.fragment_health import State
-from chronotile.format.kinds import COMMITS, FRAGMENTS
-from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.check.fragment_health import health_by_name
+from chronotile.format.commit_files import is_commit_line, read_vac_line
+from chronotile.format.kinds import COMMITS
+from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
 from chronotile.history.missing_fragments import is_near
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from chronotile.check.fragment_health import Health
     from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
-
-_CODES = {State.FILE_MISSING: "fragment-file-missing", State.DAMAGED: "fragment-damaged"}
 
 
 @dataclass(slots=True)
@@ -153,7 +151,7 @@ class _Mender:
                 for line in vacuum.lines:
                     source = read_vac_line(line).name
                     if source is not None:
-                        (there if self._is_there(source) else gone).append(source)
+                        (there if is_usable(self.health, source) else gone).append(source)
         return there, gone
 
     def _bring_back(self, name: str, path: str, there: list[str], gone: list[str]) -> None:
@@ -181,16 +179,15 @@ class _Mender:
         assert health is not None  # one that is gone is taken out
         message = f"{health.problem}: the rest of it can still be read, so it stays"
         hint = "chronotile repair {array} --accept-loss takes the fragment out"
-        array, code = self.history.array, _CODES[health.state]
+        array, code = self.history.array, health.code
         self.found.left.append(finding(array, code, health.file, message, hint=hint))
 
-    def _of(self, name: str) -> Health | None:
-        return self.health.get(f"{FRAGMENTS}/{name}") or self.health.get(name)
-
     def _is_whole(self, name: str) -> bool:
-        health = self._of(name)
+        health = health_by_name(self.health, name)
         return health is not None and health.is_whole
 
-    def _is_there(self, name: str) -> bool:
-        health = self._of(name)
-        return health is not None and not health.is_broken
+
+def is_usable(health: Mapping[str, Health], name: str) -> bool:
+    """Whether a fragment is there and nothing is known to be wrong with it."""
+    known = health_by_name(health, name)
+    return known is not None and not known.is_broken

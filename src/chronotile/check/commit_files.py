@@ -6,14 +6,12 @@ or fragment's name and is never taken for a path.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chronotile.check.findings import Finding, Severity, finding
-from chronotile.errors import BadNameError
-from chronotile.format.commit_files import commit_name
+from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
@@ -27,7 +25,7 @@ from chronotile.format.kinds import (
     SCHEMA,
     TILES,
 )
-from chronotile.format.names import parse_name
+from chronotile.format.names import is_name
 from chronotile.history.con_coverage import coverage
 from chronotile.history.uri_columns import stand_at
 
@@ -41,62 +39,7 @@ RELATIVE_VAC = 19
 """From this version on the lines of a `.vac` are relative to the array."""
 
 _PREFIX = f"{COMMITS}/".encode()
-_NAME = r"__[0-9a-f_]{34,}"
-_COMMIT_LINE = re.compile(rf"{COMMITS}/{_NAME}\.(?:wrt|del|upd)|{_NAME}\.ok", re.ASCII)
-_VAC_RELATIVE = re.compile(rf"/(?:__fragments/|__meta/)?({_NAME})", re.ASCII)
-_VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({_NAME})", re.ASCII)
 _SHOWN = 5
-
-
-def is_name(text: str) -> bool:
-    """Whether a text is a timestamped name.
-
-    >>> is_name("__1_1_00112233445566778899aabbccddeeff_22"), is_name("../x")
-    (True, False)
-    """
-    try:
-        parse_name(text)
-    except BadNameError:
-        return False
-    return True
-
-
-def is_commit_line(line: str) -> bool:
-    """Whether a line is a commit's URI relative to the array, as the engine writes it.
-
-    >>> u = "00112233445566778899aabbccddeeff"
-    >>> is_commit_line(f"__commits/__1_1_{u}_22.wrt"), is_commit_line(f"../__1_1_{u}_22.wrt")
-    (True, False)
-    """
-    return _COMMIT_LINE.fullmatch(line) is not None and is_name(
-        line.rpartition("/")[2].rpartition(".")[0]
-    )
-
-
-class VacLine(NamedTuple):
-    """What a line of a `.vac` says."""
-
-    name: str | None
-    """The fragment; None if the line names none."""
-    absolute: bool
-
-
-def read_vac_line(line: str) -> VacLine:
-    """Takes a line of a `.vac` apart.
-
-    >>> u = "00112233445566778899aabbccddeeff"
-    >>> read_vac_line(f"s3://old/a/__fragments/__1_1_{u}_18").absolute
-    True
-    >>> read_vac_line("/__fragments/../../x").name is None
-    True
-    """
-    if (match := _VAC_RELATIVE.fullmatch(line)) and is_name(match[1]):
-        return VacLine(match[1], absolute=False)
-    if (match := _VAC_ABSOLUTE.fullmatch(line)) and is_name(match[1]):
-        parts = line.rpartition("://")[2].split("/")[1:]
-        if not {"", ".", ".."} & set(parts):
-            return VacLine(match[1], absolute=True)
-    return VacLine(None, absolute=False)
 
 
 def shown(texts: list[str]) -> str:

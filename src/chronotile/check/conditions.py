@@ -17,15 +17,14 @@ from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, Uns
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.visibility.rules import schema_at
+from chronotile.visibility.rules import schema_at, schemas_over
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.conditions.codec import Condition
-    from chronotile.format.schema import Schema
-    from chronotile.history.reading import History, SchemaFile
+    from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 
 
@@ -120,7 +119,7 @@ class Refusal(NamedTuple):
 
 def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | None:
     """Why the engine fails to read an array with this delete in force, if it does."""
-    for number, schema in enumerate(_schemas_over(history, commit.t2)):
+    for number, schema in enumerate(schemas_over(history, commit.t2)):
         reasons = engine_refuses(stored, schema)
         if not reasons:
             continue
@@ -134,20 +133,6 @@ def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | No
         with_null = any(not leaf.value and leaf.op in (Op.EQ, Op.NE) for leaf in leaves(stored))
         return Refusal("delete-null" if with_null else "tile-corrupt", message, today)
     return None
-
-
-def _schemas_over(history: History, moment: int) -> Iterator[Schema]:
-    """The schemas under which an open can cover a delete of that moment, the newest first."""
-    ends = {item.name.t2 for item in history.schemas if item.name is not None}
-    seen: list[SchemaFile] = []
-    for end in sorted(
-        (end for end in {*ends, moment, MAX_TIMESTAMP} if end >= moment), reverse=True
-    ):
-        item = schema_at(history, end)
-        if item is not None and item not in seen:
-            seen.append(item)
-            if item.schema is not None:
-                yield item.schema
 
 
 def said(commit: Delete) -> str:

@@ -86,6 +86,12 @@ class Health(NamedTuple):
     """Whether the engine cannot open the array with it: there is no footer to be had."""
 
     @property
+    def code(self) -> str:
+        """The code of the finding that tells of it."""
+        missing = self.state is State.FILE_MISSING
+        return "fragment-file-missing" if missing else "fragment-damaged"
+
+    @property
     def is_whole(self) -> bool:
         """Whether it was shown to be whole."""
         return self.state is State.WHOLE
@@ -94,6 +100,11 @@ class Health(NamedTuple):
     def is_broken(self) -> bool:
         """Whether it was shown not to be."""
         return self.state in (State.FILE_MISSING, State.DAMAGED)
+
+
+def health_by_name(health: Mapping[str, Health], name: str) -> Health | None:
+    """What is known of a fragment by its name, wherever its folder is."""
+    return health.get(f"{FRAGMENTS}/{name}") or health.get(name)
 
 
 def fragment_paths(history: History) -> dict[str, str]:

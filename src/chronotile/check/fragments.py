@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.commit_files import is_name, read_vac_line, shown
+from chronotile.check.commit_files import shown
 from chronotile.check.findings import Finding, Severity, finding
+from chronotile.format.commit_files import read_vac_line
 from chronotile.format.kinds import DEL
-from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
 from chronotile.history.missing_fragments import near_misses
 
 if TYPE_CHECKING:

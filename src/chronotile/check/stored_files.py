@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.commit_files import is_name
 from chronotile.check.conditions import commits, said
 from chronotile.check.findings import Finding, Severity, finding
 from chronotile.check.fragment_health import State, inspect, lacking_fragments, lacking_words
@@ -18,7 +17,7 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL, META
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
-
-_CODES = {State.FILE_MISSING: "fragment-file-missing", State.DAMAGED: "fragment-damaged"}
 
 
 def stored(
@@ -69,7 +66,7 @@ def _fragments(history: History, rules: Rules, health: Mapping[str, Health]) -> 
         elif found.is_broken:
             severity: Severity = "warning" if hidden[at] else "error"
             message = f"{found.problem}: the engine cannot read its cells"
-            yield finding(array, _CODES[found.state], found.file, message, severity=severity)
+            yield finding(array, found.code, found.file, message, severity=severity)
 
 
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ class ExplainReport:
 
     def to_json(self) -> list[dict[str, Any]]:
         """As the contract has it."""
-        return [item._asdict() for item in self.explained]
+        return [item.to_dict() for item in self.explained]
 
     def to_text(self) -> Iterator[Text]:
         """One screen."""
@@ -90,7 +90,7 @@ class ExplainReport:
         yield line
         if not fragments:
             yield Text("The array has no fragment: nothing was ever written, or all is vacuumed.")
-        elif not seen and view.end < min(_first_times(fragments)):
+        elif not seen and view.end < min(item.t1 or 0 for item in fragments):
             yield Text("The window ends before the first write.")
         yield Text(f"Schema in force: {view.schema or 'none'}")
         broken = [item for item in fragments if item.reason == "missing"]
@@ -127,18 +127,11 @@ class ExplainReport:
         yield Text(f"  to see the rows again, open with an --end before {last}", "cyan")
 
 
-def _first_times(fragments: list[Explanation]) -> list[int]:
-    from chronotile.format.names import parse_name
-
-    return [parse_name(item.name).t1 for item in fragments]
-
-
 def _whole_window(fragments: list[Explanation]) -> str:
-    from chronotile.format.names import parse_name
     from chronotile.report.output import window_text
 
-    names = [parse_name(item.name) for item in fragments]
-    return window_text(min(name.t1 for name in names), max(name.t2 for name in names))
+    times = [(item.t1 or 0, item.t2 or 0) for item in fragments]
+    return window_text(min(t1 for t1, _ in times), max(t2 for _, t2 in times))
 
 
 def _advice_text(advice: Advice) -> Iterator[Text]:

@@ -11,18 +11,23 @@ end still holds once the array has moved.
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, BadNameError
-from chronotile.format.kinds import TILES, WRITES
-from chronotile.format.names import Name, parse_name
+from chronotile.format.kinds import COMMITS, TILES, WRITES
+from chronotile.format.names import Name, is_name, parse_name
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _U64 = struct.Struct("<Q")
+_NAME = r"__[0-9a-f_]{34,}"
+_COMMIT_LINE = re.compile(rf"{COMMITS}/{_NAME}\.(?:wrt|del|upd)|{_NAME}\.ok", re.ASCII)
+_VAC_RELATIVE = re.compile(rf"/(?:__fragments/|__meta/)?({_NAME})", re.ASCII)
+_VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({_NAME})", re.ASCII)
 
 
 class Record(NamedTuple):
@@ -128,3 +133,41 @@ def vacuumed_name(line: str) -> str:
     '__1_1_ab_22'
     """
     return line.rstrip("/").rpartition("/")[2]
+
+
+def is_commit_line(line: str) -> bool:
+    """Whether a line is a commit's URI relative to the array, as the engine writes it.
+
+    >>> u = "00112233445566778899aabbccddeeff"
+    >>> is_commit_line(f"__commits/__1_1_{u}_22.wrt"), is_commit_line(f"../__1_1_{u}_22.wrt")
+    (True, False)
+    """
+    return _COMMIT_LINE.fullmatch(line) is not None and is_name(
+        line.rpartition("/")[2].rpartition(".")[0]
+    )
+
+
+class VacLine(NamedTuple):
+    """What a line of a `.vac` says."""
+
+    name: str | None
+    """The fragment; None if the line names none."""
+    absolute: bool
+
+
+def read_vac_line(line: str) -> VacLine:
+    """Takes a line of a `.vac` apart.
+
+    >>> u = "00112233445566778899aabbccddeeff"
+    >>> read_vac_line(f"s3://old/a/__fragments/__1_1_{u}_18").absolute
+    True
+    >>> read_vac_line("/__fragments/../../x").name is None
+    True
+    """
+    if (match := _VAC_RELATIVE.fullmatch(line)) and is_name(match[1]):
+        return VacLine(match[1], absolute=False)
+    if (match := _VAC_ABSOLUTE.fullmatch(line)) and is_name(match[1]):
+        parts = line.rpartition("://")[2].split("/")[1:]
+        if not {"", ".", ".."} & set(parts):
+            return VacLine(match[1], absolute=True)
+    return VacLine(None, absolute=False)

@@ -50,3 +50,22 @@ def salvage_con(data: bytes) -> tuple[tuple[Span, ...], tuple[Held, ...]]:
             tiles.append((len(spans) - 1, min(offset, len(data)), min(size, left)))
             at = offset + size
     return tuple(spans), tuple(tiles)
+
+
+def cut_line(data: bytes) -> str | None:
+    r"""The last line of a `.con` if it was cut before its end; None if it was cut elsewhere.
+
+    >>> cut_line(b"__commits/a.wrt\n__commits/b")
+    '__commits/b'
+    """
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        if end < 0:
+            text = data[at:].decode("utf-8", "replace")
+            return None if text.endswith((*WRITES, *TILES)) else text
+        line = data[at:end]
+        at = end + 1
+        if line.endswith(tuple(text.encode() for text in TILES)):
+            at += 8 + int.from_bytes(data[at : at + 8], "little")
+    return None

@@ -82,6 +82,23 @@ def parse_name(text: str) -> Name:
     raise BadNameError(_shown(text), f"expected {expected}, found another")
 
 
+def try_parse(text: str) -> Name | None:
+    """Takes a name apart; None if it is no timestamped name."""
+    try:
+        return parse_name(text)
+    except BadNameError:
+        return None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a timestamped name.
+
+    >>> is_name("__1_1_00112233445566778899aabbccddeeff_22"), is_name("../x")
+    (True, False)
+    """
+    return try_parse(text) is not None
+
+
 def format_name(t1: int, t2: int, uuid: str, version: int | None) -> str:
     """Writes a name of era 3, or without a version as schema and metadata files have it.
 

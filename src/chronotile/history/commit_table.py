@@ -20,7 +20,17 @@ import numpy as np
 from chronotile.errors import BadFileError
 from chronotile.format.commit_files import decode_ign
 from chronotile.format.damaged_con import salvage_con
-from chronotile.format.kinds import COMMITS, DEL, EXTENSIONS, FRAGMENTS, OK, TILES, UPD, WRT
+from chronotile.format.kinds import (
+    COMMIT_WORDS,
+    COMMITS,
+    DEL,
+    EXTENSIONS,
+    FRAGMENTS,
+    OK,
+    TILES,
+    UPD,
+    WRT,
+)
 from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
 from chronotile.history.uri_columns import (
     NO_VERSION,
@@ -159,6 +169,20 @@ class CommitTable:
         at = int(self.tile_rows.searchsorted(row))
         offset = int(self.tile_offset[at])
         return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
+
+    def copies(self, row: int) -> tuple[int, ...]:
+        """The other rows of the same commit: it can stand in several files."""
+        uris, kind = self.uris, COMMIT_WORDS[self.uris.ext[row]]
+        first = int(np.searchsorted(uris.t1, uris.t1[row], "left"))
+        last = int(np.searchsorted(uris.t1, uris.t1[row], "right"))
+        near = first + np.flatnonzero(uris.uuid_start[first:last] == uris.uuid_start[row])
+        return tuple(
+            other
+            for other in near.tolist()
+            if other != row
+            and COMMIT_WORDS[uris.ext[other]] == kind
+            and self.name(other) == self.name(row)
+        )
 
     def version(self, row: int) -> int:
         """The format version in the name; for older eras, what the engine takes it for."""

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.errors import ArrayNotFoundError, BadNameError
+from chronotile.errors import ArrayNotFoundError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -28,7 +28,7 @@ from chronotile.format.kinds import (
     SCHEMA,
     WRITES,
 )
-from chronotile.format.names import parse_name, version_of
+from chronotile.format.names import is_name, parse_name, version_of
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     links = _links(found, "folder-link")
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
-    root_fragments = tuple(sorted(name for name in strange if _is_fragment(name)))
+    root_fragments = tuple(sorted(name for name in strange if is_name(name)))
     implied, asked = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     return Listing(
@@ -185,14 +185,6 @@ def _paths(folder: str, names: Names) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for name in sorted(names.files))
 
 
-def _is_fragment(name: str) -> bool:
-    try:
-        parse_name(name)
-    except BadNameError:
-        return False
-    return True
-
-
 def _implied(
     store: Store, fragments: tuple[str, ...], names: set[str]
 ) -> tuple[tuple[str, ...], int]:
@@ -216,7 +208,7 @@ def _implied(
 def _others(found: dict[str, Names]) -> tuple[str, ...]:
     root = found[""]
     others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(ROOT_FILES)]
-    others = [name for name in others if not _is_fragment(name)]
+    others = [name for name in others if not is_name(name)]
     others += _stray_folders(found)
     others += [f"{FRAGMENTS}/{name}" for name in found.get(FRAGMENTS, Names()).files]
     for names in found.values():
@@ -226,7 +218,7 @@ def _others(found: dict[str, Names]) -> tuple[str, ...]:
 
 def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
     """Folders that are neither the format's own nor fragments."""
-    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not _is_fragment(n)]
+    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
     for path, names in found.items():
         if path not in ("", FRAGMENTS):
             stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
@@ -240,4 +232,4 @@ def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
 def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
     """Whether a stranger is a link to a folder where a fragment of that name would be."""
     folder, _, name = path.rpartition("/")
-    return kind == "folder-link" and folder in ("", FRAGMENTS) and _is_fragment(name)
+    return kind == "folder-link" and folder in ("", FRAGMENTS) and is_name(name)

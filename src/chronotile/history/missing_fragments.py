@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.errors import BadNameError
 from chronotile.format.kinds import WRT
-from chronotile.format.names import parse_name
+from chronotile.format.names import try_parse
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
 
@@ -85,8 +84,5 @@ def is_near(one: str, other: str) -> bool:
 
 
 def _times(name: str) -> tuple[int, int] | None:
-    try:
-        found = parse_name(name)
-    except BadNameError:
-        return None
-    return found.t1, found.t2
+    parsed = try_parse(name)
+    return None if parsed is None else parsed[:2]

@@ -34,7 +34,7 @@ from chronotile.format.fragment_footer import (
     is_dense,
 )
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, OK, TILES, WRT
-from chronotile.format.names import Name, parse_name
+from chronotile.format.names import Name, parse_name, try_parse
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 from chronotile.history.commit_table import CommitTable, build_table
 from chronotile.history.listing import Listing, list_array
@@ -239,7 +239,7 @@ def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
     skipped = set()
     for text in listing.non_writes:
         stem, _, extension = text.rpartition(".")
-        name = _name_or_none(stem) if extension in ("con", "ign") else None
+        name = try_parse(stem) if extension in ("con", "ign") else None
         if name is not None and (name.t1 > end or name.t2 < start):
             skipped.add(text)
     return frozenset(skipped)
@@ -278,7 +278,7 @@ def _schemas(
                 schema = schema.with_enumerations(own) if own else schema
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
-        found.append(SchemaFile(path=path, name=_name_or_none(path), schema=schema))
+        found.append(SchemaFile(path=path, name=try_parse(path.rpartition("/")[2]), schema=schema))
     return tuple(found)
 
 
@@ -323,13 +323,6 @@ def _schema(payload: bytes, path: str) -> Schema:
 @lru_cache(maxsize=64)
 def _decoded(payload: bytes) -> Schema:
     return decode_schema(payload, "")
-
-
-def _name_or_none(path: str) -> Name | None:
-    try:
-        return parse_name(path.rpartition("/")[2])
-    except BadNameError:
-        return None
 
 
 def _vacuums(

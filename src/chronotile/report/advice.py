@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from chronotile.errors import BadNameError
-from chronotile.format.kinds import META
-from chronotile.format.names import parse_name
 from chronotile.format.timestamps import local_time
 from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chronotile.format.names import Name
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
 
 
 MANY = 4
-"""From so many files on that decide alike, they are told of as one."""
+"""From this many files with the same reason on, report one group."""
 MANY_FILES = "(many files)"
 
 
@@ -49,43 +45,43 @@ def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
         explained: What `view.explain()` gave, or some of it.
         view: The view that was explained.
     """
-    groups: dict[tuple[str, str, str, str | None], list[str]] = defaultdict(list)
+    groups: Groups = defaultdict(list)
     for item in explained:
-        side = _side(item, view)
+        where = _side(item, view)
         because = item.because if item.status == "hidden" else None
-        groups[item.kind, item.status, f"{item.reason}{side}", because].append(item.name)
+        groups[item.kind, item.status, f"{item.reason}{where}", because].append(item)
     found = []
-    for (kind, status, sided, because), names in _gathered(groups).items():
-        reason, _, side = sided.partition("/")
-        why, todo = _words(kind, reason, side, because, names, view)
-        found.append(Advice(kind, status, reason, because, tuple(names), why, todo))
+    for (kind, status, sided, because), items in _gathered(groups).items():
+        reason, _, where = sided.partition("/")
+        why, todo = _words(kind, reason, where, because, items, view)
+        names = tuple(item.name for item in items)
+        found.append(Advice(kind, status, reason, because, names, why, todo))
     return tuple(found)
 
 
-Groups: TypeAlias = dict[tuple[str, str, str, str | None], list[str]]
+Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
 
 
 def _gathered(groups: Groups) -> Groups:
-    """The groups, where many files have the same to say gathered into one."""
+    """The groups, with those of many files that share a reason made into one."""
     alike = Counter(key[:3] for key in groups)
     found: Groups = {}
-    for (kind, status, sided, because), names in groups.items():
+    for (kind, status, sided, because), items in groups.items():
         decider = because if alike[kind, status, sided] < MANY else MANY_FILES
-        found.setdefault((kind, status, sided, decider), []).extend(names)
+        found.setdefault((kind, status, sided, decider), []).extend(items)
     return found
 
 
 def _side(item: Explanation, view: View) -> str:
-    if item.reason != "outside-window":
+    if item.reason != "outside-window" or item.t1 is None or item.t2 is None:
         return ""
-    name = _name(item.name)
-    return "" if name is None else f"/{side(name, view.start, view.end)}"
+    return f"/{side(item.t1, item.t2, view.start, view.end)}"
 
 
 def _words(
-    kind: str, reason: str, side: str, because: str | None, names: list[str], view: View
+    kind: str, reason: str, side: str, because: str | None, items: list[Explanation], view: View
 ) -> tuple[str, str]:
-    plural = len(names) > 1
+    plural = len(items) > 1
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
     match reason:
         case "in-window":
@@ -94,7 +90,7 @@ def _words(
             why = "partly inside the window: only the cells of that time are read"
             return why, "widen the window to read the rest"
         case "outside-window":
-            return _outside(kind, side, names, view)
+            return _outside(kind, side, items, view)
         case "superseded" if kind == "schema":
             return "a later schema is in force", ""
         case "superseded":
@@ -131,10 +127,10 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
         return why, "nothing, if those are seen; --json names the file behind each"
-    text = because.rpartition("/")[2].removesuffix(".vac")
-    name = _name(text)
-    if name is None or because.startswith(META):
+    name = next((one.name for one in view.history.vacuums if one.path == because), None)
+    if name is None:
         return f"{because} lists {it}: a later file says all that {it} said", ""
+    text = name.text
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
         return why, "`chronotile check` says what is wrong"
@@ -150,9 +146,9 @@ def _lacks_key(view: View) -> bool:
     return view.history.key is None and any(p.kind == "encrypted" for p in problems)
 
 
-def _outside(kind: str, side: str, names: list[str], view: View) -> tuple[str, str]:
-    found = [name for name in map(_name, names) if name is not None]
-    first, last = min(name.t1 for name in found), max(name.t2 for name in found)
+def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tuple[str, str]:
+    first = min(item.t1 for item in items if item.t1 is not None)
+    last = max(item.t2 for item in items if item.t2 is not None)
     verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "of a time")
     if side == "after":
         why = f"{verb} {local_time(first)} ({first}), after the window ends"
@@ -163,10 +159,3 @@ def _outside(kind: str, side: str, names: list[str], view: View) -> tuple[str, s
     whole = "it must lie inside the window as a whole"
     why = f"{verb} {first} to {last}, across an edge of the window: {whole}"
     return why, f"open with --start {min(first, view.start)} --end {max(last, view.end)}"
-
-
-def _name(text: str) -> Name | None:
-    try:
-        return parse_name(text)
-    except BadNameError:
-        return None

@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import numpy as np
-
 from chronotile.check.fragment_health import lacking_words
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
-from chronotile.errors import BadNameError, ChronotileError
+from chronotile.errors import ChronotileError
 from chronotile.format.kinds import (
     COMMIT_WORDS,
-    COMMITS,
+    ENUMERATIONS,
     EVENTS,
-    FILE_WORDS,
     FRAGMENTS,
     META,
 )
-from chronotile.format.names import parse_name
+from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
 from chronotile.report.output import count_text
 from chronotile.visibility.rules import schema_at
@@ -48,7 +45,6 @@ _RANK = {
         ("schema", "write", "update", "delete", "meta", "vacuum", "fragment-meta", "consolidated")
     )
 }
-_EXTENSIONS = {word: extension for extension, word in FILE_WORDS.items()}
 
 
 class Event(NamedTuple):
@@ -151,17 +147,6 @@ class Story:
         return tuple(self.view.explain())
 
     @cached_property
-    def _rows(self) -> dict[tuple[str, str], tuple[int, ...]]:
-        """The rows of each commit, the one that counts first."""
-        table = self.log.history.table
-        rows: dict[tuple[str, str], tuple[int, ...]] = {}
-        order = np.argsort(~table.counts, kind="stable")
-        for row, ext in zip(order.tolist(), table.uris.ext[order].tolist(), strict=True):
-            key = (table.name(row), COMMIT_WORDS[ext])
-            rows[key] = (*rows.get(key, ()), row)
-        return rows
-
-    @cached_property
     def _problems(self) -> dict[str, str]:
         return {problem.path: problem.message for problem in self.log.history.problems}
 
@@ -200,98 +185,73 @@ class Story:
             reverse: The oldest first.
         """
         chosen = []
-        # The labels of an enumeration have no time: they changed when the schema did.
-        schemas = {item.text for item in self.log.history.schemas}
         for item in self.explained:
             kind = "write" if item.kind == "fragment" else item.kind
-            if kind not in window.kinds or (kind == "schema" and item.name not in schemas):
+            # The labels of an enumeration have no time: they changed when the schema did.
+            if kind not in window.kinds or item.path.startswith(f"{ENUMERATIONS}/"):
                 continue
-            t1, t2 = _times(item.name)
-            late = window.until is not None and (t1 or 0) > window.until
-            if not late and (t2 or 0) >= window.since:
-                chosen.append(((t2 or 0, _RANK.get(kind, 9), -(t1 or 0)), kind, item))
+            t1, t2 = item.t1 or 0, item.t2 or 0
+            late = window.until is not None and t1 > window.until
+            if not late and t2 >= window.since:
+                chosen.append(((t2, _RANK.get(kind, 9), -t1), kind, item))
         chosen.sort(key=lambda pair: (pair[0], pair[2].name), reverse=not reverse)
         for _, kind, item in chosen:
             yield self._event(kind, item)
 
     def _event(self, kind: str, item: Explanation) -> Event:
-        t1, t2 = _times(item.name)
-        source, offset, also = self._stored(kind, item)
-        text, notes = self._words(kind, item, source)
-        if source in self._problems:
-            notes = (*notes, f"damaged: {self._problems[source]}")
+        table = self.log.history.table
+        size, offset = self.sizes.get(item.path), None
+        also: tuple[str, ...] = ()
+        if kind == "write":
+            size = self.sizes.get(f"{FRAGMENTS}/{item.name}", self.sizes.get(item.name))
+        if item.row is not None:
+            others = dict.fromkeys(map(table.path, table.copies(item.row)))
+            also = tuple(path for path in others if path != item.path)
+            if kind != "write":
+                tile, offset = table.tile(item.row)
+                size = len(tile)
+        text, notes = self._words(kind, item)
+        if item.path in self._problems:
+            notes = (*notes, f"damaged: {self._problems[item.path]}")
         return Event(
-            *(item.name, kind, t1, t2, text, notes, self._size(kind, item.name, source)),
-            *(source, offset, also, item.status, item.reason, item.because),
+            *(item.name, kind, item.t1, item.t2, text, notes, size),
+            *(item.path, offset, also, item.status, item.reason, item.because),
         )
 
-    def _stored(self, kind: str, item: Explanation) -> tuple[str, int | None, tuple[str, ...]]:
-        table = self.log.history.table
-        rows = self._rows.get((item.name, kind), ())
-        if rows:
-            offset = table.tile(rows[0])[1] if kind in ("delete", "update") else None
-            source, *also = dict.fromkeys(table.path(row) for row in rows)
-            return source, offset, tuple(also)
-        return self._path(kind, item.name), None, ()
-
-    def _path(self, kind: str, name: str) -> str:
-        listing = self.log.history.listing
-        if kind == "write":
-            return name if name in listing.root_fragments else f"{FRAGMENTS}/{name}"
-        if kind == "schema":
-            paths = (item.path for item in self.log.history.schemas if item.text == name)
-            return next(paths, name)
-        if kind == "meta":
-            return f"{META}/{name}"
-        if kind == "fragment-meta":
-            return next(path for path in listing.fragment_meta if f"{name}.meta" in path)
-        file = f"{name}{_EXTENSIONS[kind]}"
-        if kind == "vacuum" and file in listing.meta:
-            return f"{META}/{file}"
-        return file if file in listing.root_commits else f"{COMMITS}/{file}"
-
-    def _size(self, kind: str, name: str, source: str) -> int | None:
-        table = self.log.history.table
-        if kind in ("delete", "update"):
-            return len(table.tile(self._rows[name, kind][0])[0])
-        if kind == "write":
-            return self.sizes.get(f"{FRAGMENTS}/{name}", self.sizes.get(name))
-        return self.sizes.get(source)
-
-    def _words(self, kind: str, item: Explanation, source: str) -> tuple[str, tuple[str, ...]]:
+    def _words(self, kind: str, item: Explanation) -> tuple[str, tuple[str, ...]]:
         match kind:
             case "write":
                 gone = item.name not in self._folders
                 return self._write_words(item) + ("; its files are gone" if gone else ""), ()
             case "delete":
-                commit = self._commit(Delete, item.name, kind)
+                commit = self._commit(Delete, item)
                 text, notes = delete_words(commit)
                 return text, (*self._older(commit), *notes)
             case "update":
-                return update_words(self._commit(Update, item.name, kind))
+                return update_words(self._commit(Update, item))
             case "consolidated":
-                return self._consolidated_words(source), ()
+                return self._consolidated_words(item.path), ()
             case "ignore":
-                count = self._ignored_by.get(source, 0)
+                count = self._ignored_by.get(item.path, 0)
                 return f"took {count_text(count, 'commit')} out of the consolidated files", ()
             case "vacuum":
-                return self._vacuum_words(source), ()
+                return self._vacuum_words(item.path), ()
             case "schema":
-                return self._schema_words(item.name)
+                return self._schema_words(item.path)
             case "meta":
                 return "changed the array's metadata", ()
         return "put the footers of fragments into one file", ()
 
-    def _commit(self, kind: type[C], name: str, word: str) -> C:
-        row = self._rows[name, word][0]
-        return make_commit(self.log.history, kind, row, schema_at(self.log.history, self.view.end))
+    def _commit(self, kind: type[C], item: Explanation) -> C:
+        history = self.log.history
+        assert item.row is not None  # a delete or update is a commit
+        return make_commit(history, kind, item.row, schema_at(history, self.view.end))
 
     def _write_words(self, item: Explanation) -> str:
-        t1, t2 = _times(item.name)
         if item.name in self._merges:
             return f"merged {count_text(self._merges[item.name], 'fragment')} into one"
-        if t1 != t2:
-            return f"wrote a fragment with the cells of {t1} to {t2}, merged from others"
+        if item.t1 != item.t2:
+            return f"wrote a fragment with the cells of {item.t1} to {item.t2}, merged from others"
         if item.reason == "uncommitted":
             return "wrote a fragment, but did not commit it"
         return "wrote a fragment"
@@ -312,18 +272,22 @@ class Story:
         count = count_text(held.total(), "commit")
         return f"put {count} into one file" + (f": {', '.join(parts)}" if parts else "")
 
-    def _vacuum_words(self, source: str) -> str:
+    @cached_property
+    def _replaced(self) -> dict[str, int]:
+        """For each `.vac`, how many lines it has."""
         history = self.log.history
-        for vacuum in (*history.vacuums, *history.meta_vacuums):
-            if vacuum.path == source:
-                noun = "metadata file" if source.startswith(META) else "fragment"
-                what = count_text(len(vacuum.lines), noun)
-                return f"marked {what} as replaced, to be removed by the next vacuum"
-        return "marked fragments as replaced"
+        return {one.path: len(one.lines) for one in (*history.vacuums, *history.meta_vacuums)}
 
-    def _schema_words(self, name: str) -> tuple[str, tuple[str, ...]]:
+    def _vacuum_words(self, source: str) -> str:
+        if source not in self._replaced:
+            return "marked fragments as replaced"
+        noun = "metadata file" if source.startswith(META) else "fragment"
+        what = count_text(self._replaced[source], noun)
+        return f"marked {what} as replaced, to be removed by the next vacuum"
+
+    def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:
         schemas = self.log.history.schemas
-        at = next(i for i, item in enumerate(schemas) if item.text == name)
+        at = next(i for i, item in enumerate(schemas) if item.path == path)
         now, before = schemas[at].schema, schemas[at - 1].schema if at else None
         if now is None:
             return "created or changed the schema", ("it cannot be read",)
@@ -350,17 +314,9 @@ def array_sizes(entries: Iterable[Entry]) -> dict[str, int]:
             path = f"{FRAGMENTS}/{parts[1]}"
         else:
             # Before version 12 a fragment's folder lies in the root.
-            path = parts[0] if len(parts) > 1 and _times(parts[0])[0] is not None else entry.path
+            path = parts[0] if len(parts) > 1 and try_parse(parts[0]) else entry.path
         sizes[path] = sizes.get(path, 0) + (entry.size or 0)
     return sizes
-
-
-def _times(name: str) -> tuple[int | None, int | None]:
-    try:
-        found = parse_name(name)
-    except BadNameError:
-        return None, None
-    return found.t1, found.t2
 
 
 def _fields(schema: Schema) -> str:

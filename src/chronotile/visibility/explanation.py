@@ -6,11 +6,11 @@ behind that. Says only what `rules` decided.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chronotile.errors import BadNameError, ChronotileError
+from chronotile.errors import ChronotileError
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
@@ -18,10 +18,11 @@ from chronotile.format.kinds import (
     FILE_WORDS,
     FRAGMENTS,
     LINES,
+    META,
 )
-from chronotile.format.names import Name, parse_name
+from chronotile.format.names import try_parse
 from chronotile.visibility.rules import Rule, is_inside, is_later, is_seen, schema_at
-from chronotile.visibility.view import Delete, Rows, Update, make_commit
+from chronotile.visibility.view import Delete, LazySequence, Update, make_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,12 +43,23 @@ class Explanation(NamedTuple):
     reason: str
     because: str | None
     """The file that decides, if it is another than the object itself."""
+    path: str
+    """The file that holds it, or its folder, relative to the array."""
+    t1: int | None
+    """None where the name tells no time."""
+    t2: int | None
+    row: int | None
+    """Its row in the commit table; None if it is no commit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `explain --json` prints of it."""
+        return dict(zip(self._fields[:5], self, strict=False))
 
 
 def explain(view: View) -> Sequence[Explanation]:
     """Every object of the array, in the order of its kinds and then of time.
 
-    What is said of a committed fragment is made when it is looked at: there may be very many.
+    The explanation of a committed fragment is made when a caller looks at it: there may be many.
     """
     committed = _committed(view)
     others = (
@@ -63,27 +75,38 @@ def explain(view: View) -> Sequence[Explanation]:
     def explained(at: int) -> Explanation:
         return committed(at) if at < count else others[at - count]
 
-    return Rows(np.arange(count + len(others)), explained)
+    return LazySequence(np.arange(count + len(others)), explained)
 
 
-def _said(name: str, kind: str, rule: Rule, because: str | None = None) -> Explanation:
-    return Explanation(name, kind, rule.status, rule.value, because)
+def _of_row(view: View, row: int, kind: str, rule: Rule, because: str | None) -> Explanation:
+    table = view.history.table
+    t1, t2 = int(table.uris.t1[row]), int(table.uris.t2[row])
+    words = (rule.status, rule.value, because)
+    return Explanation(table.name(row), kind, *words, table.path(row), t1, t2, row)
+
+
+def _of_file(
+    text: str, kind: str, rule: Rule, path: str, because: str | None = None
+) -> Explanation:
+    name = try_parse(text)
+    t1, t2 = (None, None) if name is None else name[:2]
+    return Explanation(text, kind, rule.status, rule.value, because, path, t1, t2, None)
 
 
 def _committed(view: View) -> Callable[[int], Explanation]:
     rules, table = view.rules, view.history.table
     decided = rules.decide(view.start, view.end)
-    hider: dict[int, str] = {}
+    hidden_by: dict[int, str] = {}
     for vacuum, listed in zip(view.history.vacuums, rules.vacuumed, strict=True):
         if is_seen(vacuum.name, view.start, view.end, dense=view.history.dense):
             for at in listed.tolist():
-                hider.setdefault(at, vacuum.path)
+                hidden_by.setdefault(at, vacuum.path)
 
     def explained(at: int) -> Explanation:
         rule, row = decided[at], int(rules.fragments[at])
         source = None if table.is_loose(row) else table.path(row)
-        because = hider[at] if rule is Rule.SUPERSEDED else source
-        return _said(table.name(row), "fragment", rule, because)
+        because = hidden_by[at] if rule is Rule.SUPERSEDED else source
+        return _of_row(view, row, "fragment", rule, because)
 
     return explained
 
@@ -91,18 +114,14 @@ def _committed(view: View) -> Callable[[int], Explanation]:
 def _other_fragments(view: View) -> Iterator[Explanation]:
     rules, table = view.rules, view.history.table
     for row in rules.ignored().tolist():
-        because = table.ignores[table.uri(row)]
-        yield _said(table.name(row), "fragment", Rule.IGNORED, because)
+        yield _of_row(view, row, "fragment", Rule.IGNORED, table.ignores[table.uri(row)])
+    in_root = frozenset(view.history.listing.root_fragments)
     for name in rules.uncommitted():
-        if _name(name) is not None:
-            yield _said(name, "fragment", Rule.UNCOMMITTED)
-    yield from _lost_old_fragments(view)
-
-
-def _lost_old_fragments(view: View) -> Iterator[Explanation]:
-    table = view.history.table
-    for row in view.rules.ok_without_folder.tolist():
-        yield _said(table.name(row), "fragment", Rule.MISSING, table.path(row))
+        if try_parse(name) is not None:
+            path = name if name in in_root else f"{FRAGMENTS}/{name}"
+            yield _of_file(name, "fragment", Rule.UNCOMMITTED, path)
+    for row in rules.ok_without_folder.tolist():
+        yield _of_row(view, row, "fragment", Rule.MISSING, table.path(row))
 
 
 def _tiles(view: View) -> Iterator[Explanation]:
@@ -115,7 +134,7 @@ def _tiles(view: View) -> Iterator[Explanation]:
         rule = Rule.OUTSIDE
         if is_inside(commit.t1, commit.t2, view.start, view.end):
             rule = Rule.INSIDE if _is_readable(commit) else Rule.UNREADABLE
-        yield _said(commit.name, "delete" if is_delete else "update", rule, because)
+        yield _of_row(view, row, "delete" if is_delete else "update", rule, because)
 
 
 def _is_readable(commit: Delete) -> bool:
@@ -136,44 +155,44 @@ def _commit_files(view: View) -> Iterator[Explanation]:
         kind = FILE_WORDS.get(f".{extension}")
         if kind is None:
             continue
-        name = _name(stem)
+        name = try_parse(stem)
         rule = Rule.INSIDE
         if name is None or path in damaged:
             rule = Rule.UNREADABLE
         elif kind == "vacuum" and not is_seen(name, view.start, view.end, dense=view.history.dense):
             rule = Rule.OUTSIDE
-        yield _said(stem or text, kind, rule)
+        yield _of_file(stem or text, kind, rule, path)
     for text in view.history.skipped:
         stem, _, extension = text.rpartition(".")
-        yield _said(stem, FILE_WORDS[f".{extension}"], Rule.OUTSIDE)
+        yield _of_file(stem, FILE_WORDS[f".{extension}"], Rule.OUTSIDE, f"{COMMITS}/{text}")
 
 
 def _schemas(view: View) -> Iterator[Explanation]:
     in_force = schema_at(view.history, view.end)
     for item in view.history.schemas:
+        rule, because = Rule.SUPERSEDED, in_force.path if in_force else None
         if item is in_force:
             rule = Rule.INSIDE if item.schema is not None else Rule.UNREADABLE
-            yield _said(item.text, "schema", rule)
+            because = None
         elif is_later(item, view.end):
-            yield _said(item.text, "schema", Rule.OUTSIDE)
-        else:
-            yield _said(item.text, "schema", Rule.SUPERSEDED, in_force.path if in_force else None)
+            rule, because = Rule.OUTSIDE, None
+        yield _of_file(item.text, "schema", rule, item.path, because)
     if in_force is not None:
         yield from _enumerations(view, in_force)
 
 
 def _enumerations(view: View, in_force: SchemaFile) -> Iterator[Explanation]:
-    """The labels of the schema in force, and those that only others name."""
+    """The labels of the schema in force, and those that only other schemas name."""
     schema = in_force.schema
     named = {text for _, text in schema.enumeration_files} if schema is not None else set()
     for path in view.history.listing.enumerations:
         text = path.rpartition("/")[2]
         if schema is None:
-            yield _said(text, "schema", Rule.UNREADABLE)
+            yield _of_file(text, "schema", Rule.UNREADABLE, path)
         elif text in named:
-            yield _said(text, "schema", Rule.INSIDE)
+            yield _of_file(text, "schema", Rule.INSIDE, path)
         else:
-            yield _said(text, "schema", Rule.SUPERSEDED, in_force.path)
+            yield _of_file(text, "schema", Rule.SUPERSEDED, path, in_force.path)
 
 
 def _metadata(view: View) -> Iterator[Explanation]:
@@ -183,7 +202,7 @@ def _metadata(view: View) -> Iterator[Explanation]:
             hidden |= dict.fromkeys(vacuum.targets, vacuum.path)
     for text in view.history.listing.meta:
         stem = text.removesuffix(".vac")
-        name = _name(stem)
+        name = try_parse(stem)
         rule, because = Rule.INSIDE, None
         if name is None:
             rule = Rule.UNREADABLE
@@ -191,32 +210,26 @@ def _metadata(view: View) -> Iterator[Explanation]:
             rule = Rule.OUTSIDE
         elif text in hidden:
             rule, because = Rule.SUPERSEDED, hidden[text]
-        yield _said(stem, "meta" if stem == text else "vacuum", rule, because)
+        kind = "meta" if stem == text else "vacuum"
+        yield _of_file(stem, kind, rule, f"{META}/{text}", because)
     for path in view.history.listing.fragment_meta:
         if path.endswith(".meta"):
             stem = path.rpartition("/")[2].removesuffix(".meta")
-            yield _said(stem, "fragment-meta", Rule.INSIDE)
+            yield _of_file(stem, "fragment-meta", Rule.INSIDE, path)
 
 
 def _others(view: View) -> Iterator[Explanation]:
-    """What belongs to nobody, and commits whose names cannot be read."""
+    """Strangers, and commits whose names cannot be read."""
     listing = view.history.listing
     for problem in view.history.problems:
-        # A name that stands inside a file makes the file unreadable, and that has been said.
+        # A bad name inside a file makes the file unreadable; `_commit_files` has said so.
         if problem.kind == "name" and not problem.path.endswith(LINES):
-            yield _said(problem.path, "other", Rule.UNREADABLE)
+            yield _of_file(problem.path, "other", Rule.UNREADABLE, problem.path)
     strangers = [
         *(f"{COMMITS}/{n}" for n in listing.non_writes if not n.endswith(COMMIT_FILES)),
         *(path for path in listing.fragment_meta if not path.endswith(".meta")),
-        *(f"{FRAGMENTS}/{name}" for name in view.rules.uncommitted() if _name(name) is None),
+        *(f"{FRAGMENTS}/{name}" for name in view.rules.uncommitted() if try_parse(name) is None),
         *listing.others,
     ]
     for path in strangers:
-        yield _said(path, "other", Rule.UNCOMMITTED)
-
-
-def _name(text: str) -> Name | None:
-    try:
-        return parse_name(text)
-    except BadNameError:
-        return None
+        yield _of_file(path, "other", Rule.UNCOMMITTED, path)

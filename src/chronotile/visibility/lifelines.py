@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.errors import BadNameError
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
+from chronotile.format.names import MAX_TIMESTAMP, try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.visibility.rules import Rule, first_end
 
@@ -80,12 +79,9 @@ def _never(rules: Rules) -> pa.Table:
         for row in rules.ignored().tolist()
     ]
     out += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted()]
-    found = []
+    rows = []
     for text, reason, because in out:
-        try:
-            name = parse_name(text)
-        except BadNameError:
-            continue
-        row = (text, name.t1, name.t2, version_of(name), None, None, reason, because)
-        found.append(dict(zip(SCHEMA.names, row, strict=True)))
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+        if (name := try_parse(text)) is not None:
+            row = (text, name.t1, name.t2, version_of(name), None, None, reason, because)
+            rows.append(dict(zip(SCHEMA.names, row, strict=True)))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)

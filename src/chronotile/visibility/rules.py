@@ -42,13 +42,17 @@ import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import DEL, OK, UPD, WRT
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from chronotile.format.names import Name
+    from chronotile.format.schema import Schema
     from chronotile.history.reading import History, SchemaFile, VacuumFile
     from chronotile.history.uri_columns import I64, U64
 
@@ -104,11 +108,11 @@ def overlaps(t1: Any, t2: Any, start: int, end: int) -> Any:
     return (t1 <= end) & (t2 >= start)
 
 
-def side(name: Name, start: int, end: int) -> str:
+def side(t1: int, t2: int, start: int, end: int) -> str:
     """Where a time range that is not inside a window lies: `before` or `after` it, or `across`."""
-    if overlaps(name.t1, name.t2, start, end):
+    if overlaps(t1, t2, start, end):
         return "across"
-    return "after" if name.t1 > end else "before"
+    return "after" if t1 > end else "before"
 
 
 def has_cell_times_by_name(name: Name, *, dense: bool) -> bool:
@@ -141,6 +145,20 @@ def schema_at(history: History, end: int) -> SchemaFile | None:
     timed = (item for item in reversed(history.schemas) if item.name is not None)
     first = history.schemas[0] if history.schemas else None
     return next((item for item in timed if not is_later(item, end)), first)
+
+
+def schemas_over(history: History, moment: int) -> Iterator[Schema]:
+    """The schemas under which an open can cover a commit of that moment, the newest first."""
+    ends = {item.name.t2 for item in history.schemas if item.name is not None}
+    seen: list[SchemaFile] = []
+    for end in sorted(
+        {*(end for end in ends if end > moment), moment, MAX_TIMESTAMP}, reverse=True
+    ):
+        item = schema_at(history, end)
+        if item is not None and item not in seen:
+            seen.append(item)
+            if item.schema is not None:
+                yield item.schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,7 +166,7 @@ def _payload(tile: bytes, key: bytes | None) -> bytes:
         raise BadFileError("tile", problem) from cause
 
 
-class Rows(Sequence[T], Generic[T]):
+class LazySequence(Sequence[T], Generic[T]):
     """Objects that are made when they are looked at."""
 
     __slots__ = ("_make", "_rows")
@@ -236,19 +236,19 @@ class View:
                 table.path(row),
             )
 
-        return Rows(rows, fragment)
+        return LazySequence(rows, fragment)
 
     @cached_property
     def deletes(self) -> Sequence[Delete]:
         """The deletes in force, in order."""
         rows = self.rules.in_force(self.rules.deletes, self.start, self.end)
-        return Rows(rows, lambda at: self._commit(Delete, int(rows[at])))
+        return LazySequence(rows, lambda at: self._commit(Delete, int(rows[at])))
 
     @cached_property
     def updates(self) -> Sequence[Update]:
         """The updates in force, in order."""
         rows = self.rules.in_force(self.rules.updates, self.start, self.end)
-        return Rows(rows, lambda at: self._commit(Update, int(rows[at])))
+        return LazySequence(rows, lambda at: self._commit(Update, int(rows[at])))
 
     def _commit(self, kind: type[C], row: int) -> C:
         return make_commit(self.history, kind, row, self._schema_file)
