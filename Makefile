@@ -8,6 +8,7 @@ READY   := $(VENV)/.ready
 READYJS := $(BUILD)/node_modules/.ready
 NODE     = $(shell .ci/find-node $(BIN))
 COMPILE  = $(NODE) $(BUILD)/compile.mjs
+RUN      = PYTHONPATH=tests $(BIN)/python -m
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -49,21 +50,21 @@ unit: install ## Run the tests
 	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart 0
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
-	@PYTHONPATH=tests $(BIN)/python tests/bench_spark.py
+	@$(RUN) bench.bench_spark
 
 oracle: install ## Compare 20,000 windows of random histories with the engine
-	@$(BIN)/python tests/oracle.py --windows 20000
+	@$(RUN) bench.oracle --windows 20000
 
 attack: install ## Damage 2,000 arrays in random ways, and hold check, repair and vacuum to the engine
-	@$(BIN)/python tests/attack.py --arrays 2000
+	@$(RUN) bench.attack --arrays 2000
 
 fuzz: install ## Fuzz every decoder for five minutes, guided by coverage
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
-	@cd tests && ../$(BIN)/python fuzz.py -max_total_time=300 -print_final_stats=1
+	@$(RUN) bench.fuzz -max_total_time=300 -print_final_stats=1
 
 ##@ Figures
 bench: install ## Measure speed and memory side by side with the engine
-	@$(BIN)/python tests/bench.py
+	@$(RUN) bench.bench
 
 ##@ End
 clean: ## Remove what the targets made

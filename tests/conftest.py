@@ -6,9 +6,9 @@ import os
 import uuid
 from typing import TYPE_CHECKING
 
-import engines  # noqa: F401  (its settings hold for every engine of the tests)
 import pytest
-from servers import FaultProxy, S3Server, s3_server
+from support import engines  # noqa: F401  (its settings hold for every engine of the tests)
+from support.servers import FaultProxy, S3Server, s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

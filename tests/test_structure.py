@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from spec_files import ROOT
+from support.spec_files import ROOT
 
 import chronotile
 from chronotile.format import kinds

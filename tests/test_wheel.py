@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from spec_files import CORPUS
+from support.spec_files import CORPUS
 
 ROOT = Path(__file__).resolve().parent.parent
 

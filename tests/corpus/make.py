@@ -79,7 +79,7 @@ def run(python: str, module: str, *arguments: str) -> None:
         **os.environ,
         "PYTHONPATH": str(HERE.parent),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Without it the engine crashes now and then (tests/engines.py says where).
+        # Without it the engine crashes now and then (tests/support/engines.py says where).
         "TILEDB_SM_QUERY_SPARSE_GLOBAL_ORDER_PREPROCESS_TILE_MERGE": "0",
     }
     command = [python, "-W", "ignore", "-m", module, *arguments]

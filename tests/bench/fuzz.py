@@ -1,0 +1,144 @@
+"""A coverage-guided run over every decoder: `make fuzz`.
+
+Whatever bytes come in, the answer is a value or one of our errors; and where there are two ways
+to read them, the generated parser's and the fast one, both give the same. Anything else stops
+the run with the input that did it. The corpus is the seed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import atheris
+
+with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
+    from support import condition_spec
+    from support.spec_files import BY_EXTENSION, corpus_files, fragment_metadata
+
+    from chronotile.cli.sample_array import sample_schema
+    from chronotile.conditions import codec
+    from chronotile.errors import ChronotileError
+    from chronotile.format import commit_files, names, schema, tiles
+    from chronotile.format.damaged_con import salvage_con
+    from chronotile.format.fragment_footer import (
+        consolidated_footers,
+        decode_applied,
+        decode_footer,
+        footer_size,
+        schema_name,
+    )
+    from chronotile.history.lines_to_columns import scan_con
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CEILING = 1 << 20
+
+
+def _conditions(data: bytes) -> None:
+    _agree(data, codec.decode, condition_spec.decode)
+
+
+def _updates(data: bytes) -> None:
+    _agree(data, codec.decode_update, condition_spec.decode_update)
+
+
+def _agree(data: bytes, *ways: Callable[[bytes], object]) -> None:
+    answers: list[object] = []
+    for way in ways:
+        try:
+            answers.append(way(data))
+        except ChronotileError:
+            answers.append(None)
+    if any(answer != answers[0] for answer in answers):
+        message = f"two ways, two answers: {answers}"
+        raise AssertionError(message)
+
+
+def _consolidated(data: bytes) -> None:
+    def fast(data: bytes) -> object:
+        uris, held = scan_con(data, "fuzz")
+        spans = zip(uris.start.tolist(), uris.length.tolist(), strict=True)
+        texts = [data[start : start + length].decode() for start, length in spans]
+        return texts, [list(map(int, row)) for row in zip(*held, strict=True)]
+
+    def slow(data: bytes) -> object:
+        found = commit_files.decode_con(data, "fuzz")
+        held = [
+            [row, record.tile_offset, len(record.tile)]
+            for row, record in enumerate(found)
+            if record.tile is not None
+        ]
+        return [record.uri for record in found], held
+
+    _agree(data, fast, slow)
+    salvage_con(data)
+
+
+def _name(data: bytes) -> None:
+    names.parse_name(data.decode("utf-8", "surrogateescape"))
+
+
+def _footer(data: bytes) -> None:
+    length = footer_size(data, len(data), 22, None, "fuzz")
+    schema_name(data[-length:], 22, "fuzz")
+    decode_footer(data[-length:], sample_schema(), "fuzz")
+
+
+DECODERS: tuple[Callable[[bytes], object], ...] = (
+    _conditions,
+    _updates,
+    _consolidated,
+    _name,
+    lambda data: tiles.decode(data, "fuzz", ceiling=CEILING),
+    lambda data: tiles.decode(data, "fuzz", key=bytes(32), ceiling=CEILING),
+    lambda data: commit_files.decode_ign(data, "fuzz"),
+    lambda data: commit_files.decode_vac(data, "fuzz"),
+    lambda data: schema.decode_schema(data, "fuzz"),
+    lambda data: schema.decode_enumeration(data, "fuzz"),
+    _footer,
+    lambda data: decode_applied(data, "fuzz"),
+    lambda data: consolidated_footers(data, "fuzz"),
+)
+
+
+def one(data: bytes) -> None:
+    """The first byte chooses the decoder."""
+    if not data:
+        return
+    try:
+        DECODERS[data[0] % len(DECODERS)](data[1:])
+    except ChronotileError as error:
+        if not str(error):
+            raise
+
+
+def seeds(folder: Path) -> None:
+    """Writes the corpus as seeds, each file for the decoders that it is meant for."""
+    chosen = {".con": (2,), ".ign": (6,), ".vac": (7,)}
+    for number, (_, path) in enumerate(corpus_files()):
+        data = path.read_bytes()
+        for decoder in chosen.get(path.suffix, (4, 5)):
+            (folder / f"{number}-{decoder}").write_bytes(bytes([decoder]) + data)
+        if path.suffix not in chosen and not data[29]:
+            payload = tiles.decode(data, path.name).payload
+            inner = {".del": 0, ".upd": 1}.get(path.suffix, 8)
+            (folder / f"{number}-payload").write_bytes(bytes([inner]) + payload)
+    for number, path in enumerate(fragment_metadata()):
+        (folder / f"footer-{number}").write_bytes(bytes([10]) + path.read_bytes()[-1000:])
+    assert len(list(folder.iterdir())) > len(BY_EXTENSION)
+
+
+def main() -> None:
+    """Runs; other arguments go to libFuzzer, such as -max_total_time=300."""
+    with tempfile.TemporaryDirectory() as folder:
+        seeds(Path(folder))
+        atheris.Setup([*sys.argv, folder, "-max_len=8192", "-rss_limit_mb=2048"], one)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

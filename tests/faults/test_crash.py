@@ -1,0 +1,194 @@
+"""Maintenance that is killed before and after every storage operation.
+
+Whatever the moment: the engine's answers at every window are what they were, and the same command
+ends in the state that it would have ended in undisturbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from support.crashing import Crasher, crasher
+from support.engine_arrays import EngineArray, s3_settings
+
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterator
+
+    from support.engine_arrays import Answer, Window
+    from support.servers import S3Server
+
+WINDOWS = [(0, 5), (0, 12), (0, 15), (0, 22), (0, 35), (0, 45), (0, 99), (16, 35), (25, 45)]
+
+Files = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Crasher]:
+    with crasher() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """An array with everything to do: `.con`, `.ign`, `.vac`, loose commits, deletes."""
+    folder = tmp_path_factory.mktemp("crash") / "array"
+    array = EngineArray(folder).create()
+    array.write(10, {1: 1, 2: 2})
+    array.delete(15, "a == 1")
+    array.write(20, {3: 3})
+    array.write(22, {4: 4})
+    array.consolidate("commits")
+    array.vacuum("commits")
+    array.write(30, {5: 5})
+    array.write(9, {6: 6})
+    array.delete_fragments(22, 22)
+    array.consolidate("fragments", (20, 30))
+    array.delete(40, "a == 2")
+    return folder
+
+
+class Place(Protocol):
+    """Where an array can be put, seen and read again and again."""
+
+    uri: str
+    options: dict[str, str]
+
+    def reset(self, files: Files) -> None: ...
+    def files(self) -> Files: ...
+    def answers(self) -> dict[Window, Answer]: ...
+
+
+class OnDisk:
+    """A local folder."""
+
+    options: dict[str, str]
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, self.uri, self.options = folder, str(folder), {}
+
+    def reset(self, files: Files) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name, data in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+    def files(self) -> Files:
+        return read_all(self.folder)
+
+    def answers(self) -> dict[Window, Answer]:
+        return EngineArray(self.folder).answers(WINDOWS)
+
+
+class InBucket:
+    """A prefix of a bucket."""
+
+    def __init__(self, server: S3Server, bucket: str) -> None:
+        self.server, self.bucket = server, bucket
+        self.uri, self.options = f"{bucket}/array", server.options
+        self._known: Files = {}
+
+    def reset(self, files: Files) -> None:
+        store = open_store(self.uri, self.options)
+        here = {entry.path for entry in store.list_prefix()}
+        store.remove(sorted(here - files.keys()))
+        for name in files.keys() - here:
+            store.put_if_absent(name, files[name])
+
+    def files(self) -> Files:
+        store = open_store(self.uri, self.options)
+        names = [entry.path for entry in store.list_prefix()]
+        # Nothing is ever overwritten: what has been read once need not be read again.
+        fresh = [name for name in names if name not in self._known]
+        for name, data in store.read_many(fresh):
+            assert isinstance(data, bytes)
+            self._known[name] = data
+        return {name: self._known[name] for name in names}
+
+    def answers(self) -> dict[Window, Answer]:
+        settings = s3_settings(self.server)
+        return EngineArray(self.uri, settings=settings).answers(WINDOWS[1::2])
+
+
+def read_all(folder: pathlib.Path) -> Files:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def digest(files: Files) -> str:
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+    return whole.hexdigest()
+
+
+def shape(files: Files) -> set[tuple[str, bytes]]:
+    """The files less the uuids of new names."""
+    new = re.compile(r"(__commits/__\d+_\d+_)[0-9a-f]{32}(_\d+\.(?:con|ign))")
+    return {(new.sub(r"\1*\2", name), data) for name, data in files.items()}
+
+
+def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) -> int:
+    """Kill at each change, before and after it; give how many there were."""
+    place.reset(before)
+    answers = place.answers()
+    assert not any(isinstance(answer, str) for answer in answers.values())
+    _, total = killed.run(what, place.uri, place.options)
+    wanted = shape(place.files())
+    assert wanted != shape(before)
+    assert place.answers() == answers
+    ended: dict[str, set[tuple[str, bytes]]] = {}
+    here = place.files()
+    for at in range(1, total + 1):
+        if here != before:
+            place.reset(before)
+        died, _ = killed.run(what, place.uri, place.options, die_at=at)
+        assert died, f"{what} ended before operation {at} of {total}"
+        here = place.files()
+        left = digest(here)
+        # The engine's answer, and what the next run does, depend on nothing but the files.
+        if left not in ended:
+            assert place.answers() == answers, f"{what} killed at operation {at}"
+            killed.run(what, place.uri, place.options)
+            here = place.files()
+            ended[left] = shape(here)
+        assert ended[left] == wanted, f"{what} killed at operation {at}, then run again"
+    assert len(ended) > 1
+    return total
+
+
+def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
+    place.reset(read_all(origin))
+    killed.run("consolidate", place.uri, place.options)
+    return place.files()
+
+
+def test_consolidate_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    place = OnDisk(tmp_path / "array")
+    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
+
+
+def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    place = OnDisk(tmp_path / "array")
+    before = before_vacuum(killed, place, origin)
+    assert crash_everywhere(killed, "vacuum", place, before) >= 30
+
+
+def test_consolidate_on_s3(
+    killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str
+) -> None:
+    place = InBucket(s3, bucket)
+    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
+
+
+def test_vacuum_on_s3(killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str) -> None:
+    place = InBucket(s3, bucket)
+    before = before_vacuum(killed, place, origin)
+    assert crash_everywhere(killed, "vacuum", place, before) >= 30

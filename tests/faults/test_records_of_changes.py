@@ -1,0 +1,154 @@
+"""Maintenance that is killed leaves a record: what was about to go is written down first."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.fleets import FleetMaker, make_template
+
+from chronotile.change.consolidate import consolidate
+from chronotile.change.repair import repair
+from chronotile.change.vacuum import vacuum
+from chronotile.cli import main
+from chronotile.errors import ChronotileError
+from chronotile.log import open_log
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chronotile.change.change_report import Report
+
+KILLED_AT = 3
+SCRIPT = f"""
+import os, signal, sys
+left = {KILLED_AT}
+def heard(event, arguments):
+    global left
+    if event == "os.remove" and str(arguments[0]).endswith(".wrt"):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(heard)
+"""
+COMMAND = "from chronotile.cli import main; main(['vacuum', sys.argv[1]])"
+FLEET = """
+from chronotile.spark.options import Options
+from chronotile.spark.runs import new_run
+from chronotile.spark.fleet_maintenance import maintain
+maintain(sys.argv[1], Options(), new_run(sys.argv[2]), dry_run=False, fragments=False)
+"""
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "lake" / "array", 10, seed=1, loose=10)
+    return tmp_path / "lake" / "array"
+
+
+def loose(array: Path) -> set[str]:
+    return {f"__commits/{path.name}" for path in (array / "__commits").glob("*.wrt")}
+
+
+def killed(code: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + code, *arguments], check=False, timeout=120
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
+def documents(folder: Path) -> dict[str, Any]:
+    return {path.name: json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))}
+
+
+def removed(document: Any) -> set[str]:
+    return {step["path"] for step in document["steps"] if step["op"] == "remove"}
+
+
+def test_a_command_that_is_killed(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    consolidate(str(array))
+    before = loose(array)
+    killed(COMMAND, str(array))
+    gone = before - loose(array)
+    assert len(gone) == KILLED_AT - 1
+    (found,) = documents(array.with_name("array.reports")).items()
+    assert found[0].endswith("-vacuum-begun.json")
+    assert found[1]["state"] == "begun"
+    assert removed(found[1]) == before
+    assert main(["vacuum", str(array)]) == 0
+    assert loose(array) == set()
+    after = documents(array.with_name("array.reports"))
+    assert len(after) == 2, "of the one that was killed, and of the one that was done"
+    (done,) = (one for name, one in after.items() if name.endswith("-vacuum.json"))
+    assert "state" not in done
+    assert removed(done) == before - gone
+    capsys.readouterr()
+
+
+def test_maintenance_of_a_fleet_that_is_killed(array: Path, tmp_path: Path) -> None:
+    before = loose(array)
+    killed(FLEET, str(array), str(tmp_path / "out"))
+    assert len(before - loose(array)) == KILLED_AT - 1
+    found = documents(tmp_path / "out" / "records")
+    (begun,) = (one for one in found.values() if one.get("state") == "begun")
+    assert begun["array"] == str(array)
+    assert removed(begun) == before
+    assert sorted(one["command"] for one in found.values()) == ["consolidate", "vacuum"]
+
+
+def test_what_is_about_to_be_done_is_told_before_it_is(array: Path) -> None:
+    told: list[Report] = []
+
+    def before(report: Report) -> None:
+        told.append(report)
+        assert files == sorted(array.rglob("*")), "nothing is touched yet"
+
+    files = sorted(array.rglob("*"))
+    done = consolidate(str(array), before=before)
+    assert told[-1].steps == done.steps
+    files = sorted(array.rglob("*"))
+    assert vacuum(str(array), dry_run=True, before=before).steps
+    assert len(told) == 1, "a dry run is about to do nothing"
+    vacuum(str(array), before=before)
+    assert len(told[-1].steps) == 10
+    (array / "__commits" / "notes.wrt").touch()
+    files = sorted(array.rglob("*"))
+    repair(str(array), before=before)
+    assert [step.path for step in told[-1].steps] == ["__commits/notes.wrt"]
+    vacuum(str(array), before=before)
+    assert len(told) == 3, "nor is one that has nothing to do"
+
+
+def test_nothing_goes_that_cannot_be_written_down(
+    array: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consolidate(str(array))
+    before = loose(array)
+    assert main(["vacuum", str(array), "--report", str(tmp_path / "no" / "x")]) == 1
+    said = capsys.readouterr().err
+    assert "expected to write down first what is about to go" in said
+    assert "'-' for no record" in said
+    assert loose(array) == before
+    assert main(["vacuum", str(array), "--report", "-"]) == 0
+    assert loose(array) == set()
+
+
+def test_an_overlay_shows_what_is_not_there_and_changes_nothing(array: Path) -> None:
+    report = consolidate(str(array), dry_run=True)
+    (step,) = report.steps
+    store = overlaid(open_store(array), {step.path: step.data or b""})
+    planned = vacuum("", store=store, dry_run=True)
+    assert {one.path for one in planned.steps} == loose(array)
+    files = sorted(os.listdir(array / "__commits"))  # noqa: PTH208 - names are what counts
+    with pytest.raises(ChronotileError, match="expected only a plan, found a change"):
+        vacuum("", store=store)
+    assert sorted(os.listdir(array / "__commits")) == files  # noqa: PTH208
+    assert len(open_log(str(array)).view().fragments) == 10

@@ -1,0 +1,591 @@
+"""The data source, its streams and the pipeline, on Spark itself: one local session for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from support.corpus_cases import CASES
+from support.fleets import FIRST_MS, FleetMaker, age, make_template
+from support.spark_sessions import local_session
+
+import chronotile as ct
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
+from chronotile.cli import program as cli
+from chronotile.errors import StorageError
+from chronotile.spark import pipeline, register
+from chronotile.spark.limits import UnreadableError, read_limit
+from chronotile.spark.options import Options
+from chronotile.spark.pipeline import Job, run
+from chronotile.spark.pipeline_task import run_task
+from chronotile.spark.request_costs import requests_after_maintenance
+from chronotile.spark.runs import last_run
+from chronotile.spark.tables import SCHEMAS, Rows
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from support.servers import FaultProxy, S3Server
+
+CORPUS = next(iter(CASES.values())).array.parents[1]
+Table = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_session(tmp_path_factory.mktemp("warehouse")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Arrays with and without deletes, loose commits, and one that is broken."""
+    root = tmp_path_factory.mktemp("fleet") / "root"
+    maker = FleetMaker(make_template(root.parent / "template"))
+    for number in range(12):
+        folder = root / f"group-{number % 3}" / f"array-{number}"
+        maker.array(folder, 30 + number, seed=number, deletes=number % 4, loose=number)
+    maker.array(root / "loose", 120, seed=99, loose=120)
+    (root / "broken" / "__commits").mkdir(parents=True)
+    age(root)
+    return root
+
+
+def expected(arrays: Iterable[Path | str], name: str) -> Table:
+    """What the single-array interface says; of an array that it refuses, nothing."""
+    rows: Table = []
+    for array in arrays:
+        try:
+            table = Rows(ct.open_log(str(array))).table(name)
+        except ct.ChronotileError:
+            continue
+        rows += [_frozen(row.values()) for row in table.to_pylist()]
+    return sorted(rows, key=repr)
+
+
+def _frozen(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+
+
+def rows_of(frame: DataFrame) -> Table:
+    return sorted((_frozen(row) for row in frame.collect()), key=repr)
+
+
+def parquet_rows(folder: Path) -> Table:
+    return sorted((_frozen(row.values()) for row in pq.read_table(folder).to_pylist()), key=repr)
+
+
+def arrays_in(root: Path) -> list[Path]:
+    return [path.parent for path in root.rglob("__schema") if "__labels" not in str(path)]
+
+
+def read(spark: SparkSession, root: Any, table: str, **options: str) -> DataFrame:
+    reader = spark.read.format("chronotile").option("table", table).options(**options)
+    return reader.load(root if isinstance(root, list) else str(root))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
+    assert rows_of(read(spark, CORPUS, name)) == expected(
+        (case.array for case in CASES.values()), name
+    )
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_fleet_as_tables(spark: SparkSession, fleet: Path, name: str) -> None:
+    found = rows_of(read(spark, fleet, name, partition_bytes="20000"))
+    broken = str(fleet / "broken")
+    assert [row for row in found if broken not in row] == expected(arrays_in(fleet), name)
+    assert sum(broken in row for row in found) == (1 if name in ("arrays", "findings") else 0)
+
+
+def test_spark_finds_the_source_by_itself_and_can_be_told(spark: SparkSession, fleet: Path) -> None:
+    by_itself = read(spark, fleet, "arrays").count()
+    register(spark)
+    assert read(spark, fleet, "arrays").count() == by_itself == 14
+
+
+def test_several_roots_patterns_and_a_table_of_arrays(
+    spark: SparkSession, fleet: Path, tmp_path: Path
+) -> None:
+    groups = [str(fleet / "group-0"), str(fleet / "group-2")]
+    wanted = [path for path in arrays_in(fleet) if path.parent.name in ("group-0", "group-2")]
+    (tmp_path / "list.txt").write_text("\n".join(map(str, wanted)))
+    named = spark.createDataFrame([(str(path),) for path in [*wanted, *wanted]], "uri string")
+    named.write.parquet(str(tmp_path / "table"))
+    by_table = spark.read.format("chronotile").option("arrays", str(tmp_path / "table"))
+    ways = (
+        by_table.option("column", "uri").load(),
+        read(spark, groups, "commits"),
+        read(spark, fleet / "group-[02]", "commits"),
+        spark.read.format("chronotile").option("arrays", str(tmp_path / "list.txt")).load(),
+    )
+    for frame in ways:
+        assert rows_of(frame) == expected(wanted, "commits")
+
+
+def test_a_window(spark: SparkSession, fleet: Path) -> None:
+    end = FIRST_MS + 10_000
+    frame = read(spark, fleet, "commits", start=str(FIRST_MS + 5_000), end=str(end))
+    everything = expected(arrays_in(fleet), "commits")
+    assert rows_of(frame) == [row for row in everything if FIRST_MS + 5_000 <= row[3] <= end]
+
+
+@pytest.mark.parametrize(
+    ("stage", "options", "words"),
+    [
+        ("create", {"tabel": "commits"}, "did you mean 'table'"),
+        ("create", {"table": "nothing"}, "expected one of arrays"),
+        ("plan", {"path": "/nowhere/at/all"}, "expected a folder, found nothing"),
+    ],
+)
+def test_each_stage_fails_in_words(
+    spark: SparkSession, stage: str, options: dict[str, str], words: str
+) -> None:
+    reader = spark.read.format("chronotile").options(**{"path": "/tmp", **options})
+    if stage == "create":
+        with pytest.raises(Exception, match=words):
+            reader.load()
+        return
+    frame = reader.load()
+    with pytest.raises(Exception, match=words):
+        frame.collect()
+
+
+def test_another_schema_is_refused(spark: SparkSession, fleet: Path) -> None:
+    frame = spark.read.format("chronotile").schema("array string").load(str(fleet))
+    with pytest.raises(Exception, match="expected no schema, or struct<array:string,name"):
+        frame.collect()
+
+
+def test_filters_go_down_where_spark_lets_them(spark: SparkSession, fleet: Path) -> None:
+    array = str(fleet / "group-0" / "array-3")
+    query = f"array = '{array}' and kind = 'delete' and t1 > {FIRST_MS + 9_000} and loose = false"
+    plain = rows_of(read(spark, fleet, "commits").where(query))
+    assert 0 < len(plain) < 4
+    frame = read(spark, fleet, "commits", push_filters="true").where(query)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert rows_of(frame) == plain
+        # What was taken is not asked again, and only the one array is opened.
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        assert f"= {array}" not in plan.partition("BatchScan")[0]
+        assert "loose" in plan.partition("BatchScan")[0]
+        assert frame.rdd.getNumPartitions() == 1
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_from_a_bucket(spark: SparkSession, fleet: Path, s3: S3Server, bucket: str) -> None:
+    upload(s3, fleet, bucket)
+    options = {f"storage.{name}": value for name, value in s3.options.items()}
+    for name in SCHEMAS:
+        local = [row for row in rows_of(read(spark, fleet, name)) if "broken" not in repr(row)]
+        there = rows_of(read(spark, bucket, name, **options))
+        assert there == sorted(
+            (
+                tuple(v.replace(str(fleet), bucket) if isinstance(v, str) else v for v in row)
+                for row in local
+            ),
+            key=repr,
+        )
+
+
+def upload(s3: S3Server, root: Path, bucket: str) -> None:
+    store = open_store(bucket, s3.options)
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            store.put_if_absent(str(path.relative_to(root)), path.read_bytes())
+
+
+class Stream:
+    """A stream into a Parquet table; each `step` is a restart from the checkpoint."""
+
+    def __init__(self, spark: SparkSession, root: str, place: Path, **options: str) -> None:
+        self._spark, self._root, self._place = spark, root, place
+        self._options = options
+
+    def step(self) -> None:
+        reader = self._spark.readStream.format("chronotile").options(**self._options)
+        query = (
+            reader.load(self._root)
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(self._place / "checkpoint"))
+            .option("path", str(self._place / "sink"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def rows(self) -> Table:
+        return rows_of(self._spark.read.parquet(str(self._place / "sink")))
+
+
+@pytest.mark.parametrize("memory", ["offset", "folder"])
+def test_a_stream_gives_every_commit_once(spark: SparkSession, tmp_path: Path, memory: str) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for name in ("a", "b"):
+        maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
+    options = {"state": str(tmp_path / "state")} if memory == "folder" else {}
+    stream = Stream(spark, str(root), tmp_path, table="commits", **options)
+    named = {(row[0], row[1], row[2]) for row in expected(arrays_in(root), "commits")}
+
+    def add(name: str, time_ms: int, number: int, *, delete: bool = False) -> None:
+        text = maker.commit(root / name, time_ms, uuid=f"{number:032x}", delete=delete)
+        named.add((str(root / name), text, "delete" if delete else "write"))
+
+    def check() -> None:
+        found = [(row[0], row[1], row[2]) for row in stream.rows()]
+        assert len(found) == len(set(found))
+        assert set(found) == named
+
+    stream.step()
+    check()
+    add("a", FIRST_MS + 90_000, 1)
+    add("b", 5, 2)  # dated long before all others
+    stream.step()
+    check()
+    # Each commit is now in a `.con`, and nowhere else: it is no new one for that.
+    for name in ("a", "b"):
+        consolidate(str(root / name))
+        vacuum(str(root / name), mode="commits")
+    add("a", FIRST_MS + 1, 3, delete=True)  # dated between others
+    stream.step()
+    check()
+    maker.array(root / "late" / "c", 3, seed=7)  # a new array
+    named |= {(r[0], r[1], r[2]) for r in expected([root / "late" / "c"], "commits")}
+    add("b", 5, 4)  # the same time as one before
+    stream.step()
+    check()
+    stream.step()
+    check()
+
+
+def test_a_stream_goes_over_to_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for name in ("a", "b"):
+        maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
+    Stream(spark, str(root), tmp_path, table="commits").step()
+    stream = Stream(spark, str(root), tmp_path, table="commits", state=str(tmp_path / "state"))
+    for number in range(3):
+        maker.commit(root / "a", FIRST_MS + number, uuid=f"{number:032x}")
+        stream.step()
+        assert stream.rows() == expected(arrays_in(root), "commits")
+
+
+def test_secrets_are_hidden_in_plans(
+    spark: SparkSession, fleet: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secrets = {"secret_key": "K" * 32, "storage.secret.account_key": "HUSH"}
+    options = {"table": "commits", "path": str(fleet), **secrets}
+    given = ", ".join(f"`{name}` '{value}'" for name, value in options.items())
+    view = f"EXPLAIN EXTENDED CREATE TEMPORARY VIEW v USING chronotile OPTIONS ({given})"
+    plans = [spark.sql(view).collect()[0][0]]
+    for frame in (
+        spark.read.format("chronotile").options(**options).load(),
+        spark.readStream.format("chronotile").options(**options).load(),
+    ):
+        capfd.readouterr()
+        frame.explain("extended")
+        plans.append(capfd.readouterr().out)
+    assert all("chronotile" in plan for plan in plans)
+    assert sum("(redacted)" in plan for plan in plans) == 2
+    assert not any("KKK" in plan or "HUSH" in plan for plan in plans)
+
+
+def test_a_stream_of_conditions_and_an_array_that_heals(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    maker.array(root / "a", 8, seed=1, deletes=2)
+    maker.array(root / "b", 8, seed=2, deletes=2)
+    shutil.move(root / "b" / "__schema", tmp_path / "hidden")
+    stream = Stream(spark, str(root), tmp_path, table="conditions")
+    stream.step()
+    assert stream.rows() == expected([root / "a"], "conditions")
+    shutil.move(tmp_path / "hidden", root / "b" / "__schema")
+    maker.commit(root / "a", 3, uuid="5" * 32, delete=True)
+    stream.step()
+    assert stream.rows() == expected([root / "a", root / "b"], "conditions")
+
+
+def test_a_stream_from_a_bucket(
+    spark: SparkSession, s3: S3Server, bucket: str, tmp_path: Path
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "root" / "a", 5, seed=1, deletes=1, loose=2)
+    upload(s3, tmp_path / "root", bucket)
+    options = {f"storage.{name}": value for name, value in s3.options.items()}
+    stream = Stream(
+        spark, bucket, tmp_path, **options, table="commits", state=f"{bucket}-state/one/query"
+    )
+    s3.make_bucket(f"{bucket}-state".removeprefix("s3://"))
+    stream.step()
+    assert len(stream.rows()) == 5
+    store = open_store(f"{bucket}/a", s3.options)
+    store.put_if_absent(f"__commits/__2_2_{'7' * 32}_22.wrt", b"")
+    for _ in range(2):
+        stream.step()
+        assert len(stream.rows()) == 6
+
+
+def job(root: Path | str, out: Path | str, **more: Any) -> Job:
+    options = Options(roots=(str(root),), partition_bytes=20_000)
+    return Job(options=options, out=str(out), **more)
+
+
+def test_the_pipeline_writes_every_table(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
+    steps: list[tuple[str, int, int]] = []
+    summary = run(spark, job(fleet, tmp_path / "out"), lambda *step: steps.append(step))
+    for name in SCHEMAS:
+        assert parquet_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
+    assert rows_of(spark.read.parquet(str(tmp_path / "out" / "commits"))) == expected(
+        arrays_in(fleet), "commits"
+    )
+    assert summary.totals.arrays == summary.read == 14
+    assert summary.totals.commits == len(expected(arrays_in(fleet), "commits"))
+    assert ("info", "many-loose-commits", 1) in summary.totals.findings
+    assert ("error", "unreadable", 1) in summary.totals.findings
+    costs = {row[0]: row[10] for row in expected(arrays_in(fleet), "arrays")}
+    worst = sorted(costs.items(), key=lambda one: (-one[1], one[0]))[:10]
+    assert summary.totals.worst == tuple((cost, array) for array, cost in worst)
+    after = [requests_after_maintenance(ct.open_log(str(a)).history) for a in arrays_in(fleet)]
+    assert summary.totals.requests_after == sum(after)
+    reading = [step for step in steps if step[0] == "reading commit logs"]
+    assert reading[-1][1] == reading[-1][2] > 2
+
+
+def test_each_file_is_read_once(
+    spark: SparkSession, fleet: Path, s3: S3Server, bucket: str, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    upload(s3, fleet, bucket)
+    options = Options(roots=(bucket,), storage=tuple(sorted(proxy.options.items())))
+    summary = run(spark, Job(options=options, out=str(tmp_path / "out")))
+    reads = [path for method, path, _ in proxy.seen if method == "GET" and "list-type" not in path]
+    commit_files = {
+        f"/{bucket.removeprefix('s3://')}/{path.relative_to(fleet)}"
+        for path in fleet.rglob("__commits/*")
+        if path.suffix in (".con", ".del")
+    }
+    assert sorted(path for path in reads if "__commits" in path) == sorted(commit_files)
+    assert len(reads) == len(set(reads)) == summary.reads == summary.files_read
+
+
+def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(6):
+        maker.array(root / f"array-{number}", 10, seed=number, deletes=number % 2)
+    age(root)
+    first = run(spark, job(root, out, since_last=True))
+    assert (first.read, first.unchanged) == (6, 0)
+    maker.commit(root / "array-1", 7, uuid="1" * 32, delete=True)
+    shutil.rmtree(root / "array-2")
+    maker.array(root / "array-9", 4, seed=9)
+    shutil.rmtree(root / "array-4" / "__fragments")
+    age(root)
+    second = run(spark, job(root, out, since_last=True))
+    assert (second.read, second.unchanged) == (3, 3)
+    third = run(spark, job(root, out, since_last=True))
+    assert (third.read, third.unchanged, third.reads) == (0, 6, 0)
+    for name in SCHEMAS:
+        assert parquet_rows(out / name) == expected(arrays_in(root), name)
+    assert third.totals == run(spark, job(root, tmp_path / "anew")).totals
+
+
+def test_since_last_sees_a_file_that_was_changed_in_place(
+    spark: SparkSession, tmp_path: Path, s3: S3Server, bucket: str
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for number in range(3):
+        maker.array(root / f"array-{number}", 10, seed=number)
+    upload(s3, root, bucket)
+    (con,) = (root / "array-1" / "__commits").glob("*.con")
+    changed = con.read_bytes().replace(b".wrt", b".ok\n")
+    for place in (str(root), bucket):
+        age(root)
+        storage = tuple(sorted(s3.options.items())) if place == bucket else ()
+        options = Options(roots=(place,), storage=storage)
+        asked = Job(options=options, out=f"{tmp_path}/out-{len(storage)}", since_last=True)
+        assert run(spark, asked).read == 3
+        assert run(spark, asked).unchanged == 3
+        if place == bucket:
+            store, key = open_store(bucket, s3.options), str(con.relative_to(root))
+            store.remove([key])
+            store.put_if_absent(key, changed)
+        else:
+            size, status = len(changed), con.stat()
+            con.write_bytes(changed)
+            assert size == status.st_size
+            os.utime(con, ns=(status.st_atime_ns, status.st_mtime_ns + 4_000_000))
+        told = run(spark, asked)
+        assert (told.read, told.unchanged) == (1, 2)
+
+
+def test_an_array_that_kills_its_worker_stops_nobody(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(40):
+        maker.array(root / f"array-{number:02d}", 3, seed=number)
+    poisoned = ("array-07", "array-31")
+
+    def die(task: Any) -> Any:
+        if any(array.endswith(poisoned) for array in task.share.arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run_task(task)
+
+    first = run(spark, job(root, out))
+    name = first.run.rpartition("/")[2]
+    before = {table: parquet_rows(out / table) for table in SCHEMAS}
+    monkeypatch.setattr(pipeline, "run_task", die)
+    # Above the limit the first array that is found out ends it.
+    with pytest.raises(UnreadableError, match=r"found 1: .*array-(07|31) .*was killed"):
+        run(spark, job(root, out))
+    told = run(spark, job(root, out, max_unreadable=read_limit("2")))
+    assert (told.read, told.unreadable, told.totals.arrays) == (38, 2, 40)
+    assert parquet_rows(out / "commits") == before["commits"]
+    stale = {row["array"][-8:]: row["stale"] for row in pq.read_table(out / "arrays").to_pylist()}
+    assert stale == {f"array-{n:02d}": None for n in range(40)} | dict.fromkeys(poisoned, name)
+
+
+def test_maintenance_that_kills_its_worker_stops_nobody(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(3):
+        maker.array(root / f"array-{number}", 110, seed=number, loose=110)
+    group = pipeline._maintain_group
+
+    def die(arrays: tuple[str, ...], *more: Any, **named: Any) -> Any:
+        if any(array.endswith("array-1") for array in arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return group(arrays, *more, **named)
+
+    monkeypatch.setattr(pipeline, "_maintain_group", die)
+    told = run(spark, job(root, out, maintain=True))
+    assert dict(told.maintained)["maintain refused"] == 1
+    left = [len(list((root / f"array-{n}" / "__commits").glob("*.wrt"))) for n in range(3)]
+    assert left == [0, 110, 0]
+    # One that was under way when the job was broken off is run again and finds nothing to do:
+    # that the first time did it, its record tells.
+    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
+    assert sorted((one["array"][-1], one["command"]) for one in records) == [
+        (array, command) for array in "02" for command in ("consolidate", "vacuum")
+    ]
+
+
+def test_a_failed_run_leaves_the_last_good_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(8):
+        maker.array(root / f"array-{number}", 5, seed=number)
+    run(spark, job(root, out))
+    before = {name: parquet_rows(out / name) for name in SCHEMAS}
+    shutil.rmtree(root / "array-0")
+
+    def fail_after_writing(task: Any) -> Any:
+        done = run_task(task)
+        if "array-7" in repr(task.share):
+            raise StorageError("out", "the disk is full")
+        return done
+
+    monkeypatch.setattr(pipeline, "run_task", fail_after_writing)
+    with pytest.raises(StorageError, match="the disk is full"):
+        run(spark, job(root, out))
+    assert {name: parquet_rows(out / name) for name in SCHEMAS} == before
+    assert len(list((out / "runs").iterdir())) == 1
+    monkeypatch.undo()
+    run(spark, job(root, out))
+    assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
+
+
+def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
+    root, out = tmp_path / "root", tmp_path / "out"
+    shutil.copytree(fleet, root)
+    files = sorted(root.rglob("*"))
+    seen = {str(a): ct.open_log(str(a)).view().to_dict() for a in arrays_in(root)}
+    planned = run(spark, job(root, out, maintain=True, dry_run=True))
+    assert dict(planned.maintained) == {"consolidate planned": 1, "vacuum planned": 1}
+    assert sorted(root.rglob("*")) == files
+    plan = [without_outcome(row) for row in pq.read_table(out / "maintenance").to_pylist()]
+    done = run(spark, job(root, out, maintain=True))
+    assert dict(done.maintained) == {"consolidate done": 1, "vacuum done": 1}
+    rows = pq.read_table(out / "maintenance").to_pylist()
+    assert [(row["command"], row["put"], row["removed"]) for row in rows] == [
+        ("consolidate", 1, 0),
+        ("vacuum", 0, 120),
+    ]
+    assert [without_outcome(row) for row in rows] == plan, "the plan is what is then done"
+    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
+    assert sorted((one["command"], len(one["steps"])) for one in records) == [
+        ("consolidate", 1),
+        ("vacuum", 120),
+    ]
+    assert all("state" not in one for one in records)
+    assert len(list((root / "loose" / "__commits").iterdir())) == 1
+    for array, before in seen.items():
+        after = ct.open_log(array).view(end=before["end"]).to_dict()
+        names = [one["name"] for one in after["fragments"]]
+        assert names == [one["name"] for one in before["fragments"]]
+    again = run(spark, job(root, out, maintain=True))
+    assert again.maintained == ()
+    assert pq.read_table(out / "maintenance").num_rows == 0
+    run(spark, job(root, out))
+    assert not os.path.lexists(out / "maintenance")
+
+
+def without_outcome(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("outcome", "dry_run")}
+
+
+def test_the_tables_can_lie_in_a_bucket(
+    spark: SparkSession, fleet: Path, s3: S3Server, bucket: str
+) -> None:
+    out = f"{bucket}/tables"
+    for since_last in (False, True):
+        run(spark, job(fleet, out, out_storage=s3.options, since_last=since_last))
+        last = last_run(out, s3.options)
+        assert last is not None
+        commits = [last.read(part) for part in last.parts() if part.table == "commits"]
+        found = [_frozen(row.values()) for table in commits for row in table.to_pylist()]
+        assert sorted(found, key=repr) == expected(arrays_in(fleet), "commits")
+
+
+def test_the_command(
+    spark: SparkSession, fleet: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert SparkSession.getActiveSession() is spark
+    call = ["pipeline", str(fleet), "--out", str(tmp_path / "out")]
+    assert cli.main([*call, "--json"]) == 3  # one array has no schema
+    document = json.loads(capfd.readouterr().out)
+    assert (document["arrays"], document["arrays_read"]) == (14, 14)
+    assert cli.main([*call, "--since-last", "--maintain", "--dry-run"]) == 3
+    told = capfd.readouterr().out
+    assert "13 arrays unchanged since the last run" in told
+    assert "many-loose-commits" in told
+    assert "consolidate planned: 1 array" in told
+    for wrong in (["pipeline", "--out", "x"], [*call, "--dry-run"], [*call, "--conf", "x"]):
+        assert cli.main(wrong) == 2
+        assert "expected" in capfd.readouterr().err
+    assert spark.range(3).count() == 3
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable

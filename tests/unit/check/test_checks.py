@@ -1,0 +1,177 @@
+"""Findings: every code of the contract, and silence where there is nothing to say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray
+
+from chronotile.check.findings import CODES, SEVERITIES, RefusedError
+from chronotile.check.fragments import MANY_LOOSE
+from chronotile.dataset.check_all import check_fleet
+from chronotile.log import open_log
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from chronotile.check.findings import Finding
+
+EXPECTED = {
+    "bad-name": {("name-malformed", "error")},
+    "bad-backwards": {("name-malformed", "error")},
+    "bad-con-line": {("con-truncated", "error")},
+    "bad-con-tile": {
+        ("con-truncated", "error"),
+        ("tile-corrupt", "error"),
+        ("con-blocks-consolidation", "warning"),
+    },
+    "bad-no-fragment": {("commit-without-fragment", "error")},
+    "bad-uncommitted": {("fragment-without-commit", "warning")},
+    "bad-tile": {("tile-corrupt", "error")},
+    "bad-empty-delete": {("tile-corrupt", "error")},
+    "bad-ignored-delete": {("delete-ignored", "warning"), ("con-superseded", "info")},
+    "bad-update-in-con": {("con-has-updates", "warning")},
+    "bad-vac-absolute": {("vac-absolute", "warning")},
+    "dense-consolidated-v16": {("vac-absolute", "info")},
+    "con-twice": {("delete-duplicate", "info")},
+    "con-many-deletes": {("con-blocks-consolidation", "warning")},
+    "misnamed": {("fragment-name-range", "warning")},
+    "equal-times": {("same-timestamp", "warning")},
+    "null-fixed": {("delete-hits-null", "warning")},
+    "null-bricks-eq": {("delete-null", "error"), ("delete-hits-null", "warning")},
+    "schema-drop-named": {("delete-dropped-field", "error")},
+    "update-v22": {("update-deletes", "warning")},
+    "con-only": set(),
+    "delete-first": set(),
+    "dense-consolidated-v22": set(),
+    "meta-consolidated-v22": set(),
+    "huge-times": set(),
+    "era-one": set(),
+    "bare": set(),
+}
+
+
+def of(name: str, key: bytes | None = None) -> tuple[Finding, ...]:
+    return open_log(str(CASES[name].array), key=key).check()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_is_found(name: str) -> None:
+    found = {(item.code, item.severity) for item in of(name, CASES[name].key)}
+    required = {item for item in EXPECTED[name] if item[0] != "delete-hits-null"}
+    assert required <= found <= EXPECTED[name] | {("delete-hits-null", "warning")}
+    if name == "null-fixed":
+        assert found == EXPECTED[name]
+
+
+def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
+    shown = {code for found in EXPECTED.values() for code, _ in found}
+    elsewhere = {"con-name-range", "tile-encrypted", "many-loose-commits", "unreadable"}
+    elsewhere |= {"fragment-damaged", "fragment-file-missing", "delete-lost", "delete-hits-older"}
+    assert shown | elsewhere == set(CODES)
+    (tmp_path / "refused" / "__schema").mkdir(parents=True)
+    (tmp_path / "refused" / "__commits").symlink_to(tmp_path)
+    (refused,) = check_fleet(str(tmp_path / "refused")).findings
+    assert (refused.code, refused.severity) == ("unreadable", "error")
+    assert any(item.code == "con-name-range" for item in of("upgraded"))
+    (sealed,) = (item for item in of("secret-loose-v22") if item.code == "tile-encrypted")
+    assert sealed.severity == "info"
+    assert not any(
+        item.code == "tile-encrypted"
+        for item in of("secret-loose-v22", CASES["secret-loose-v22"].key)
+    )
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1})
+    (commit,) = array.commits_folder.glob("*.wrt")
+    (fragment,) = (array.folder / "__fragments").iterdir()
+    for number in range(2, MANY_LOOSE + 1):
+        name = f"__{number}_{number}_{number:032x}_22"
+        shutil.copytree(fragment, fragment.with_name(name))
+        commit.with_name(f"{name}.wrt").touch()
+    (many,) = open_log(array.uri).check()
+    assert (many.code, many.severity) == ("many-loose-commits", "info")
+
+
+def test_an_array_on_which_the_engine_fails_has_an_error() -> None:
+    """Every case of the corpus: an error of the engine now, and an error of ours, go together."""
+    for name, case in CASES.items():
+        last = max(case.expected["windows"], key=lambda w: (-w["start"], w["end"]))
+        fails = "error" in last
+        found = [item for item in of(name, case.key) if item.severity == "error"]
+        if fails:
+            assert found, f"{name}: the engine says {last['error']}"
+        elif name != "bad-con-line":  # the engine does not notice
+            assert not found, f"{name}: the engine reads it, we say {found[0].message}"
+
+
+def test_each_finding_says_what_to_do() -> None:
+    for name, case in CASES.items():
+        for item in of(name, case.key):
+            assert item.hint
+            assert item.message
+            assert item.code in CODES
+            assert item.severity in SEVERITIES
+            assert item.array == str(case.array)
+            assert "{" not in item.hint
+
+
+def test_the_worst_comes_first() -> None:
+    order = [SEVERITIES.index(item.severity) for item in of("bad-con-tile")]
+    assert order == sorted(order)
+    assert order[0] == 0
+
+
+def test_the_json_of_the_contract() -> None:
+    document = of("bad-name")[0].to_dict()
+    assert list(document) == ["code", "severity", "array", "path", "message", "hint"]
+    json.dumps(document)
+
+
+def test_a_stranger_in_the_commits_is_told(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    (commit,) = array.commits_folder.glob("*.wrt")
+    (array.commits_folder / f"__11_11_{'0' * 32}_22.wrt").symlink_to(commit)
+    (item,) = (item for item in open_log(array.uri).check() if item.severity == "error")
+    assert item.code == "name-malformed"
+    assert "by hand" in item.hint
+
+
+def test_a_field_that_came_back_is_no_error() -> None:
+    """A field that was dropped and came back: at most reads that end between the two fail."""
+    found = of("schema-retype")
+    assert not any(item.severity == "error" for item in found)
+
+
+def test_a_fleet(tmp_path: pathlib.Path) -> None:
+    for name in ("bad-name", "bare", "con-twice"):
+        shutil.copytree(CASES[name].array, tmp_path / "lake" / name)
+    (tmp_path / "lake" / "bare.quarantine" / "1").mkdir(parents=True)
+    fleet = check_fleet(str(tmp_path / "lake"))
+    assert len(fleet.arrays) == 3
+    assert {item.code for item in fleet.findings} == {"name-malformed", "delete-duplicate"}
+    assert fleet.worst() == "error"
+    assert {item.array.rpartition("/")[2] for item in fleet.findings} == {"bad-name", "con-twice"}
+    assert check_fleet(str(tmp_path / "lake" / "bare")).findings == ()
+
+
+def test_an_array_that_cannot_be_read_does_not_stop_the_others(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(CASES["secret-loose-v22"].array, tmp_path / "a")
+    shutil.copytree(CASES["bad-name"].array, tmp_path / "b")
+    fleet = check_fleet(str(tmp_path), key=b"x" * 32)
+    assert [(item.array[-1], item.code) for item in fleet.findings] == [
+        ("a", "tile-encrypted"),
+        ("b", "name-malformed"),
+    ]
+
+
+def test_refusals_can_be_pickled() -> None:
+    import pickle
+
+    error = RefusedError("a", "expected x, found y", of("bad-name"))
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.findings) == (str(error), error.findings)

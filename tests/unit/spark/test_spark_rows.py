@@ -1,0 +1,457 @@
+"""The tables of the fleet, without Spark: equal to what the single-array interface says."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.corpus_cases import CASES, Case
+from support.fleets import FIRST_MS, FleetMaker, make_template
+
+import chronotile as ct
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
+from chronotile.dataset.find_arrays import Fleet, Found, find_arrays
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.reading import read_history
+from chronotile.spark import runs
+from chronotile.spark.options import Options, read_options
+from chronotile.spark.pushed_filters import Condition, Filters
+from chronotile.spark.read_share import tables_of
+from chronotile.spark.request_costs import open_requests, requests_after_maintenance
+from chronotile.spark.shares import shares
+from chronotile.spark.stream import CommitStream
+from chronotile.spark.stream_state import IN_OFFSET_MAX, InFolder, InOffset, less, marks
+from chronotile.spark.tables import LAST, SCHEMAS, Rows
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+ALL = tuple(CASES.values())
+
+
+def log_of(case: Case) -> ct.Log:
+    return ct.open_log(str(case.array), key=case.key)
+
+
+def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    times = ("t1", "t2", "visible_from", "visible_until")
+    return [
+        {n: min(v, LAST) if n in times and v is not None else v for n, v in row.items()}
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_tables_say_what_the_log_says(case: Case) -> None:
+    log = log_of(case)
+    rows = Rows(log)
+    for name, own in (("commits", log.commits()), ("fragments", log.lifelines())):
+        expected = [{"array": log.array} | row for row in own.to_pylist()]
+        assert rows.table(name).to_pylist() == capped(expected)
+    findings = [found.to_dict() for found in log.check(log_only=True)]
+    assert rows.table("findings").to_pylist() == findings
+    for name, schema in SCHEMAS.items():
+        assert rows.table(name).schema.equals(schema)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_conditions_say_what_a_view_says(case: Case) -> None:
+    log = log_of(case)
+    view = log.view(0, MAX_TIMESTAMP)
+    expected = {}
+    for kind, found in (("delete", view.deletes), ("update", view.updates)):
+        for commit in found:
+            document = commit.to_dict()
+            expected[kind, commit.name] = (
+                document["text"],
+                document["stored"],
+                document["predicate"],
+                document.get("values"),
+            )
+    got = {
+        (row["kind"], row["name"]): (
+            row["predicate"],
+            *(row[name] and json.loads(row[name]) for name in ("stored", "predicate_json")),
+            row["values"] and json.loads(row["values"]),
+        )
+        for row in Rows(log).table("conditions").to_pylist()
+    }
+    assert got == expected
+
+
+def requests_in_a_bucket(case: Case) -> int:
+    """What an open of the array takes where every folder has to be asked for."""
+    calls: list[str] = []
+    store = open_store(
+        f"memory:test-requests-{case.array.parent.name}",
+        on_operation=lambda what, _: calls.append(what),
+    )
+    for path in case.array.rglob("*"):
+        if path.is_file() and (name := path.relative_to(case.array).as_posix()).isascii():
+            store.put_if_absent(name, path.read_bytes())
+    calls.clear()
+    read_history("", store=store, key=case.key)
+    return sum(what in {"list", "read", "head"} for what in calls)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
+    log = log_of(case)
+    rows = Rows(log)
+    (row,) = rows.table("arrays").to_pylist()
+    commits = rows.table("commits").to_pylist()
+    assert row["commits"] == len(commits)
+    assert row["loose_commits"] == sum(commit["loose"] for commit in commits)
+    assert row["con_files"] == len(list((case.array / "__commits").glob("*.con")))
+    assert row["first_timestamp"] == min((c["t1"] for c in commits), default=None)
+    assert row["last_timestamp"] == max((c["t2"] for c in commits), default=None)
+    # Where a fragment is gone, a bucket is listed anew to make sure; a disk need not be.
+    again = (0, 2) if log.history.lost.any() else (0,)
+    assert requests_in_a_bucket(case) - row["open_requests"] in again
+    severities = [found.severity for found in log.check(log_only=True)]
+    assert (row["errors"], row["warnings"], row["infos"]) == tuple(
+        severities.count(word) for word in ("error", "warning", "info")
+    )
+
+
+def test_maintenance_saves_what_it_is_said_to_save(tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "a", 2_100, seed=3, deletes=7, loose=2_050)
+    before = ct.open_log(str(tmp_path / "a")).history
+    expected = requests_after_maintenance(before)
+    consolidate(str(tmp_path / "a"))
+    vacuum(str(tmp_path / "a"), mode="commits")
+    after = ct.open_log(str(tmp_path / "a")).history
+    assert open_requests(after) == expected
+    assert open_requests(before) - expected == 2, "two pages; the files of deletes stay"
+
+
+def test_a_window_keeps_the_rows_that_touch_it() -> None:
+    log = log_of(CASES["overlaps"])
+    whole = Rows(log).table("commits").to_pylist()
+    times = sorted({row["t1"] for row in whole} | {row["t2"] for row in whole})
+    for start in times:
+        for end in (time for time in times if time >= start):
+            for name in ("commits", "fragments", "conditions"):
+                got = Rows(log, start, end).table(name).to_pylist()
+                rows = Rows(log).table(name).to_pylist()
+                expected = [
+                    row for row in rows if row["t1"] <= end and row.get("t2", row["t1"]) >= start
+                ]
+                assert got == expected
+
+
+def test_an_unreadable_array_is_a_row_and_a_finding(tmp_path: Path) -> None:
+    for damage in ("nothing", "no schema"):
+        folder = tmp_path / damage
+        if damage == "no schema":
+            (folder / "__commits").mkdir(parents=True)
+        tables = tables_of(str(folder), Options(), tuple(SCHEMAS))
+        (row,) = tables["arrays"].to_pylist()
+        assert (row["array"], row["errors"], row["commits"]) == (str(folder), 1, None)
+        (found,) = tables["findings"].to_pylist()
+        assert (found["code"], found["severity"]) == ("unreadable", "error")
+        assert "repair" not in found["hint"]
+        assert len(tables["commits"]) == 0
+
+
+def test_a_wrong_key_is_a_finding_of_that_array() -> None:
+    case = next(case for case in ALL if case.key is not None)
+    tables = tables_of(str(case.array), Options(key=b"x" * 32), tuple(SCHEMAS))
+    assert [row["code"] for row in tables["findings"].to_pylist()] == ["tile-encrypted"]
+
+
+@pytest.mark.parametrize("form", ["raw", "line", "hex"])
+def test_a_key_in_a_file_opens_an_array(tmp_path: Path, form: str) -> None:
+    case = next(case for case in ALL if case.key is not None and "update" in case.name)
+    assert case.key is not None
+    written = {"raw": case.key, "line": case.key + b"\n", "hex": case.key.hex().encode()}[form]
+    (tmp_path / form).write_bytes(written)
+    options = read_options({"path": str(case.array), "key_file": str(tmp_path / form)})
+    found = tables_of(str(case.array), options, ("conditions",))["conditions"].to_pylist()
+    assert found == Rows(log_of(case)).table("conditions").to_pylist()
+    assert all(row["predicate"] for row in found)
+
+
+def test_discovery_finds_arrays_and_nothing_inside_them(tmp_path: Path) -> None:
+    for name in ("a", "group/b", "group/deeper/c", "group/__group/x", "old"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("a", "group/b", "group/deeper/c"):
+        (tmp_path / name / "__schema").mkdir()
+        (tmp_path / name / "__labels" / "l" / "__schema").mkdir(parents=True)
+    (tmp_path / "old" / "__array_schema.tdb").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = find_arrays(str(tmp_path))
+    names = ("a", "group/b", "group/deeper/c", "old")
+    assert found.uris == tuple(str(tmp_path / name) for name in names)
+    assert found.problems == ()
+    assert find_arrays([str(tmp_path / "a"), str(tmp_path)]).uris == found.uris
+
+
+def test_discovery_finds_every_array_of_the_corpus() -> None:
+    root = ALL[0].array.parents[1]
+    expected = {str(case.array) for case in ALL}
+    assert expected <= set(find_arrays(str(root)).uris)
+    assert all("__labels" not in uri for uri in find_arrays(str(root)).uris)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("g*/b", ("g1/b", "g2/b")),
+        ("g?", ("g1/b", "g1/c", "g2/b", "g2/d/b")),
+        ("**/b", ("g1/b", "g2/b", "g2/d/b")),
+        ("g[1]/*", ("g1/b", "g1/c")),
+    ],
+)
+def test_patterns_stand_for_folders(tmp_path: Path, pattern: str, names: tuple[str, ...]) -> None:
+    for name in ("g1/b", "g1/c", "g2/b", "g2/d/b"):
+        (tmp_path / name / "__schema").mkdir(parents=True)
+    found = find_arrays(f"{tmp_path}/{pattern}")
+    assert found.uris == tuple(str(tmp_path / name) for name in names)
+
+
+def test_a_root_with_a_star_in_its_name_is_taken_as_written(tmp_path: Path) -> None:
+    (tmp_path / "g*" / "a" / "__schema").mkdir(parents=True)
+    (tmp_path / "gx" / "b" / "__schema").mkdir(parents=True)
+    assert find_arrays(f"{tmp_path}/g*").uris == (str(tmp_path / "g*" / "a"),)
+
+
+def test_a_root_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    for root in ("nowhere", "no*where"):
+        with pytest.raises(ArrayNotFoundError, match=r"no\*?where"):
+            find_arrays(f"{tmp_path}/{root}")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StorageError, match="loop"):
+        find_arrays(str(tmp_path / "loop"))
+    fleet = find_arrays(str(tmp_path / "nowhere"), missing_ok=True)
+    assert [problem.missing for problem in fleet.problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "expected a root"),
+        ({"path": "a", "tabel": "commits"}, "did you mean 'table'"),
+        ({"path": "a", "table": "comits"}, "expected one of arrays, commits"),
+        ({"path": "a", "start": "5", "end": "4"}, "ends after it starts"),
+        ({"path": "a", "start": "soon"}, "'start'"),
+        ({"path": "a", "table": "arrays", "end": "4"}, "expected a window only with"),
+        ({"path": "a", "key": "short"}, "expected 32 bytes or 64 hex digits, found 5"),
+        ({"path": "a", "arrays": "b.txt"}, "found both"),
+        ({"path": "a", "partition_bytes": "-1"}, "expected a number of bytes"),
+        ({"path": "a", "push_filters": "maybe"}, "expected one of true, false"),
+        ({"path": "a", "state": "s"}, "only with readStream"),
+        ({"paths": "a"}, "JSON list"),
+    ],
+)
+def test_options_are_checked_up_front(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ChronotileError, match="option") as raised:
+        read_options(given)
+    assert words in str(raised.value)
+
+
+def test_a_key_has_a_name_that_spark_hides() -> None:
+    plain = read_options({"path": "a", "key": "k" * 32})
+    hidden = read_options({"path": "a", "secret_key": "k" * 32})
+    assert plain.key == hidden.key == b"k" * 32
+    with pytest.raises(ChronotileError, match="expected one key"):
+        read_options({"path": "a", "key": "k" * 32, "secret_key": "k" * 32})
+    storage = {"storage.region": "r", "storage.secret.account_key": "hush"}
+    given = read_options({"path": "a", **storage})
+    assert given.storage_options == {"region": "r", "account_key": "hush"}
+
+
+def test_a_key_is_never_shown() -> None:
+    options = read_options({"path": "a", "key": "k" * 32, "storage.secret_access_key": "hush"})
+    assert "kkk" not in repr(options)
+    assert "hush" not in repr(options)
+
+
+def test_only_tables_that_grow_are_streamed() -> None:
+    with pytest.raises(ChronotileError, match="only grow"):
+        read_options({"path": "a", "table": "arrays"}, streaming=True)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "txt"])
+def test_a_table_of_arrays(tmp_path: Path, form: str) -> None:
+
+    uris = ["s3://lake/a", "/data/b"]
+    table, place = pa.table({"uri": uris}), tmp_path / f"arrays.{form}"
+    if form == "parquet":
+        pa.parquet.write_table(table, place)
+    elif form == "csv":
+        pa.csv.write_csv(table, place)
+    else:
+        place.write_text("\n".join(uris))
+    options = read_options({"arrays": str(place), "column": "uri"})
+    assert options.uris() == tuple(uris)
+    if form != "txt":
+        with pytest.raises(ChronotileError, match="expected a column 'array', found uri"):
+            read_options({"arrays": str(place)}).uris()
+
+
+def test_shares_are_even_small_and_complete() -> None:
+    arrays = tuple(Found(f"s3://lake/array-{n:06d}", 5_000 + n % 7 * 1_000) for n in range(20_000))
+    made = shares(Fleet(arrays, ()), 1 << 20)
+    assert [uri for share in made for uri in share.arrays] == [array.uri for array in arrays]
+    weights = {array.uri: array.weight for array in arrays}
+    loads = [sum(weights[uri] for uri in share.arrays) for share in made]
+    assert max(loads) <= 1 << 20
+    assert min(loads[:-1]) > (1 << 20) - 12_000
+    assert max(len(pickle.dumps(share)) for share in made) < 10_000
+
+
+def test_filters_keep_what_spark_would_keep() -> None:
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"array": a, "kind": k, "t1": t}
+            for a in "ab"
+            for k in ("write", "delete")
+            for t in (1, 5)
+        ]
+    )
+    filters = Filters(
+        (Condition("array", "In", ("a", "c")), Condition("kind", "EqualTo", "delete"))
+    )
+    assert filters.arrays == frozenset("ac")
+    assert filters.keep(batch).to_pylist() == [
+        {"array": "a", "kind": "delete", "t1": 1},
+        {"array": "a", "kind": "delete", "t1": 5},
+    ]
+    later = Filters((Condition("t1", "GreaterThan", 1),))
+    assert later.arrays is None
+    assert {row["t1"] for row in later.keep(batch).to_pylist()} == {5}
+
+
+@pytest.mark.parametrize("where", ["offset", "folder"])
+def test_a_stream_remembers_what_it_has_seen(tmp_path: Path, where: str) -> None:
+    def memory() -> InOffset | InFolder:
+        return InOffset() if where == "offset" else InFolder(str(tmp_path / "state"), {})
+
+    offset = memory().first()
+    everything: dict[str, Any] = {}
+    for batch in range(150):
+        # A new object each time, as after a restart: all that is known is in the offset.
+        kept = memory()
+        assert kept.planned(offset) is None
+        new = {f"array-{batch % 3}": marks([f"{batch}.wrt", f"{batch}.del"])}
+        everything |= {f"array-{batch % 3}": new[f"array-{batch % 3}"]}
+        following = json.loads(json.dumps(kept.plan(offset, less(new, kept.seen(offset)))))
+        added = less(memory().seen(following), memory().seen(offset))
+        assert {a: sorted(m) for a, m in added.items()} == {a: sorted(m) for a, m in new.items()}
+        offset = following
+    assert {a: len(m) for a, m in memory().seen(offset).items()} == dict.fromkeys(everything, 100)
+
+
+def test_a_stream_that_has_outgrown_its_offset_goes_on_in_a_folder(tmp_path: Path) -> None:
+    inside, folder = InOffset(), InFolder(str(tmp_path / "state"), {})
+    names = [f"{number}.wrt" for number in range(IN_OFFSET_MAX)]
+    offset = inside.plan(inside.first(), {"a": np.unique(marks(names))})
+    new = {"a": marks(["one-more.wrt"]), "b": marks(["other.wrt"])}
+    with pytest.raises(ChronotileError, match="start the query again with a folder") as raised:
+        inside.plan(offset, new)
+    assert len(str(raised.value)) < 200
+    # With a folder it goes on where it was: what is new is given, and nothing twice.
+    assert folder.planned(offset) is None
+    end = folder.plan(offset, less(new, folder.seen(offset)))
+    restarted = InFolder(str(tmp_path / "state"), {})
+    assert restarted.planned(offset) == end == {"batch": 1}
+    given = less(restarted.seen(end), restarted.seen(offset))
+    assert {a: m.tolist() for a, m in given.items()} == {a: m.tolist() for a, m in new.items()}
+    after = restarted.plan(end, {"a": marks(["last.wrt"])})
+    assert len(restarted.seen(after)["a"]) == IN_OFFSET_MAX + 2
+    # The folder of another query is not gone over to, nor is a folder taken away.
+    other = inside.plan(inside.first(), {"c": marks(["c.wrt"])})
+    for step in (restarted.planned, lambda start: restarted.plan(start, {})):
+        with pytest.raises(ChronotileError, match="found that of another"):
+            step(other)
+    with pytest.raises(ChronotileError, match="the folder that this query has used so far"):
+        inside.seen(after)
+
+
+def test_a_stream_tells_what_it_cannot_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    for name in ("a", "b"):
+        maker.array(tmp_path / "root" / name, 4, seed=ord(name))
+    away = tmp_path / "root" / "b" / "away"
+    commits = away.with_name("__commits")
+    commits.rename(away)
+    commits.symlink_to(away)
+    stream = CommitStream(read_options({"path": str(tmp_path / "root")}, streaming=True))
+    for _ in range(2):
+        end = stream.latestOffset(stream.initialOffset())
+        assert set(end["seen"]) == {str(tmp_path / "root" / "a")}
+    (told,) = caplog.messages
+    assert told.startswith(f"left for a later batch: {commits.parent} cannot be read: ")
+    commits.unlink()
+    away.rename(commits)
+    later = stream.latestOffset(end)
+    assert set(later["seen"]) == {str(tmp_path / "root" / name) for name in "ab"}
+    assert len(caplog.messages) == 1
+
+
+def test_a_batch_that_was_planned_stays_as_it_was(tmp_path: Path) -> None:
+    first, second = (InFolder(str(tmp_path / "state"), {}) for _ in range(2))
+    start = first.first()
+    end = first.plan(start, {"a": marks(["1"])})
+    assert second.planned(start) == end
+    assert second.plan(start, {"a": marks(["2"])}) == end
+    assert second.seen(end)["a"].tolist() == marks(["1"]).tolist()
+
+
+def test_readers_see_a_run_whole_or_not_at_all(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "out"
+
+    def values() -> list[int]:
+        found: list[int] = pq.read_table(out / "t")["n"].to_pylist()
+        return sorted(found)
+
+    for number in range(4):
+        run = runs.new_run(str(out))
+        part = run.write("t", pa.table({"n": [number]}))
+        stray = run.write("t", pa.table({"n": [-1]}))
+        if number:
+            assert values() == [number - 1]
+        run.publish([part], {})
+        assert values() == [number]
+        assert not (out / stray.path).exists()
+    assert len(list((out / "runs").iterdir())) == runs.KEPT
+    failed = runs.new_run(str(out))
+    failed.write("t", pa.table({"n": [99]}))
+    failed.abandon()
+    assert values() == [3]
+    last = runs.last_run(str(out))
+    assert last is not None
+    assert last.read(last.parts()[0])["n"].to_pylist() == [3]
+
+
+def test_the_generated_arrays_are_arrays_to_the_engine(tmp_path: Path) -> None:
+    import tiledb
+
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "a", 20, seed=1, deletes=4, loose=6)
+    with tiledb.open(str(tmp_path / "a")) as array:
+        assert array.schema.sparse
+    assert len(tiledb.FragmentInfoList(str(tmp_path / "a"))) == 16
+    log = ct.open_log(str(tmp_path / "a"))
+    view = log.view()
+    assert (len(view.fragments), len(view.deletes)) == (16, 4)
+    assert min(view.fragments).t1 >= FIRST_MS
+    findings = log.check(log_only=True)
+    assert [found.code for found in findings if found.severity == "error"] == []
+    shutil.rmtree(tmp_path / "a")

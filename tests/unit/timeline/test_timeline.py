@@ -1,0 +1,294 @@
+"""The picture of a history: what it shows is what `visible` says, also in a real browser."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from support.corpus_cases import CASES, Case
+
+import chronotile
+from chronotile.cli import main
+from chronotile.cli.sample_array import START, encode_schema, make_sample, sample_schema
+from chronotile.errors import is_printable, printable
+from chronotile.format import tiles
+from chronotile.format.commit_files import encode_lines
+from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
+from chronotile.format.names import new_name
+from chronotile.format.timestamps import now_ms
+from chronotile.timeline import model as picture_module
+from chronotile.timeline.chart import to_png, to_svg
+from chronotile.timeline.model import Picture, make_picture
+from chronotile.timeline.page import to_html
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from chronotile.log import Log
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BROWSED = (
+    "overlaps",
+    "sparse-everything-v22",
+    "dense-consolidated-v22",
+    "huge-times",
+    "update-v22",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, without a network of its own."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    """A page that fails on any error in it and on any look outside."""
+    opened = browser.new_page(viewport={"width": 1240, "height": 900}, timezone_id="UTC")
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "request",
+        lambda request: wrong.append(request.url) if not request.url.startswith("file:") else None,
+    )
+    yield opened
+    opened.close()
+    assert not wrong
+
+
+def open_page(page: Page, html: Path) -> None:
+    page.goto(html.as_uri())
+    page.wait_for_selector("body[data-ready]")
+
+
+def names(page: Page, selector: str) -> list[str]:
+    found: list[str] = page.eval_on_selector_all(
+        f"{selector} li[data-name]", "items => items.map((item) => item.dataset.name)"
+    )
+    return found
+
+
+def many(folder: Path, count: int) -> Log:
+    """An array of many commits, a part of them merged."""
+    for name in (SCHEMA, COMMITS, FRAGMENTS):
+        (folder / name).mkdir()
+    schema = tiles.encode(encode_schema(sample_schema()), version=22)
+    (folder / SCHEMA / new_name(START, START, None)).write_bytes(schema)
+    written = [new_name(START + 1000 * at, START + 1000 * at, 22) for at in range(count)]
+    merged = new_name(START, START + 1000 * (count // 2), 22)
+    for name in (*written, merged):
+        (folder / FRAGMENTS / name).mkdir()
+        (folder / COMMITS / f"{name}.wrt").touch()
+    lines = (f"/{FRAGMENTS}/{name}" for name in written[: count // 2])
+    (folder / COMMITS / f"{merged}.vac").write_bytes(encode_lines(lines))
+    return chronotile.open_log(str(folder))
+
+
+def seen_at(picture: Picture, place: int) -> set[str]:
+    return {bar.name for bar in picture.bars if 0 <= bar.first <= place <= bar.last}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_picture_agrees_with_every_view(case: Case) -> None:
+    log = chronotile.open_log(str(case.array), key=case.key)
+    picture = make_picture(log, now_ms())
+    assert picture.counts is None
+    for place, (moment, following) in enumerate(
+        itertools.pairwise((*picture.moments, picture.moments[-1] + 10))
+    ):
+        for end in {moment, min(following - 1, 2**64 - 1), (moment + following - 1) // 2}:
+            if end > 2**64 - 1:
+                continue
+            view = log.view(0, end)
+            assert seen_at(picture, place) == {fragment.name for fragment in view.fragments}
+            for kind, commits in (("delete", view.deletes), ("update", view.updates)):
+                force = {m.name for m in picture.marks if m.kind == kind and m.first <= place}
+                assert force == {commit.name for commit in commits}
+    now = log.view()
+    assert seen_at(picture, picture.now) == {fragment.name for fragment in now.fragments}
+
+
+@pytest.mark.parametrize("case", ["bare", "huge-times", "sparse-everything-v22", "bad-name", "ign"])
+def test_svg_and_png_need_no_browser(case: str) -> None:
+    picture = make_picture(chronotile.open_log(str(CASES[case].array)), now_ms())
+    svg = to_svg(picture)
+    assert svg.startswith("<svg")
+    assert f"History of {case}/array" in svg
+    assert to_png(picture).startswith(b"\x89PNG")
+
+
+def test_relations_are_drawn(tmp_path: Path) -> None:
+    make_sample(str(tmp_path))
+    picture = make_picture(chronotile.open_log(str(tmp_path)), now_ms())
+    assert len(picture.links) == 2
+    assert {link.new for link in picture.links} <= {bar.name for bar in picture.bars}
+    assert sorted(span.kind for span in picture.spans) == ["con", "ign"]
+    svg = to_svg(picture)
+    for text in ("delete", "update", ".con", ".ign", "Dotted: a .vac"):
+        assert text in svg
+    assert "amount &lt; 3.0" in svg, "what a delete says is on the mark"
+
+
+@pytest.mark.parametrize("case", BROWSED)
+def test_the_slider_shows_what_visible_says(
+    case: str, page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = str(CASES[case].array)
+    html = tmp_path / "timeline.html"
+    assert main(["timeline", array, "-o", str(html)]) == 0
+    capsys.readouterr()
+    open_page(page, html)
+    slider = page.locator("#slider")
+    last = int(slider.get_attribute("max") or 0)
+    assert last >= 1
+    blue = 'path[fill="#2166ac"], rect[fill="#2166ac"]'
+    for place in (last, *range(last + 1)):
+        slider.fill(str(place))
+        moment = page.evaluate("document.body.dataset.moment")
+        assert main(["visible", array, "--end", moment, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        wanted = [fragment["name"] for fragment in document["fragments"]]
+        assert sorted(names(page, "#fragments")) == sorted(wanted)
+        commits = [commit["name"] for commit in (*document["deletes"], *document["updates"])]
+        assert sorted(names(page, "#commits")) == sorted(commits)
+        sums = page.inner_text("#sums")
+        assert sums.startswith(f"{len(wanted)} fragment")
+        page.wait_for_function(
+            "([marks, none]) => (document.querySelectorAll(marks).length > 1) !== none",
+            arg=[f"#chart :is({blue})", not wanted],
+        )
+
+
+def test_the_buttons_and_the_hover(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "array").mkdir()
+    sample = make_sample(str(tmp_path / "array"))
+    html = tmp_path / "timeline.html"
+    assert main(["timeline", sample.array, "-o", str(html)]) == 0
+    open_page(page, html)
+    assert "as an open now sees it" in page.inner_text("#sums")
+    page.click("#back")
+    page.click("#back")
+    moved = page.evaluate("document.body.dataset.moment")
+    assert moved < str(sample.last_write)
+    page.click("#forth")
+    assert page.evaluate("document.body.dataset.moment") > moved
+    page.click("#now")
+    assert "as an open now sees it" in page.inner_text("#sums")
+    page.locator("#chart path[aria-label*='amount < 3.0']").hover()
+    tip = page.locator("#vg-tooltip-element")
+    tip.wait_for(state="visible")
+    assert "deleted rows where `amount < 3.0`; also rows where amount is NULL" in tip.inner_text()
+
+
+def test_names_cannot_break_out_of_the_page(page: Page, tmp_path: Path) -> None:
+    folder = tmp_path / "<script>alert(1)</script>" / "x"
+    folder.mkdir(parents=True)
+    make_sample(str(folder))
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(make_picture(chronotile.open_log(str(folder)), now_ms())))
+    open_page(page, html)
+    assert page.title() == "History of script>/x"
+
+
+NASTY = "n\x01\x1b[31m\r\n\x7f\x9b\u202e\u2028\ufffe\udcff</script><b>&"
+
+
+def nasty(picture: Picture) -> Picture:
+    """The same with odd text in every place that holds text."""
+    return replace(
+        picture,
+        array=f"{NASTY}/{NASTY}",
+        bars=tuple(bar._replace(because=NASTY) for bar in picture.bars),
+        marks=tuple(mark._replace(text=NASTY, notes=(NASTY, NASTY)) for mark in picture.marks),
+        spans=tuple(span._replace(path=NASTY) for span in picture.spans),
+        links=tuple(link._replace(path=NASTY) for link in picture.links),
+    )
+
+
+def test_odd_text_in_a_picture(page: Page, tmp_path: Path) -> None:
+    make_sample(str(tmp_path))
+    picture = nasty(make_picture(chronotile.open_log(str(tmp_path)), now_ms()))
+    svg = to_svg(picture)
+    title = printable(f"History of {picture.title}")
+    assert title in ElementTree.fromstring(svg).itertext()
+    assert not [c for c in svg if c != "\n" and not is_printable(c)]
+    assert to_png(picture).startswith(b"\x89PNG")
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture), "utf-8")
+    open_page(page, html)
+    assert page.title() == title
+    shown = page.inner_text("#commits")
+    assert printable(NASTY) in shown
+    assert not [c for c in shown if c != "\n" and not is_printable(c)]
+
+
+def test_the_picture_of_an_array_in_an_odd_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / NASTY.replace("/", "")
+    folder.mkdir()
+    make_sample(str(folder))
+    for form in ("svg", "png", "html"):
+        output = tmp_path / f"x\udcff.{form}"
+        assert main(["timeline", str(folder), "-o", str(output), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["array"], report["output"]) == (str(folder), str(output))
+        assert output.stat().st_size == report["size"]
+
+
+def test_many_commits_are_counted(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture_module, "MOST_FRAGMENTS", 100)
+    (tmp_path / "array").mkdir()
+    log = many(tmp_path / "array", 1200)
+    picture = make_picture(log, now_ms())
+    assert picture.counts is not None
+    assert not picture.bars
+    assert len(picture.moments) <= picture_module.BINS + 1
+    for moment, seen in zip(picture.moments, picture.counts.seen, strict=True):
+        assert seen == len(log.view(0, moment).fragments)
+    assert sum(picture.counts.writes) == picture.fragments == 1201
+    assert to_svg(picture).startswith("<svg")
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture))
+    assert html.stat().st_size < 2_000_000
+    open_page(page, html)
+    for place in (0, 40, 100):
+        page.locator("#slider").fill(str(place))
+        shown = re.match(r"([\d,]+) fragment", page.inner_text("#sums"))
+        assert shown is not None
+        assert int(shown[1].replace(",", "")) == picture.counts.seen[place]
+
+
+def test_what_counts_as_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "array").mkdir()
+    sample = make_sample(str(tmp_path / "array"))
+    target = tmp_path / "x.svg"
+    arguments = ["timeline", sample.array, "-o", str(target), "--now", str(sample.update), "--json"]
+    assert main(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["now"] == sample.update
+    assert report["size"] == target.stat().st_size
+    assert report["counted"] is False

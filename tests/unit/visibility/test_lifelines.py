@@ -1,0 +1,63 @@
+"""Lifelines: when a fragment is visible, and that it is so. Random histories are in the oracle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from bench.oracle import lifeline_differences
+from specs.test_conformance import CASES, log_of
+from support.arrays import Made
+
+import chronotile as ct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_lifelines_and_views_agree(case: str) -> None:
+    assert lifeline_differences(log_of(case)) == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_reason_is_that_of_explain_afterwards(case: str) -> None:
+    log = log_of(case)
+    for row in log.lifelines().to_pylist():
+        end = (1 << 64) - 1 if row["visible_until"] is None else row["visible_until"] + 1
+        (said,) = (
+            (one.reason, one.because)
+            for one in log.view(0, end).explain()
+            if (one.kind, one.name) == ("fragment", row["name"])
+        )
+        assert said[0] == row["reason"]
+        if row["reason"] in ("superseded", "ignored"):
+            assert said[1] == row["because"]
+
+
+def test_one_life(tmp_path: Path) -> None:
+    array = Made(tmp_path / "array")
+    array.write(10, x=[1], a=[1])
+    array.write(20, x=[2], a=[2])
+    array.consolidate()
+    rows = ct.open_log(array.uri).lifelines().to_pylist()
+    lives = {
+        (row["t1"], row["t2"]): (row["visible_from"], row["visible_until"], row["reason"])
+        for row in rows
+    }
+    # From 10 on the consolidated one is read cell by cell, and its `.vac` hides the others.
+    assert lives == {
+        (10, 10): (None, None, "superseded"),
+        (20, 20): (None, None, "superseded"),
+        (10, 20): (10, None, "in-window"),
+    }
+
+
+def test_a_dense_life(tmp_path: Path) -> None:
+    array = Made(tmp_path / "array", dense=True)
+    array.write(10, x=[1, 4], a=[1, 2, 3, 4])
+    array.write(20, x=[1, 4], a=[5, 6, 7, 8])
+    array.consolidate()
+    rows = ct.open_log(array.uri).lifelines().to_pylist()
+    lives = {(row["t1"], row["t2"]): (row["visible_from"], row["visible_until"]) for row in rows}
+    assert lives == {(10, 10): (10, 19), (20, 20): (None, None), (10, 20): (20, None)}
