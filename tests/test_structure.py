@@ -15,6 +15,7 @@ import chronotile
 from chronotile.format import kinds
 
 SRC = ROOT / "src" / "chronotile"
+TESTS = ROOT / "tests"
 
 ROOMS = {
     "errors": "",
@@ -37,6 +38,19 @@ ROOMS = {
     ),
 }
 """Room -> the rooms that it may import from. Data moves from the first to the last."""
+
+TESTS_OF = {
+    "": "the project as a whole",
+    "unit": "one package each, in a folder of its name",
+    "engine": "the real engine is the judge",
+    "faults": "injected failures, races, kills, hostile input",
+    "spark": "Spark itself",
+    "specs": "the specs, and the corpus that they are held to",
+}
+"""Folder -> what the tests in it are about."""
+
+HELPERS = {"support", "bench", "corpus"}
+"""Folders without tests: what tests share, programs, and the arrays of the engines."""
 
 FEW_LINES = 400
 """No file is longer."""
@@ -116,6 +130,43 @@ def test_kinds_of_files_are_listed_in_one_place() -> None:
             if isinstance(node, ast.Tuple | ast.List | ast.Set):
                 said = {one.value for one in node.elts if isinstance(one, ast.Constant)}
                 assert len(said & known) < 3, f"{path}:{node.lineno}"
+
+
+def python_files_of_tests() -> list[Path]:
+    """Every module below `tests`, less the arrays of the corpus."""
+    return [path for path in TESTS.rglob("*.py") if "array" not in path.relative_to(TESTS).parts]
+
+
+def test_tests_lie_in_the_folder_of_what_they_test() -> None:
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert folders == {*TESTS_OF, *HELPERS} - {""}
+    for path in python_files_of_tests():
+        folder = path.relative_to(TESTS).parent
+        top = folder.parts[0] if folder.parts else ""
+        assert path.name.startswith("test_") == (top in TESTS_OF) or path.stem == "conftest", path
+        if top == "unit":
+            assert not folder.parts[1:] or folder.parts[1] in ROOMS, path
+        elif top in TESTS_OF:
+            assert len(folder.parts) <= 1, path
+
+
+def test_names_of_test_files_are_unique() -> None:
+    found = [path.name for path in python_files_of_tests() if path.name.startswith("test_")]
+    assert sorted(found) == sorted(set(found))
+
+
+def test_no_test_imports_from_another() -> None:
+    """What two tests share is in `support`, which imports from no test and from no program."""
+    for path in python_files_of_tests():
+        top = path.relative_to(TESTS).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                first, *_ = name.split(".")
+                assert first not in {*TESTS_OF, "tests", "conftest"}, f"{path} imports {name}"
+                assert not first.startswith("test_"), f"{path} imports {name}"
+                assert top != "support" or first != "bench", f"{path} imports {name}"
 
 
 def test_the_engine_is_no_part_of_the_product() -> None:

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.recipes.capi import EngineError
 from support.histories import History, Reader, layered
+from support.lifeline_views import lifeline_differences
 from support.reference_cells import Raw, Reference, differences
 
 import chronotile as ct
 
 if TYPE_CHECKING:
-    from chronotile.log import Log, View
+    from chronotile.log import View
 
 FAR = 4_000_000_000_000
-NEVER = (1 << 64) - 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,26 +170,6 @@ def dense_choices(history: History, view: View) -> dict[Raw, set[Raw | None]]:
         at: set(layers.get(at, ())) or {(*at, *history.fill[history.rank :])}
         for at in history.places()
     }
-
-
-def lifeline_differences(log: Log) -> list[str]:
-    """Where lifelines and views disagree, of all fragments at every end that could matter."""
-    rows = log.lifelines().to_pylist()
-    marks = {mark for row in rows for mark in (row["t1"], row["t2"])}
-    marks |= {mark for vac in log.history.vacuums for mark in vac.name[:2]}
-    ends = {max(mark + near, 0) for mark in marks for near in (-1, 0, 1)} | {0, NEVER}
-    found = []
-    for end in sorted(min(end, NEVER) for end in ends):
-        visible = Counter(one.name for one in log.view(0, end).fragments)
-        alive = Counter(row["name"] for row in rows if is_alive(row, end))
-        if visible != alive:
-            found.append(f"at {end}: views {visible - alive}, lifelines {alive - visible}")
-    return found
-
-
-def is_alive(row: dict[str, Any], end: int) -> bool:
-    since, until = row["visible_from"], row["visible_until"]
-    return since is not None and since <= end and (until is None or end <= until)
 
 
 def told(history: History, view: View, found: object, wanted: object) -> dict[str, Any]:

@@ -7,16 +7,13 @@ layouts, encryption, updates, enumerations, ignored deletes.
 from __future__ import annotations
 
 import random
-import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import tiledb
-from engine.test_maintenance_oracle import announced, cuts
 from support.corpus_cases import CASES, Case
-from support.engine_arrays import QUIET, EngineArray
-from support.engines import engine
+from support.engine_answers import announced, answers, cuts
+from support.engine_arrays import EngineArray
 from support.ledger import Ledger, read_ledger
 
 from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
@@ -32,8 +29,6 @@ from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
-
-    from support.engine_arrays import Window
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.reading import History
@@ -52,44 +47,9 @@ GONE = "bad-no-fragment"
 """A case whose log is sound, but a fragment is gone: nothing is removed from it."""
 
 
-def context(key: bytes | None) -> tiledb.Ctx:
-    settings = dict(QUIET)
-    if key is not None:
-        settings |= {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key.decode()}
-    return engine(settings)
-
-
-def read(uri: str, case: Case, window: Window) -> str:
-    """All that the engine gives at a window, as text; or its error."""
-    try:
-        with tiledb.open(uri, timestamp=window, ctx=context(case.key)) as array:
-            found: Any = array[:]
-            if not array.schema.sparse:
-                return repr(found)
-            columns = [map(plain, found[name].tolist()) for name in sorted(found)]
-            return repr(sorted(zip(*columns, strict=True), key=repr))
-    except (tiledb.TileDBError, UnicodeDecodeError) as error:
-        return f"error: {str(error).replace(uri, '')}"
-
-
-def plain(value: Any) -> Any:
-    return (
-        bytes(value) if isinstance(value, memoryview) else getattr(value, "tolist", lambda: value)()
-    )
-
-
-def answers(uri: str, case: Case, windows: list[Window]) -> dict[Window, str]:
-    return {window: read(uri, case, window) for window in windows}
-
-
-def as_copy(case: Case, folder: pathlib.Path) -> str:
-    shutil.copytree(case.array, folder / "array")
-    return str(folder / "array")
-
-
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_every_era_reads_the_same(case: Case, tmp_path: pathlib.Path) -> None:
-    uri = as_copy(case, tmp_path)
+    uri = case.copy_to(tmp_path)
     windows = [(window["start"], window["end"]) for window in case.expected["windows"]]
     before = answers(uri, case, windows)
     names = sorted(path for path in (tmp_path / "array").rglob("*"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.engine_answers import announced, cuts
 from support.engine_arrays import EngineArray, RandomHistory
 
 from chronotile.change.consolidate import consolidate
@@ -32,18 +33,6 @@ def compare(
         if any(cuts(window, times) for times in lost):
             continue
         assert array.answer(*window) == answer, f"at {window}, {after}"
-
-
-def cuts(window: Window, times: tuple[int, int]) -> bool:
-    """Whether a window starts or ends inside of some times."""
-    start, end = window
-    first, last = times
-    return start <= last and first <= end and not (start <= first and last <= end)
-
-
-def announced(notes: tuple[str, ...]) -> list[tuple[int, int]]:
-    lost = [note.split(" (")[0].split() for note in notes if note.startswith("time travel is lost")]
-    return [(int(words[-3]), int(words[-1])) for words in lost]
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

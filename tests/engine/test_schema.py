@@ -11,7 +11,7 @@ import tiledb
 from corpus.recipes.capi import READ, Session
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specs.test_conformance import CASES, expected, log_of
+from support.corpus_cases import CASES, expected, log_of
 from support.engines import engine
 
 from chronotile.errors import BadFileError

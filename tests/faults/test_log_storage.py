@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from corpus.recipes.codec import encode
 from support.arrays import Made, s3_config
+from support.corpus_cases import CASES
 from support.reference_cells import Cell, Reference
 from support.servers import FAULTS, FaultProxy, S3Server, random_plan
-from support.spec_files import CORPUS
 
 import chronotile as ct
 from chronotile.errors import ArrayNotFoundError, ChangedError, StorageError
@@ -258,12 +258,9 @@ def test_a_folder_that_has_long_been_the_same_is_not_listed_again(plain: Made) -
     assert not read_history(plain.uri, store=store).lost.any()
 
 
-CASES = sorted(path.parent.name for path in CORPUS.glob("*/expected.json"))
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_everything_is_listed_once_and_read_once(case: str) -> None:
-    array = CORPUS / case / "array"
+    array = CASES[case].array
     calls: list[tuple[str, str]] = []
     store = open_store(array, on_operation=lambda *step: calls.append(step))
     fresh = None in (store.mark("__commits"), store.mark("__fragments"))

@@ -6,17 +6,16 @@ that fragment alone, without its deletes; what a view makes of them is `referenc
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiledb
 from corpus.recipes.capi import READ, FieldType, Session
 from corpus.recipes.codec import decode, encode
+from support.corpus_cases import CASES, expected, log_of
 from support.engines import engine
 from support.reference_cells import Cell, Raw, Reference
 
@@ -25,30 +24,19 @@ from chronotile.conditions.side_effects import engine_refuses
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
-    from chronotile.log import Log, View
+    from pathlib import Path
+
+    from chronotile.log import View
     from chronotile.visibility.view import Delete
 
-CORPUS = Path(__file__).parents[1] / "corpus"
-CASES = sorted(path.parent.name for path in CORPUS.glob("*/expected.json"))
 FAR = (1 << 64) - 2
-
-
-@cache
-def expected(case: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((CORPUS / case / "expected.json").read_text())
-    return loaded
-
-
-@cache
-def log_of(case: str) -> Log:
-    return ct.open_log(str(CORPUS / case / "array"), key=expected(case)["key"])
 
 
 class Fragments:
     """The cells of single fragments of one case."""
 
     def __init__(self, case: str, scratch: Path) -> None:
-        self.array = CORPUS / case / "array"
+        self.array = CASES[case].array
         self.scratch = scratch
         self.log = log_of(case)
         key = expected(case)["key"]

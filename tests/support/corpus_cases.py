@@ -1,15 +1,19 @@
 """The cases of the corpus, for other tests to import.
 
 In: the folders below `tests/corpus`. Out: `CASES`, each with its array, what the engine says of
-it, and its files by kind. Knows nothing of what the files hold.
+it, its files by kind, and its log. Knows nothing of what the files hold.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import chronotile as ct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,6 +55,11 @@ class Case:
         """The encryption key, or None."""
         text = self.expected["key"]
         return None if text is None else str(text).encode()
+
+    def copy_to(self, folder: pathlib.Path) -> str:
+        """Copies the array into a folder; gives its URI."""
+        shutil.copytree(self.array, folder / "array")
+        return str(folder / "array")
 
     def files(self, *kinds: str) -> Iterator[CaseFile]:
         """The files of the array in order of their paths, of some kinds or of all."""
@@ -94,3 +103,14 @@ def _load() -> dict[str, Case]:
 
 
 CASES = _load()
+
+
+def expected(case: str) -> Mapping[str, Any]:
+    """What the engine says of a case."""
+    return CASES[case].expected
+
+
+@cache
+def log_of(case: str) -> ct.Log:
+    """The log of a case, opened once."""
+    return ct.open_log(str(CASES[case].array), key=expected(case)["key"])

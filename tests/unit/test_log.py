@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from corpus.recipes.scene import KEY
-from specs.test_conformance import CASES, expected, log_of
 from support.arrays import Made
 from support.con_files import encode_con
+from support.corpus_cases import CASES, expected, log_of
 
 import chronotile as ct
 from chronotile.conditions.codec import Compare, Op, encode

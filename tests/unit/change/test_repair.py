@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from engine.test_consolidation import answers, as_copy
 from support.corpus_cases import CASES
+from support.engine_answers import answers
 from support.engine_arrays import EngineArray, s3_settings
 
 from chronotile.change.consolidate import consolidate
@@ -57,7 +57,7 @@ def healthy(folder: pathlib.Path) -> EngineArray:
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_engine_reads_it_again(name: str, tmp_path: pathlib.Path) -> None:
     case = CASES[name]
-    uri = as_copy(case, tmp_path)
+    uri = case.copy_to(tmp_path)
     folder = tmp_path / "array"
     windows = [(window["start"], window["end"]) for window in case.expected["windows"]]
     before, files = answers(uri, case, windows), read_all(folder)

@@ -10,8 +10,8 @@ import tiledb
 from corpus.recipes.scene import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specs.test_conformance import expected
 from support.arrays import Made
+from support.corpus_cases import expected
 from support.engines import engine
 from support.spec_files import CORPUS, corpus_files
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from specs.test_conformance import CASES, expected, log_of
 from support.arrays import Made
+from support.corpus_cases import CASES, expected, log_of
 
 import chronotile as ct
 from chronotile.errors import StorageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from specs.test_conformance import CASES, log_of
+from support.corpus_cases import CASES, log_of
 
 from chronotile.errors import ArrayNotFoundError
 from chronotile.history.listing import list_array

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from bench.oracle import lifeline_differences
-from specs.test_conformance import CASES, log_of
 from support.arrays import Made
+from support.corpus_cases import CASES, log_of
+from support.lifeline_views import lifeline_differences
 
 import chronotile as ct
 

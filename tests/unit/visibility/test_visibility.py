@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs.test_conformance import log_of
+from support.corpus_cases import log_of
 
 from chronotile.format import tiles
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
