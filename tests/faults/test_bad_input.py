@@ -56,7 +56,11 @@ def refused(spec: Any, data: bytes) -> BadFileError:
 
 
 def test_the_deepest_tree_that_is_read() -> None:
-    parsers.parse(parsers.ConditionSpec, "deep", nested(250))
+    node = parsers.parse(parsers.ConditionSpec, "deep", nested(250)).root
+    for _ in range(249):
+        (node,) = node.children
+    assert node.node_type.name == "value"
+    assert (node.body.field_name, node.body.value.raw) == ("a", b"\3\0\0\0")
 
 
 @pytest.mark.parametrize("levels", [251, 10_000, 100_000])

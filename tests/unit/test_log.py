@@ -17,6 +17,7 @@ from corpus.recipes.scene import KEY
 from support.arrays import Made
 from support.con_files import encode_con
 from support.corpus_cases import CASES, expected, log_of
+from support.typed_predicates import meaning, meaning_of_json, value_meaning
 
 import chronotile as ct
 from chronotile.conditions.codec import Compare, Op, encode
@@ -97,16 +98,27 @@ def test_commits(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if not expected(case)["derived"]])
 def test_what_was_asked_for_is_told(case: str) -> None:
-    """Each delete and update of the corpus, with the predicate that its author typed."""
+    """Each delete and update of the corpus, with the predicate and values that its author typed."""
     log = log_of(case)
     view = log.view(0, (1 << 64) - 1)
     commits = {one.name: one for one in (*view.deletes, *view.updates)}
     asked = expected(case)["commits"]
+    types = {field["name"]: field["type"] for field in expected(case)["fields"]}
     assert commits.keys() == {one["name"] for one in asked}
     for one in asked:
         found = commits[one["name"]]
+        told = found.to_dict()
         assert (found.t1, found.t2) == (one["t"], one["t"])
         assert type(found).__name__.lower() == one["kind"]
+        typed = meaning(one["predicate"], types)
+        assert meaning(found.text, types) == typed
+        assert meaning_of_json(told["predicate"], types) == typed
+        assert meaning_of_json(told["stored"], types) != typed
+        values = [(value["field"], value["value"]) for value in told.get("values", ())]
+        assert [(name, value_meaning(value, types[name])) for name, value in values] == [
+            (value["field"], value_meaning(value["value"], types[value["field"]]))
+            for value in one["values"]
+        ]
 
 
 @pytest.mark.parametrize("case", SECRET)
@@ -164,10 +176,12 @@ def test_pickles(case: str) -> None:
 
 
 def test_logs_can_be_compared_and_be_keys() -> None:
-    log = log_of("sparse-everything-v22")
-    assert log == log
-    assert log != ct.open_log(log.array)
-    assert {log, log.view(), log.rules, log.history}
+    """Each is one of a kind: another of the same array is another key."""
+    log, other = log_of("sparse-everything-v22"), ct.open_log(log_of("sparse-everything-v22").array)
+    ours = (log, log.view(0, 5), log.rules, log.history)
+    theirs = (other, other.view(0, 5), other.rules, other.history)
+    known = dict(zip((*ours, *theirs), range(8), strict=True))
+    assert [known[one] for one in (*ours, *theirs)] == list(range(8))
 
 
 @pytest.mark.parametrize("case", ["sparse-everything-v22", "secret-con", "con-many-deletes"])
