@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from corpus.recipes.codec import encode
-from support.arrays import Made, s3_config
 from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray, s3_settings
 from support.reference_cells import Cell, Reference
 from support.servers import FAULTS, FaultProxy, S3Server, random_plan
 
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 WINDOWS = [(0, 9), (0, 10), (0, 24), (0, 25), (0, 45), (15, 45), (26, 60), (0, 60), (45, 100)]
 WRITES = {10: {1: 1, 2: 2, 3: 3}, 20: {3: 30, 4: 40}, 30: {1: 100, 5: 50}, 40: {8: 8}, 50: {7: 7}}
-"""What `Made.live` writes, by time."""
+"""What `EngineArray.live` writes, by time."""
 
 
 @pytest.fixture(scope="module")
-def in_bucket(s3: S3Server) -> Made:
-    array = Made(f"{s3.make_bucket('log-array')}/deep/array", s3_config(s3.endpoint))
+def in_bucket(s3: S3Server) -> EngineArray:
+    array = EngineArray(
+        f"{s3.make_bucket('log-array')}/deep/array", settings=s3_settings(s3)
+    ).create()
     array.live()
     return array
 
@@ -64,13 +66,13 @@ def rows_of(view: View) -> dict[int, int]:
     return found
 
 
-def test_an_array_that_the_engine_wrote_to_s3(in_bucket: Made, s3: S3Server) -> None:
+def test_an_array_that_the_engine_wrote_to_s3(in_bucket: EngineArray, s3: S3Server) -> None:
     log = ct.open_log(in_bucket.uri, storage_options=s3.options)
     for window in WINDOWS:
         assert rows_of(log.view(*window)) == in_bucket.rows(*window), window
 
 
-def test_s3_and_a_disk_say_the_same(in_bucket: Made, s3: S3Server, tmp_path: Path) -> None:
+def test_s3_and_a_disk_say_the_same(in_bucket: EngineArray, s3: S3Server, tmp_path: Path) -> None:
     store = open_store(in_bucket.uri, s3.options)
     for entry in store.list_prefix():
         copy = tmp_path / entry.path
@@ -88,7 +90,7 @@ def test_no_array_in_the_bucket(bucket: str, s3: S3Server) -> None:
 QUICK = Retry(attempts=3, first_wait_s=0.01, longest_wait_s=0.05)
 
 
-def test_a_network_that_breaks(in_bucket: Made, s3: S3Server, proxy: FaultProxy) -> None:
+def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: FaultProxy) -> None:
     """The same answer or a clear error, never a wrong one."""
     right = said(ct.open_log(in_bucket.uri, storage_options=s3.options))
     outcomes: Counter[str] = Counter()
@@ -121,21 +123,21 @@ class Meddler:
             self.then()
 
 
-def after_commits_are_listed(array: Made, then: Callable[[], None], times: int = 1) -> Log:
+def after_commits_are_listed(array: EngineArray, then: Callable[[], None], times: int = 1) -> Log:
     hook = Meddler("list.done", "__commits", then, times)
     return Log(read_history(array.uri, store=open_store(array.uri, on_operation=hook)))
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Made:
-    array = Made(tmp_path / "array")
+def plain(tmp_path: Path) -> EngineArray:
+    array = EngineArray(tmp_path / "array").create()
     for at in (10, 20, 30):
-        array.write(at, x=[at // 10], a=[at])
+        array.write(at, {at // 10: at})
     array.delete(25, "a == 10")
     return array
 
 
-def changes(array: Made) -> dict[str, Callable[[], None]]:
+def changes(array: EngineArray) -> dict[str, Callable[[], None]]:
     def consolidate_and_vacuum(mode: str) -> None:
         array.consolidate(mode)
         array.vacuum(mode)
@@ -143,7 +145,7 @@ def changes(array: Made) -> dict[str, Callable[[], None]]:
     return {
         "a vacuum of commits": lambda: consolidate_and_vacuum("commits"),
         "a vacuum of fragments": lambda: consolidate_and_vacuum("fragments"),
-        "a write": lambda: array.write(40, x=[4], a=[40]),
+        "a write": lambda: array.write(40, {4: 40}),
         "a delete": lambda: array.delete(45, "a == 20"),
         "fragments deleted": lambda: array.delete_fragments(10, 10),
     }
@@ -151,7 +153,7 @@ def changes(array: Made) -> dict[str, Callable[[], None]]:
 
 @pytest.mark.parametrize("listed", ["__commits", "__fragments", "__schema"])
 @pytest.mark.parametrize("change", list(changes(None)))  # type: ignore[arg-type]  # names only
-def test_a_change_between_list_and_read(plain: Made, change: str, listed: str) -> None:
+def test_a_change_between_list_and_read(plain: EngineArray, change: str, listed: str) -> None:
     """What is said is what held before, or what holds after: no mixture of both."""
     before = said(ct.open_log(plain.uri))
     hook = Meddler("list.done", listed, changes(plain)[change])
@@ -175,9 +177,9 @@ def test_a_commit_seen_without_its_fragment(
     bucket: str, s3: S3Server, first: str, second: str, change: str
 ) -> None:
     """Folders of a bucket are listed at once, so in any order; the array changes in between."""
-    array = Made(f"{bucket}/array", s3_config(s3.endpoint))
-    array.write(10, x=[1], a=[10])
-    array.write(20, x=[2], a=[20])
+    array = EngineArray(f"{bucket}/array", settings=s3_settings(s3)).create()
+    array.write(10, {1: 10})
+    array.write(20, {2: 20})
     changed = threading.Event()
     seen: Counter[str] = Counter()
 
@@ -209,7 +211,7 @@ def committed(told: list[object]) -> list[object]:
     return out
 
 
-def test_an_array_that_never_rests(plain: Made) -> None:
+def test_an_array_that_never_rests(plain: EngineArray) -> None:
     turn = iter(range(100))
 
     def rename() -> None:
@@ -224,7 +226,7 @@ def test_an_array_that_never_rests(plain: Made) -> None:
     assert said(log) == said(ct.open_log(plain.uri))
 
 
-def test_an_array_that_is_damaged_is_not_one_that_changes(plain: Made) -> None:
+def test_an_array_that_is_damaged_is_not_one_that_changes(plain: EngineArray) -> None:
     next((Path(plain.uri) / "__fragments").glob("__10_10_*")).rename(Path(plain.uri) / "gone")
     calls: list[tuple[str, str]] = []
     store = open_store(plain.uri, on_operation=lambda *step: calls.append(step))
@@ -235,7 +237,7 @@ def test_an_array_that_is_damaged_is_not_one_that_changes(plain: Made) -> None:
     assert Counter(calls)["list", "__schema"] == 1
 
 
-def test_a_folder_that_has_long_been_the_same_is_not_listed_again(plain: Made) -> None:
+def test_a_folder_that_has_long_been_the_same_is_not_listed_again(plain: EngineArray) -> None:
     next((Path(plain.uri) / "__fragments").glob("__10_10_*")).rename(Path(plain.uri) / "gone")
     folders = [Path(plain.uri) / "__commits", Path(plain.uri) / "__fragments"]
     for folder in folders:

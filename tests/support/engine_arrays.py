@@ -1,4 +1,4 @@
-"""Arrays made and read by the real engine, for the tests of maintenance.
+"""Arrays made and read by the real engine.
 
 In: a folder or an S3 URI. Out: `EngineArray`: writes, deletes, the engine's own upkeep, and what
 the engine answers at a window. Knows nothing of chronotile.
@@ -137,6 +137,27 @@ class EngineArray:
 
     def delete_fragments(self, start: int, end: int) -> None:
         tiledb.Array.delete_fragments(self.uri, start, end, ctx=self.ctx)
+
+    def live(self) -> None:
+        """A bit of everything: `.wrt`, `.del`, `.con`, `.ign`, `.vac`, loose and consolidated."""
+        self.write(10, {1: 1, 2: 2, 3: 3})
+        self.write(20, {3: 30, 4: 40})
+        self.delete(25, "a < 3")
+        self.write(30, {1: 100, 5: 50})
+        self.consolidate("commits")
+        self.vacuum("commits")
+        self.consolidate("fragments", (5, 22))
+        self.vacuum("fragments")
+        self.write(40, {8: 8})
+        self.write(50, {7: 7})
+        self.consolidate("fragments", (35, 55))
+        self.delete(60, "a == 100 and x == 1")
+
+    def rows(self, start: int, end: int) -> dict[int, int]:
+        """What the engine reads at a window, as it was written."""
+        with tiledb.open(self.uri, timestamp=(start, end), ctx=self.ctx) as array:
+            found = array[:]
+        return dict(zip(found["x"].tolist(), found["a"].tolist(), strict=True))
 
     def answer(self, start: int = 0, end: int = 1 << 60) -> Answer:
         """The rows that the engine gives at a window, sorted; or its error, in its words."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from corpus.recipes.scene import KEY
-from support.arrays import Made
 from support.con_files import encode_con
 from support.corpus_cases import CASES, expected, log_of
+from support.engine_arrays import EngineArray
 from support.typed_predicates import meaning, meaning_of_json, value_meaning
 
 import chronotile as ct
@@ -230,21 +230,21 @@ def test_old_commits_in_a_con(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def misnamed_con(tmp_path: Path) -> Made:
+def misnamed_con(tmp_path: Path) -> EngineArray:
     """An array with a `.con` whose name does not cover what it holds (F2)."""
-    array = Made(tmp_path / "array")
+    array = EngineArray(tmp_path / "array").create()
     for at in (10, 40, 20):
-        array.write(at, x=[at // 10], a=[at])
+        array.write(at, {at // 10: at})
         if at == 40:
-            array.consolidate()
-            array.vacuum()
+            array.consolidate("fragments")
+            array.vacuum("fragments")
     # Now (10, 40) comes before (20, 20): the engine calls their `.con` (10, 20).
     array.consolidate("commits")
     array.vacuum("commits")
     return array
 
 
-def test_pruning_by_name_is_risky_and_says_so(misnamed_con: Made) -> None:
+def test_pruning_by_name_is_risky_and_says_so(misnamed_con: EngineArray) -> None:
     (con,) = (path.name for path in (Path(misnamed_con.uri) / "__commits").glob("*.con"))
     assert con.startswith("__10_20_")
     window = (25, 50)
@@ -263,12 +263,12 @@ def test_pruning_by_name_is_risky_and_says_so(misnamed_con: Made) -> None:
 
 
 def test_pruning_reads_less_and_says_the_same_where_names_are_true(tmp_path: Path) -> None:
-    array = Made(tmp_path / "array")
-    array.write(10, x=[1], a=[1])
-    array.write(20, x=[2], a=[2])
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    array.write(20, {2: 2})
     array.consolidate("commits")
     array.vacuum("commits")
-    array.write(500, x=[3], a=[3])
+    array.write(500, {3: 3})
     whole, pruned = ct.open_log(array.uri), ct.open_log(array.uri, prune_to=(400, 600))
     assert pruned.history.requests == whole.history.requests - 1
     assert tuple(pruned.view(400, 600).fragments) == tuple(whole.view(400, 600).fragments)
@@ -276,8 +276,8 @@ def test_pruning_reads_less_and_says_the_same_where_names_are_true(tmp_path: Pat
 
 def test_a_delete_in_two_files_is_in_force_once(tmp_path: Path) -> None:
     """Loose, and in two `.con` files."""
-    array = Made(tmp_path / "array")
-    array.write(10, x=[1, 2], a=[1, 2])
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
     array.delete(20, "a == 1")
     commits = Path(array.uri) / "__commits"
     (delete,) = commits.glob("*.del")
@@ -292,9 +292,8 @@ def test_a_delete_in_two_files_is_in_force_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY.encode()])
 def test_a_delete_that_we_write_is_read_by_the_engine(tmp_path: Path, key: bytes | None) -> None:
-    config = {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY} if key else {}
-    array = Made(tmp_path / "array", config)
-    array.write(10, x=[1, 2, 3], a=[1, 2, 3])
+    array = EngineArray(tmp_path / "array", key=KEY if key else None).create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
     stored = Compare(field="a", op=Op.GE, value=struct.pack("<i", 3))
     name = f"__20_20_{'0' * 32}_22.del"
     tile = encode_tile(encode(stored), version=22, key=key)
@@ -318,7 +317,7 @@ def test_a_moved_array_says_the_same(tmp_path: Path) -> None:
 def test_tiles_are_opened_when_asked_for_and_equal_ones_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Made(tmp_path / "array")
+    made = EngineArray(tmp_path / "array").create()
     for at in (10, 20, 30):
         made.delete(at, "a < 12345")
     made.delete(40, "a < 54321")
@@ -349,7 +348,7 @@ def test_no_file_is_asked_for_its_size_to_list_it(
         def __init__(self, entry: os.DirEntry[str]) -> None:
             self.name, self.is_file, self.is_dir = entry.name, entry.is_file, entry.is_dir
 
-    made = Made(tmp_path / "array")
+    made = EngineArray(tmp_path / "array").create()
     made.live()
     expected = ct.open_log(made.uri).commits()
     scan = os.scandir

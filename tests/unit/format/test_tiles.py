@@ -10,9 +10,8 @@ import tiledb
 from corpus.recipes.scene import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.arrays import Made
 from support.corpus_cases import expected
-from support.engines import engine
+from support.engine_arrays import EngineArray
 from support.spec_files import CORPUS, corpus_files
 
 from chronotile.conditions.codec import decode as decode_condition
@@ -157,21 +156,19 @@ def test_no_two_encryptions_are_the_same() -> None:
 
 @pytest.mark.parametrize("key", [None, SECRET])
 def test_the_engine_reads_our_schema(tmp_path: Path, key: bytes | None) -> None:
-    config = {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY} if key else {}
-    array = Made(tmp_path / "array", config)
+    array = EngineArray(tmp_path / "array", key=KEY if key else None).create()
     (path,) = (Path(array.uri) / "__schema").glob("__*_*")
     tile = tiles.decode(path.read_bytes(), path.name, key=key)
-    before = tiledb.ArraySchema.load(array.uri, ctx=engine(config))
+    before = tiledb.ArraySchema.load(array.uri, ctx=array.ctx)
     path.write_bytes(tiles.encode(tile.payload, version=tile.version, key=key))
-    assert tiledb.ArraySchema.load(array.uri, ctx=engine(config)) == before
+    assert tiledb.ArraySchema.load(array.uri, ctx=array.ctx) == before
     assert decode_schema(tile.payload, path.name).field("a") is not None
 
 
 @pytest.mark.parametrize("key", [None, SECRET])
 def test_the_engine_reads_our_delete_of_several_chunks(tmp_path: Path, key: bytes | None) -> None:
-    config = {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY} if key else {}
-    array = Made(tmp_path / "array", config)
-    array.write(10, x=[1, 2, 3], a=[1, 2, 70_000])
+    array = EngineArray(tmp_path / "array", key=KEY if key else None).create()
+    array.write(10, {1: 1, 2: 2, 3: 70_000})
     members = tuple(struct.pack("<i", n) for n in range(3, 60_003))
     stored = member_of("a", Op.NOT_IN, (*members, struct.pack("<i", 1)))
     payload = encode_condition(stored)

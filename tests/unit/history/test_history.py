@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.arrays import Made
 from support.corpus_cases import CASES, expected, log_of
+from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.errors import StorageError
@@ -35,13 +35,13 @@ def test_problems(case: str) -> None:
 
 
 @pytest.fixture
-def array(tmp_path: Path) -> Made:
-    made = Made(tmp_path / "array")
+def array(tmp_path: Path) -> EngineArray:
+    made = EngineArray(tmp_path / "array").create()
     made.live()
     return made
 
 
-def commits(array: Made, suffix: str) -> Path:
+def commits(array: EngineArray, suffix: str) -> Path:
     return next(iter(sorted((Path(array.uri) / "__commits").glob(f"*{suffix}"))))
 
 
@@ -50,7 +50,7 @@ def names(log: Log) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", [".ign", ".vac"])
-def test_a_last_line_without_its_end(array: Made, suffix: str) -> None:
+def test_a_last_line_without_its_end(array: EngineArray, suffix: str) -> None:
     """As the engine, we take it; but we say so."""
     before = names(ct.open_log(array.uri))
     path = commits(array, suffix)
@@ -64,7 +64,7 @@ def test_a_last_line_without_its_end(array: Made, suffix: str) -> None:
 
 @pytest.mark.parametrize("junk", [b"\xff\xfe\n", b"\n", b"\0", b"no line of its kind"])
 @pytest.mark.parametrize("suffix", [".con", ".ign", ".vac"])
-def test_junk_at_the_end_loses_nothing_else(array: Made, suffix: str, junk: bytes) -> None:
+def test_junk_at_the_end_loses_nothing_else(array: EngineArray, suffix: str, junk: bytes) -> None:
     before = names(ct.open_log(array.uri))
     path = commits(array, suffix)
     path.write_bytes(path.read_bytes() + junk)
@@ -75,7 +75,7 @@ def test_junk_at_the_end_loses_nothing_else(array: Made, suffix: str, junk: byte
     assert (path.stem, "unreadable") in said
 
 
-def test_a_con_cut_short_anywhere(array: Made) -> None:
+def test_a_con_cut_short_anywhere(array: EngineArray) -> None:
     """What stands before the cut is read, as the engine does (F9)."""
     path = commits(array, ".con")
     data = path.read_bytes()
@@ -92,7 +92,7 @@ def test_a_con_cut_short_anywhere(array: Made) -> None:
     assert counts[0] == 0
 
 
-def test_a_damaged_schema_leaves_the_rest(array: Made) -> None:
+def test_a_damaged_schema_leaves_the_rest(array: EngineArray) -> None:
     before = ct.open_log(array.uri)
     (schema,) = (Path(array.uri) / "__schema").glob("__*_*")
     schema.write_bytes(b"damaged")
@@ -108,10 +108,10 @@ def test_a_damaged_schema_leaves_the_rest(array: Made) -> None:
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_dense_or_sparse_without_a_schema(tmp_path: Path, dense: bool) -> None:
-    array = Made(tmp_path / "array", dense=dense)
-    array.write(10, x=[1, 2], a=[1, 2])
-    array.write(20, x=[1, 2], a=[3, 4])
-    array.consolidate()
+    array = EngineArray(tmp_path / "array").create(sparse=not dense)
+    array.write(10, {1: 1, 2: 2})
+    array.write(20, {1: 3, 2: 4})
+    array.consolidate("fragments")
     before = ct.open_log(array.uri)
     (schema,) = (Path(array.uri) / "__schema").glob("__*_*")
     schema.write_bytes(b"damaged")
@@ -156,7 +156,7 @@ def test_metadata_files(case: str) -> None:
             assert not window["metadata"]
 
 
-def test_storage_that_fails_is_no_damage(array: Made, tmp_path: Path) -> None:
+def test_storage_that_fails_is_no_damage(array: EngineArray, tmp_path: Path) -> None:
     shutil.copytree(array.uri, tmp_path / "copy")
     path = commits(array, ".con")
     path.unlink()
@@ -173,7 +173,7 @@ def test_storage_that_fails_is_no_damage(array: Made, tmp_path: Path) -> None:
         read_history("", store=open_store(tmp_path / "copy", on_operation=refuse))
 
 
-def test_figures(array: Made) -> None:
+def test_figures(array: EngineArray) -> None:
     history = ct.open_log(array.uri).history
     files = [path for path in Path(array.uri).rglob("*") if path.suffix in (".con", ".ign", ".vac")]
     files += [*Path(array.uri).glob("__schema/__*_*"), *Path(array.uri).glob("__commits/*.del")]

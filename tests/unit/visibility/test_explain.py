@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.arrays import Made
 from support.corpus_cases import CASES, expected, log_of
+from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.visibility.rules import Rule
@@ -112,7 +112,7 @@ def test_every_rule_is_the_answer_somewhere(rule: Rule) -> None:
 
 
 def test_because(tmp_path: Path) -> None:
-    array = Made(tmp_path / "array")
+    array = EngineArray(tmp_path / "array").create()
     array.live()
     told = {(one.kind, one.name[:8]): one for one in ct.open_log(array.uri).view(0, 100).explain()}
     assert said(told["fragment", "__10_10_"]) == ("ignored", ".ign")
@@ -128,8 +128,8 @@ def said(one: Explanation) -> tuple[str, str | None]:
 
 
 def test_strangers_are_kept_and_told(tmp_path: Path) -> None:
-    array = Made(tmp_path / "array")
-    array.write(10, x=[1], a=[1])
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
     root = Path(array.uri)
     strangers = [
         "README.txt",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.arrays import Made
 from support.corpus_cases import CASES, log_of
+from support.engine_arrays import EngineArray
 from support.lifeline_views import lifeline_differences
 
 import chronotile as ct
@@ -36,10 +36,10 @@ def test_the_reason_is_that_of_explain_afterwards(case: str) -> None:
 
 
 def test_one_life(tmp_path: Path) -> None:
-    array = Made(tmp_path / "array")
-    array.write(10, x=[1], a=[1])
-    array.write(20, x=[2], a=[2])
-    array.consolidate()
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    array.write(20, {2: 2})
+    array.consolidate("fragments")
     rows = ct.open_log(array.uri).lifelines().to_pylist()
     lives = {
         (row["t1"], row["t2"]): (row["visible_from"], row["visible_until"], row["reason"])
@@ -54,10 +54,10 @@ def test_one_life(tmp_path: Path) -> None:
 
 
 def test_a_dense_life(tmp_path: Path) -> None:
-    array = Made(tmp_path / "array", dense=True)
-    array.write(10, x=[1, 4], a=[1, 2, 3, 4])
-    array.write(20, x=[1, 4], a=[5, 6, 7, 8])
-    array.consolidate()
+    array = EngineArray(tmp_path / "array").create(sparse=False)
+    array.write(10, {1: 1, 2: 2, 3: 3, 4: 4})
+    array.write(20, {1: 5, 2: 6, 3: 7, 4: 8})
+    array.consolidate("fragments")
     rows = ct.open_log(array.uri).lifelines().to_pylist()
     lives = {(row["t1"], row["t2"]): (row["visible_from"], row["visible_until"]) for row in rows}
     assert lives == {(10, 10): (10, 19), (20, 20): (None, None), (10, 20): (20, None)}
