@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from support.engine_arrays import EngineArray, RandomHistory
+from support.engine_arrays import EngineArray
+from support.histories import History
 
 import chronotile as ct
 from chronotile.errors import ChronotileError
@@ -69,11 +70,11 @@ class Judge:
             self._process.communicate()
             self._process = None
 
-    def read(self, place: Path, history: History, windows: list[Window]) -> Answers:
+    def read(self, place: Path, victim: Victim, windows: list[Window]) -> Answers:
         """What the engine answers at some windows; a text where it fails."""
-        return {window: self._ask(place, history, window) for window in windows}
+        return {window: self._ask(place, victim, window) for window in windows}
 
-    def _ask(self, place: Path, history: History, window: Window) -> Any:
+    def _ask(self, place: Path, victim: Victim, window: Window) -> Any:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bench.attack", "--judge"],
@@ -86,7 +87,7 @@ class Judge:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        asked = {"uri": str(place), "sparse": history.sparse, "key": history.key, "at": window}
+        asked = {"uri": str(place), "sparse": victim.sparse, "key": victim.key, "at": window}
         process.stdin.write(json.dumps(asked) + "\n")
         process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], HANGS_S)
@@ -117,7 +118,7 @@ def _judge() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class Victim:
     """A healthy array that damage is done to copies of."""
 
     place: Path
@@ -126,13 +127,15 @@ class History:
     windows: tuple[Window, ...]
 
 
-def make_history(place: Path, seed: int) -> History:
+def make_victim(folder: Path, seed: int) -> Victim:
     """A random history, with metadata; one in eight is encrypted."""
     import tiledb
 
     key = KEY if seed % 8 == 7 else None
-    array = EngineArray(place, key=key)
-    made = RandomHistory(array, seed)
+    made = History(seed, folder, key=key, ties=False)
+    array = made.array
+    for _ in range(12):
+        made.step()
     for at in made.chance.sample(range(1, 3000), 2):
         with tiledb.open(array.uri, "w", timestamp=at, ctx=array.ctx) as opened:
             opened.meta["k"] = at
@@ -142,8 +145,7 @@ def make_history(place: Path, seed: int) -> History:
     if made.chance.random() < 0.3:
         with contextlib.suppress(tiledb.TileDBError):
             array.consolidate("fragments")
-    windows = [ALL, *made.windows(4)[1:]]
-    return History(place, made.sparse, key, tuple(windows))
+    return Victim(array.folder, array.sparse, key, (ALL, *made.windows(3)))
 
 
 class Vandal:
@@ -345,14 +347,14 @@ def copy_array(source: Path, target: Path) -> Path:
 class Attack:
     """One damaged array, and what must hold of it."""
 
-    def __init__(self, judge: Judge, history: History, folder: Path, seed: int) -> None:
-        self.judge, self.history, self.folder = judge, history, folder
+    def __init__(self, judge: Judge, victim: Victim, folder: Path, seed: int) -> None:
+        self.judge, self.victim, self.folder = judge, victim, folder
         self.chance = random.Random(seed)
-        self.damaged = copy_array(history.place, folder / "damaged")
+        self.damaged = copy_array(victim.place, folder / "damaged")
         vandal = Vandal(self.damaged, self.chance)
         self.damage = [vandal.strike() for _ in range(self.chance.choice([1, 1, 1, 2]))]
-        self.windows = list(history.windows)
-        self.before = judge.read(self.damaged, history, self.windows)
+        self.windows = list(victim.windows)
+        self.before = judge.read(self.damaged, victim, self.windows)
         self.pristine: Answers = {}
 
     def failures(self) -> Iterator[str]:
@@ -366,7 +368,7 @@ class Attack:
 
     def _checked(self) -> Iterator[str]:
         try:
-            log = ct.open_log(str(self.damaged), key=self.history.key)
+            log = ct.open_log(str(self.damaged), key=self.victim.key)
             found = log.check()
             # What is behind a link is not looked at, and that is said.
             errors = [f.code for f in found if f.severity == "error" or "link" in f.message]
@@ -381,12 +383,12 @@ class Attack:
 
     def _again(self, command: str, place: Path) -> Report | None:
         try:
-            return COMMANDS[command](str(place), self.history.key)
+            return COMMANDS[command](str(place), self.victim.key)
         except ChronotileError:
             return None
 
     def _repaired(self, report: Report | None) -> Iterator[str]:
-        after = self.judge.read(self.folder / "repaired", self.history, self.windows)
+        after = self.judge.read(self.folder / "repaired", self.victim, self.windows)
         self.saved = after[ALL]
         if report is not None and not report.findings and isinstance(self.saved, str):
             yield f"repair calls it mended, and the engine says: {self.saved}"
@@ -409,7 +411,7 @@ class Attack:
 
     def _healthy(self, window: Window) -> Any:
         if window not in self.pristine:
-            self.pristine |= self.judge.read(self.history.place, self.history, [window])
+            self.pristine |= self.judge.read(self.victim.place, self.victim, [window])
         return self.pristine[window]
 
     def _maintained(self, command: str, saved: Report | None) -> Iterator[str]:
@@ -417,11 +419,11 @@ class Attack:
         report = self._run(command, place)
         if report is None or not report.steps:
             return
-        after = self.judge.read(place, self.history, self.windows)
+        after = self.judge.read(place, self.victim, self.windows)
         yield from self._changes(command, after, report)
         if saved is not None and not isinstance(self.saved, str):
             self._again("repair", place)
-            now = self.judge.read(place, self.history, [ALL])[ALL]
+            now = self.judge.read(place, self.victim, [ALL])[ALL]
             if isinstance(now, str) or not set(map(repr, self.saved)) <= set(map(repr, now)):
                 yield f"{command} lost what a repair had saved: {self.saved} became {now}"
 
@@ -432,11 +434,11 @@ def attack(first: int, arrays: int, histories: int, say: Callable[[str], None]) 
     kinds: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as text, Judge() as judge:
         folder = Path(text)
-        made: dict[int, History] = {}
+        made: dict[int, Victim] = {}
         for seed in range(first, first + arrays):
             number = seed % histories
             if number not in made:
-                made[number] = make_history(folder / f"history-{number}", number)
+                made[number] = make_victim(folder / f"victim-{number}", number)
             one = Attack(judge, made[number], folder, seed)
             kinds.update(damage.partition(":")[0] for damage in one.damage)
             kinds["unreadable"] += isinstance(one.before[ALL], str)

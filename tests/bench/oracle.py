@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus.recipes.capi import EngineError
-from support.histories import History, Reader, layered
+from support.histories import History, layered
 from support.lifeline_views import lifeline_differences
 from support.reference_cells import Raw, Reference, differences
 
@@ -27,8 +27,6 @@ import chronotile as ct
 
 if TYPE_CHECKING:
     from chronotile.log import View
-
-FAR = 4_000_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,13 +105,9 @@ def look(history: History, figures: Figures, windows: int) -> None:
     figures.lifelines += log.lifelines().num_rows
     for said in lifeline_differences(log):
         figures.differences.append({"seed": history.seed, "lifelines": said})
-    marks = sorted({0, *(at + near for at in history.times for near in (-1, 0, 1)), FAR})
     reference = Reference([one.name for one in history.fields], history.rank)
-    with Reader(history.uri) as reader:
-        for _ in range(windows):
-            start, end = sorted(history.chance.choices(marks, k=2))
-            if history.chance.random() < 0.5:
-                start = 0
+    with history.reader() as reader:
+        for start, end in history.windows(windows):
             figures.windows += 1
             view = log.view(start, end)
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bench.oracle import Figures, compare, run
-from support.histories import History, Reader
+from support.histories import History
 from support.reference_cells import Reference
 
 import chronotile as ct
@@ -67,7 +67,7 @@ def test_the_oracle_notices(tmp_path: Path) -> None:
         figures = Figures(first_seed=seed)
         reference = Reference([one.name for one in history.fields], history.rank)
         last = max(history.times)
-        with Reader(history.uri) as reader:
+        with history.reader() as reader:
             reader.look(0, last)
             found = reader.rows(history.fields, dense=history.dense)
         compare(history, log.view(0, last), found, reference, figures)

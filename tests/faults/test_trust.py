@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
-from support.engine_arrays import EngineArray, RandomHistory
+from support.engine_arrays import EngineArray
+from support.histories import History
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.delete_update import write_delete
@@ -384,9 +385,11 @@ def test_a_delete_on_a_newer_field_is_refused(array: EngineArray) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_engine_consolidates_commits_after_us(seed: int, tmp_path: pathlib.Path) -> None:
     """What the engine could do before our maintenance, it can do after it (F1)."""
-    array = EngineArray(tmp_path / "array")
-    RandomHistory(array, seed)
-    array.write(5000, {1: 1}) if array.sparse else array.write(5000, {0: 1, 1: 2})
+    history = History(seed, tmp_path / "history", ties=False)
+    for _ in range(12):
+        history.step()
+    history.write(max(history.times) + 1000)
+    array = history.array
     twin = EngineArray(tmp_path / "twin")
     shutil.copytree(array.uri, twin.uri)
     consolidate(array.uri)

@@ -6,9 +6,8 @@ the engine answers at a window. Knows nothing of chronotile.
 
 from __future__ import annotations
 
-import contextlib
+import math
 import pathlib
-import random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -46,7 +45,13 @@ def s3_settings(server: S3Server) -> dict[str, str]:
 
 
 class EngineArray:
-    """An array of one dimension `x` and an attribute `a`, in the hands of the engine."""
+    """An array in the hands of the engine: of one dimension `x` and an attribute `a`, or of more.
+
+    Args:
+        uri: Where it goes: a path, or a URI that the engine knows.
+        key: Of 32 characters, where the array is encrypted.
+        settings: Further ones of the engine, such as where S3 is.
+    """
 
     def __init__(
         self,
@@ -74,17 +79,21 @@ class EngineArray:
         self,
         *,
         sparse: bool = True,
-        attrs: Sequence[Any] | None = None,
+        dims: Sequence[Any] = (),
+        attrs: Sequence[Any] = (),
         duplicates: bool = False,
         upper: int = 99,
+        **more: Any,
     ) -> EngineArray:
+        """Make the array: of `x` up to a bound and of `a`, unless other fields are given."""
         self.sparse = sparse
-        domain = tiledb.Domain(tiledb.Dim("x", domain=(0, upper), tile=10, dtype=np.int64))
+        x = tiledb.Dim("x", domain=(0, upper), tile=10, dtype=np.int64)
         schema = tiledb.ArraySchema(
-            domain=domain,
-            attrs=list(attrs or [tiledb.Attr("a", dtype=np.int32)]),
+            domain=tiledb.Domain(*(dims or [x])),
+            attrs=list(attrs) or [tiledb.Attr("a", dtype=np.int32)],
             sparse=sparse,
             allows_duplicates=duplicates,
+            **more,
         )
         tiledb.Array.create(self.uri, schema, ctx=self.ctx)
         return self
@@ -164,13 +173,10 @@ class EngineArray:
         try:
             with tiledb.open(self.uri, timestamp=(start, end), ctx=self.ctx) as array:
                 found = array[:]
-                if not self.sparse:
-                    values = found["a"] if isinstance(found, dict) else found
-                    return tuple((int(value),) for value in values)
-                names = sorted(found)
-                columns = [_listed(found[name]) for name in names]
-                return tuple(sorted(zip(*columns, strict=True), key=repr))
-        except tiledb.TileDBError as error:
+                named = found if isinstance(found, dict) else {"a": found}
+                rows = zip(*(_listed(named[name].ravel()) for name in sorted(named)), strict=True)
+                return tuple(sorted(rows, key=repr) if self.sparse else rows)
+        except (tiledb.TileDBError, UnicodeDecodeError) as error:
             return f"error: {error}"
 
     def answers(self, windows: Iterable[Window]) -> dict[Window, Answer]:
@@ -181,73 +187,13 @@ class EngineArray:
 
 
 def _listed(column: Any) -> list[Any]:
-    if isinstance(column, np.ma.MaskedArray):
-        return [
-            None if hidden else value
-            for value, hidden in zip(
-                column.data.tolist(), np.ma.getmaskarray(column).tolist(), strict=True
-            )
-        ]
-    return list(column.tolist())
+    hidden = np.ma.getmaskarray(column).tolist()
+    values = np.ma.getdata(column).tolist()
+    return [None if no else _plain(value) for value, no in zip(values, hidden, strict=True)]
 
 
-class RandomHistory:
-    """A random history of one array: writes, deletes, and the engine's own upkeep."""
-
-    def __init__(self, array: EngineArray, seed: int, steps: int = 12) -> None:
-        self.array = array
-        self.chance = random.Random(seed)
-        self.sparse = self.chance.random() < 0.75
-        self.times: list[int] = []
-        array.create(sparse=self.sparse, duplicates=self.sparse and self.chance.random() < 0.2)
-        for _ in range(steps):
-            self._step()
-
-    def _step(self) -> None:
-        chance, array = self.chance, self.array
-        kind = chance.random()
-        # Times of one to four digits, in no order. Two writes of one time are avoided: which of
-        # them wins is not defined (F13), and nothing can be compared there.
-        at = chance.choice([chance.randint(1, 30), chance.randint(1, 300), chance.randint(1, 3000)])
-        if self.sparse and 0.45 < kind < 0.7:
-            field = chance.choice("xa")
-            bounds = {"x": 40, "a": 100}
-            where = (
-                f"{field} {chance.choice(['<', '>', '==', '!='])} {chance.randrange(bounds[field])}"
-            )
-            array.delete(at, where)
-        elif kind < 0.7:
-            at = next(t for t in range(at, at + 1000) if t not in self.times)
-            first, count = chance.randrange(30), chance.randint(1, 8)
-            array.write(at, {first + more: chance.randrange(100) for more in range(count)})
-        else:
-            self._upkeep(kind)
-            return
-        self.times.append(at)
-
-    def _upkeep(self, kind: float) -> None:
-        array, chance = self.array, self.chance
-        # Where the engine fails at its own upkeep (F1, F3), the history goes on without it.
-        with contextlib.suppress(tiledb.TileDBError):
-            if kind < 0.78:
-                array.consolidate("commits")
-            elif kind < 0.85:
-                array.vacuum("commits")
-            elif kind < 0.94:
-                low = chance.randint(0, 50)
-                array.consolidate("fragments", (low, low + chance.randint(0, 3000)))
-            elif kind < 0.97:
-                array.vacuum("fragments")
-            elif self.times:
-                at = chance.choice(self.times)
-                array.delete_fragments(at, at)
-
-    def windows(self, count: int) -> list[Window]:
-        """Random windows, most of them with an end at some commit."""
-        chance, marks = self.chance, [0, *self.times, 4000]
-        found = [(0, 4000)]
-        while len(found) < count:
-            one, other = (chance.choice(marks) + chance.choice([-1, 0, 0, 0, 1]) for _ in range(2))
-            start, end = sorted((max(one, 0), max(other, 0)))
-            found.append((0 if chance.random() < 0.4 else start, end))
-        return found
+def _plain(value: Any) -> Any:
+    """A value that equals itself, NaN too, and that JSON has."""
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"
+    return value.decode() if isinstance(value, bytes) else value

@@ -7,30 +7,29 @@ Knows nothing of what is visible.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 import random
 import re
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tiledb
-from corpus.recipes.capi import READ, EngineError, FieldType, Session
+from corpus.recipes.capi import EngineError
 from corpus.recipes.codec import encode
-from corpus.recipes.scene import Scene
-from support import engines  # noqa: F401  (its settings hold for every engine)
+from support.engine_arrays import EngineArray
+from support.engine_reader import Reader
 from support.reference_cells import Cell, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+FAR = 4_000_000_000_000
+"""A time after every other."""
 SIDE = 6
 """Places along a dimension: few, so that writes meet."""
-SMALL = "100000"
-"""Bytes of the engine's buffers: it takes seconds to clear those that it takes by itself."""
 WORDS = ("", "a", "ab", "b", "ü", "zz")
 CODES = re.compile(r"__(\d+)_(\d+)_[0-9a-f]{32}_\d+")
 
@@ -65,12 +64,20 @@ class History:
     Args:
         seed: The same seed makes the same history, but for the uuids in its names.
         folder: An empty folder of its own.
+        key: Of the array, where it is to be encrypted.
+        ties: Whether two writes may be of the same time. Which of them is then found is not
+            defined (F13), and may be another after any maintenance.
     """
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(
+        self, seed: int, folder: Path, *, key: str | None = None, ties: bool = True
+    ) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
-        self.scene = Scene(folder / "array", encrypted=False)
+        folder.mkdir(parents=True)
+        self.array = EngineArray(folder / "array", key=key)
+        self.ties = ties
+        self.written: set[int] = set()
         self.dense = self.chance.random() < 0.3
         self.rank = self.chance.choice((1, 1, 2))
         self.text_dim = not self.dense and self.rank == 1 and self.chance.random() < 0.25
@@ -91,7 +98,7 @@ class History:
 
     @property
     def uri(self) -> str:
-        return self.scene.uri
+        return self.array.uri
 
     def _create(self) -> None:
         names = ("x", "y")[: self.rank]
@@ -105,13 +112,17 @@ class History:
             tiledb.Attr("f", dtype="float64"),
             tiledb.Attr("s", dtype="U0", var=True, nullable=True),
         ]
-        more: dict[str, Any] = {"sparse": not self.dense}
-        if not self.dense:
-            more |= {"allows_duplicates": self.duplicates, "capacity": self.chance.choice((2, 5))}
-        self.scene.create(dims, attrs, **more)
-        with Reader(self.uri) as reader:
+        more = {} if self.dense else {"capacity": self.chance.choice((2, 5))}
+        self.array.create(
+            sparse=not self.dense, dims=dims, attrs=attrs, duplicates=self.duplicates, **more
+        )
+        with self.reader() as reader:
             reader.look(0, 1)
             _, self.fields = reader.fields()
+
+    def reader(self) -> Reader:
+        """The engine, to read the array at one window after the other."""
+        return Reader(self.uri, self.array.settings, SIDE)
 
     def step(self) -> None:
         """Do one thing to the array."""
@@ -134,10 +145,6 @@ class History:
         except (EngineError, tiledb.TileDBError) as error:
             self.refused[f"{kind}: {_short(str(error))}"] += 1
             said = "refused"
-        for one in self.scene.refused:
-            self.refused[f"{kind}: {_short(one['error'])}"] += 1
-            said = "refused"
-        self.scene.refused.clear()
         self.done[kind] += 1
         self.steps.append(f"{kind} {said}")
         if kind.startswith("consolidate"):
@@ -146,32 +153,32 @@ class History:
     def _do(self, kind: str) -> str:
         match kind:
             case "write":
-                return self._write()
+                return self.write(self._time())
             case "delete":
                 at, predicate = self._time(), self._predicate()
-                self.scene.delete(at, predicate)
+                self.array.commit(at, predicate)
                 return f"{at} {predicate}"
             case "update":
                 at, predicate = self._time(), self._predicate()
-                self.scene.update(at, predicate, a=777)
+                self.array.commit(at, predicate, a=777)
                 return f"{at} {predicate}"
             case "consolidate fragments":
-                self.scene.consolidate("fragments", buffer_size=SMALL)
+                self.array.consolidate("fragments")
             case "consolidate fragments in a range":
                 start, end = self._range()
-                self.scene.consolidate("fragments", start, end, buffer_size=SMALL)
+                self.array.consolidate("fragments", (start, end))
                 return f"{start} {end}"
             case "consolidate commits":
-                self.scene.consolidate("commits")
+                self.array.consolidate("commits")
             case "consolidate fragment metadata":
-                self.scene.consolidate("fragment_meta")
+                self.array.consolidate("fragment_meta")
             case "vacuum fragments":
-                self.scene.vacuum("fragments")
+                self.array.vacuum("fragments")
             case "vacuum commits":
-                self.scene.vacuum("commits")
+                self.array.vacuum("commits")
             case _:
                 start, end = self._range()
-                tiledb.Array.delete_fragments(self.uri, start, end)
+                self.array.delete_fragments(start, end)
                 return f"{start} {end}"
         return ""
 
@@ -229,8 +236,13 @@ class History:
             f"{self.chance.choice(('x', 'y')[: self.rank])} {self.chance.choice(('==', '>'))} {at}"
         )
 
-    def _write(self) -> str:
-        before, at = self._fragments(), self._time()
+    def write(self, at: int) -> str:
+        """Write some cells; give what was done."""
+        before = self._fragments()
+        if not self.ties:
+            at = next(later for later in itertools.count(at) if later not in self.written)
+            self.times.append(at)
+        self.written.add(at)
         places, columns = self._dense_places() if self.dense else self._sparse_places(at)
         if not places:
             return "nowhere"
@@ -238,7 +250,7 @@ class History:
         rows = [[self._value(field.name) for field in attributes] for _ in places]
         for field, values in zip(attributes, zip(*rows, strict=True), strict=True):
             columns[field.name] = values
-        self.scene.write(at, **columns)
+        self.array.write_raw(at, **columns)
         (name,) = self._fragments() - before
         raws = [self._raw((*place, *row)) for place, row in zip(places, rows, strict=True)]
         self.held[name] = Held(tuple(Cell(at, raw) for raw in raws), at, at)
@@ -267,7 +279,7 @@ class History:
         )
 
     def _fragments(self) -> set[str]:
-        return self.scene.files("__fragments")
+        return set(self.array.files("__fragments"))
 
     def _consolidated(self, new: set[str]) -> None:
         """A new fragment holds what its `.vac` says that it replaces."""
@@ -279,7 +291,7 @@ class History:
                 self.held[name] = self._merged(name, waiting.pop(name))
 
     def _sources(self, name: str) -> list[str]:
-        vac = self.scene.folder / "__commits" / f"{name}.vac"
+        vac = self.array.commits_folder / f"{name}.vac"
         lines = vac.read_text().split() if vac.exists() else []
         return [line.rpartition("/")[2] for line in lines]
 
@@ -309,7 +321,7 @@ class History:
     def _box(self, name: str) -> list[tuple[int, int]]:
         (info,) = (
             one
-            for one in tiledb.FragmentInfoList(self.uri)
+            for one in tiledb.FragmentInfoList(self.uri, ctx=self.array.ctx)
             if one.uri.rstrip("/").rpartition("/")[2] == name
         )
         return [(int(low), int(high)) for low, high in info.nonempty_domain]
@@ -320,7 +332,16 @@ class History:
         return (*(b"",) * self.rank, None, encode("float64", math.nan), None)
 
     def remove(self) -> None:
-        shutil.rmtree(self.scene.folder.parent)
+        shutil.rmtree(self.array.folder.parent)
+
+    def windows(self, count: int) -> list[tuple[int, int]]:
+        """Random windows that start and end at or beside some commit; half of them start at 0."""
+        marks = sorted({0, *(at + near for at in self.times for near in (-1, 0, 1)), FAR})
+        found = []
+        for _ in range(count):
+            start, end = sorted(self.chance.choices(marks, k=2))
+            found.append((0 if self.chance.random() < 0.5 else start, end))
+        return found
 
 
 def layered(layers: Iterable[tuple[int, Iterable[Cell]]]) -> dict[Raw, set[Raw]]:
@@ -344,50 +365,3 @@ def _rank(raw: Raw) -> int:
 def _short(text: str) -> str:
     text = re.sub(r"\S*(file:|/)\S*", "…", text.split("\n")[0])
     return re.sub(r"\d+", "#", text)[:100]
-
-
-class _SmallSession(Session):
-    """A session that reads little at a time: most of a large buffer would be cleared in vain."""
-
-    def _rooms(
-        self, query: ctypes.c_void_p, name: bytes, field: FieldType
-    ) -> dict[str, tuple[Any, ctypes.c_uint64]]:
-        kinds = ["data", *(["offsets"] * field.is_var), *(["validity"] * field.nullable)]
-        rooms = {}
-        for kind in kinds:
-            room, size = ctypes.create_string_buffer(1 << 14), ctypes.c_uint64(1 << 14)
-            self.call(f"tiledb_query_set_{kind}_buffer", query, name, room, ctypes.byref(size))
-            rooms[kind] = (room, size)
-        return rooms
-
-
-class Reader:
-    """One array, read by the engine at one window after the other."""
-
-    def __init__(self, uri: str) -> None:
-        self._session = _SmallSession(uri, {})
-        self._is_open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._session.close()
-
-    def look(self, start: int, end: int) -> None:
-        """Open the array at a window."""
-        if self._is_open:
-            self._session.call("tiledb_array_close", self._session.array)
-            self._is_open = False
-        self._session.open(READ, start, end)
-        self._is_open = True
-
-    def fields(self) -> tuple[bool, list[FieldType]]:
-        return self._session.fields()
-
-    def rows(self, fields: list[FieldType], *, dense: bool) -> list[Raw]:
-        """All that is visible at the window."""
-        rank = sum(field.role == "dimension" for field in fields)
-        box = [(encode("int64", 1), encode("int64", SIDE))] * rank
-        columns = self._session.read_columns(fields, box if dense else None)
-        return list(zip(*(column.cells for column in columns), strict=True))
