@@ -14,9 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import tiledb
 from support.con_files import con_name, encode_con
+from support.engine_arrays import EngineArray
 
 from chronotile.format.commit_files import Record
 
@@ -50,15 +49,9 @@ class Template:
 
 
 def make_template(folder: Path) -> Template:
-    domain = tiledb.Domain(tiledb.Dim("d", domain=(0, 1000), tile=10, dtype=np.int32))
-    schema = tiledb.ArraySchema(
-        domain=domain, attrs=[tiledb.Attr("a", dtype=np.int32)], sparse=True
-    )
-    tiledb.Array.create(str(folder), schema)
-    with tiledb.open(str(folder), "w", timestamp=FIRST_MS) as array:
-        array[[1, 2, 3]] = np.array([1, 2, 3], np.int32)
-    with tiledb.open(str(folder), "d", timestamp=FIRST_MS + 1) as array:
-        array.query(cond="a < 2").submit()
+    array = EngineArray(folder).create()
+    array.write(FIRST_MS, {1: 1, 2: 2, 3: 3})
+    array.delete(FIRST_MS + 1, "a < 2")
     return Template(folder=folder)
 
 
