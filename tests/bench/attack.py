@@ -74,7 +74,7 @@ class Judge:
         """What the engine answers at some windows; a text where it fails."""
         return {window: self._ask(place, victim, window) for window in windows}
 
-    def _ask(self, place: Path, victim: Victim, window: Window) -> Any:
+    def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bench.attack", "--judge"],
@@ -84,12 +84,19 @@ class Judge:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
+        return self._process
+
+    def _ask(self, place: Path, victim: Victim, window: Window) -> Any:
         asked = {"uri": str(place), "sparse": victim.sparse, "key": victim.key, "at": window}
-        process.stdin.write(json.dumps(asked) + "\n")
-        process.stdin.flush()
+        while True:
+            process = self._running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(asked) + "\n")
+                process.stdin.flush()
+                break
+            self._stop()  # it crashed after its last answer
         ready, _, _ = select.select([process.stdout], [], [], HANGS_S)
         line = process.stdout.readline() if ready else ""
         if not line:

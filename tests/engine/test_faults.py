@@ -166,8 +166,8 @@ def test_f5_a_con_with_deletes_is_never_retired(array: EngineArray) -> None:
     array.vacuum("commits")
     assert len(array.files("__commits", "*.con")) == 2
     before = array.answers([(0, 12), (0, 40)])
-    assert consolidate(array.uri).steps or found(array, "con-superseded")
-    assert len(found(array, "con-superseded")) == len(array.files("__commits", "*.con")) - 1
+    consolidate(array.uri)
+    assert len(found(array, "con-superseded")) == len(array.files("__commits", "*.con")) - 1 > 0
     vacuum(array.uri)
     assert len(array.files("__commits", "*.con")) == 1
     assert array.answers(before) == before
