@@ -17,22 +17,21 @@ from support.condition_truth import removed
 from support.strategies import ORDER_OPS, PLAIN_OPS, SET_OPS
 from tiledb.sparse_array import _setitem_impl_sparse as write_cells
 
-from chronotile.conditions.codec import (
+from chronotile.conditions.codec import decode, encode
+from chronotile.conditions.predicate_parser import parse_predicate
+from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.text import to_text
+from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
     Compare,
     Condition,
     Not,
     Op,
-    decode,
-    encode,
     leaves,
     member_of,
     negate,
 )
-from chronotile.conditions.predicate_parser import parse_predicate
-from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
-from chronotile.conditions.text import to_text
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import Datatype
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema
@@ -290,7 +289,7 @@ def any_leaf(rng: random.Random, sample: Sample) -> Compare:
     field = sample.field(name)
     raw = [cell_values.encode(field, value) for value in choices(name)]
     if field.enumeration_name is not None:
-        raw += [(cell_values.number_format(field.datatype) == "b" and b"\xff") or b"\xff\xff"]
+        raw += [(field.datatype.code == "b" and b"\xff") or b"\xff\xff"]
     chance = rng.random()
     if chance < 0.08:
         return Compare(field=name, op=rng.choice([Op.ALWAYS_TRUE, Op.ALWAYS_FALSE]))
@@ -571,7 +570,7 @@ def test_a_field_that_was_added_later(
 def test_the_sample_has_every_type_that_can_be_compared(sample: Sample) -> None:
     types = {field.datatype for field in sample.schema.fields}
     text = {Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8}
-    comparable = {datatype for datatype in Datatype if cell_values.number_format(datatype)} | text
+    comparable = {datatype for datatype in Datatype if datatype.code} | text
     # The other times of day are the same to the engine: 64-bit integers.
     assert all(datatype.is_time for datatype in comparable - types)
     assert {Datatype.TIME_SEC, Datatype.TIME_NS} < types

@@ -18,6 +18,8 @@ from chronotile.format import tiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chronotile.conditions.tree import Condition
+
 
 def agree(payload: bytes, fast: Callable[[bytes], object], slow: Callable[[bytes], object]) -> None:
     """The same value, or both refuse."""
@@ -59,7 +61,7 @@ def damaged_updates(draw: st.DrawFn) -> bytes:
 
 
 @given(raw_conditions())
-def test_whole_conditions(node: codec.Condition) -> None:
+def test_whole_conditions(node: Condition) -> None:
     payload = codec.encode(node)
     assert codec.decode(payload) == node
     assert condition_spec.decode(payload) == node

@@ -317,6 +317,6 @@ def _typed(field: Field, raw: bytes) -> Scalar:
     text = cell_values.is_text(_shown_as(field))
     if value is None or isinstance(value, tuple) or (text and isinstance(value, bytes)):
         raise PredicateError(field.name, f"expected one value of its type, found {raw.hex()!r}")
-    if isinstance(value, bytes) and cell_values.number_format(_shown_as(field)) is not None:
+    if isinstance(value, bytes) and _shown_as(field).code is not None:
         raise PredicateError(field.name, f"expected one value of its type, found {raw.hex()!r}")
     return value

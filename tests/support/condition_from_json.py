@@ -84,7 +84,7 @@ def _members(
     document: dict[str, Json], field: Field | None, raw: bytes | None
 ) -> tuple[bytes, ...]:
     listed = document.get("value")
-    size = cell_values.cell_size(field) if field is not None else None
+    size = field.cell_size if field is not None else None
     if raw is not None and size and len(raw) % size == 0:
         return tuple(raw[at : at + size] for at in range(0, len(raw), size))
     if raw == b"" and listed in (None, []):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from chronotile.conditions.codec import (
+from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
     Compare,
@@ -37,7 +37,7 @@ ORDER_OPS = (Op.LT, Op.LE, Op.GT, Op.GE)
 PLAIN_OPS = (*ORDER_OPS, Op.EQ, Op.NE)
 SET_OPS = (Op.IN, Op.NOT_IN)
 COMPARABLE_TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
-NUMBERS = tuple(datatype for datatype in Datatype if cell_values.number_format(datatype))
+NUMBERS = tuple(datatype for datatype in Datatype if datatype.code)
 
 
 def make_field(
@@ -133,11 +133,11 @@ def raw_values(field: Field) -> SearchStrategy[bytes]:
             [cell_values.encode(field, label) for label in field.enumeration.labels]
         )
     count = st.integers(0, 4) if field.is_var else st.just(field.cell_val_num)
-    code = cell_values.number_format(field.datatype)
+    code = field.datatype.code
     if code is None or field.datatype in COMPARABLE_TEXT:
         if cell_values.is_text(field.datatype):
             return texts(field).map(lambda text: cell_values.encode(field, text))
-        size = cell_values.cell_size(field)
+        size = field.cell_size
         return st.binary(min_size=size or 0, max_size=8 if size is None else size)
     width = field.datatype.size
     if field.datatype is Datatype.BOOL:

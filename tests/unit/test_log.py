@@ -20,7 +20,8 @@ from support.engine_arrays import EngineArray
 from support.typed_predicates import meaning, meaning_of_json, value_meaning
 
 import chronotile as ct
-from chronotile.conditions.codec import Compare, Op, encode
+from chronotile.conditions.codec import encode
+from chronotile.conditions.tree import Compare, Op
 from chronotile.errors import ArrayNotFoundError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile.check.findings import Finding, Severity, finding
-from chronotile.conditions.codec import Op, leaves
 from chronotile.conditions.side_effects import also_removes, engine_refuses
+from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
@@ -23,7 +23,7 @@ from chronotile.visibility.view import Delete, Update, make_commit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.conditions.codec import Condition
+    from chronotile.conditions.tree import Condition
     from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 

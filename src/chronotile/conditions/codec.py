@@ -1,7 +1,7 @@
 """Conditions as bytes.
 
 In: the payload of a delete or update tile, or a tree. Out: the other one.
-Values stay raw: it knows no schema. Each size is bounded before it is used.
+Knows no schema, so values stay raw. Checks each size before it uses it.
 """
 
 from __future__ import annotations
@@ -10,44 +10,11 @@ import itertools
 import struct
 from typing import assert_never
 
-from chronotile.conditions.tree import (
-    AllOf,
-    AnyOf,
-    Compare,
-    Condition,
-    Not,
-    Op,
-    UpdateValue,
-    fields,
-    flatten,
-    leaves,
-    member_of,
-    negate,
-)
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, UpdateValue
 from chronotile.errors import BadFileError, PredicateError
 
-__all__ = [
-    "MAX_LEVELS",
-    "AllOf",
-    "AnyOf",
-    "Compare",
-    "Condition",
-    "Not",
-    "Op",
-    "UpdateValue",
-    "decode",
-    "decode_update",
-    "encode",
-    "encode_update",
-    "fields",
-    "flatten",
-    "leaves",
-    "member_of",
-    "negate",
-]
-
 MAX_LEVELS = 250
-"""The deepest tree that is read or written; the root is level 1."""
+"""Levels of the deepest tree that `decode` and `encode` take; the root is level 1."""
 
 _SMALLEST_NODE = 10
 _SMALLEST_LEAF = 14
@@ -61,7 +28,7 @@ def encode(node: Condition) -> bytes:
     r"""Write a condition as the payload of a delete tile.
 
     Raises:
-        PredicateError: If the tree has more than `MAX_LEVELS` levels.
+        PredicateError: The tree has more than `MAX_LEVELS` levels.
 
     >>> encode(Compare(field="a", op=Op.GE, value=b"\x03\0\0\0")).hex()
     '01030100000061040000000000000003000000'
@@ -107,12 +74,8 @@ def encode_update(node: Condition, values: tuple[UpdateValue, ...]) -> bytes:
 def decode(payload: bytes, where: str = "condition") -> Condition:
     """Read the payload of a delete tile.
 
-    Args:
-        payload: The unfiltered bytes of the tile, all of them.
-        where: What to call them in an error.
-
     Raises:
-        BadFileError: If the bytes are no condition, or more than one.
+        BadFileError: The bytes are no condition, or more than one.
 
     >>> decode(bytes.fromhex("01030100000061040000000000000003000000")).field
     'a'
@@ -127,7 +90,7 @@ def decode(payload: bytes, where: str = "condition") -> Condition:
 
 
 def _plain_leaf(payload: bytes) -> Compare | None:
-    """One comparison with one value, as most deletes are; None for anything else."""
+    """Read one comparison with one value, as in most deletes; None for anything else."""
     op = _OPS.get(payload[1]) if len(payload) >= _SMALLEST_LEAF and payload[0] == 1 else None
     if op is None or op.is_set:
         return None
@@ -148,7 +111,7 @@ def decode_update(
     """Read the payload of an update tile.
 
     Raises:
-        BadFileError: If the bytes are no condition with values after it.
+        BadFileError: The bytes are no condition with values after it.
 
     >>> node = Compare(field="a", op=Op.LT)
     >>> decode_update(encode_update(node, ()))[0] == node
@@ -170,14 +133,13 @@ def _leaf_bytes(leaf: Compare) -> bytes:
     parts = [_NODE.pack(1, leaf.op), _U32.pack(len(name)), name]
     parts += [_U64.pack(len(leaf.value)), leaf.value]
     if leaf.op.is_set:
-        parts.append(
-            struct.pack(f"<{len(leaf.offsets) + 1}Q", 8 * len(leaf.offsets), *leaf.offsets)
-        )
+        count = len(leaf.offsets)
+        parts.append(struct.pack(f"<{count + 1}Q", 8 * count, *leaf.offsets))
     return b"".join(parts)
 
 
 class _Reader:
-    """A place in the bytes. Each size is checked against what is left before it is used."""
+    """A position in the bytes; it checks each size against the bytes left before it uses it."""
 
     __slots__ = ("at", "data", "where")
 
@@ -258,9 +220,8 @@ class _Reader:
             raise self.wrong(f"expected an op from 0 to 7, 253 or 254, found {number}", at + 1)
         field = self.text(_U32.unpack(self.take(4))[0])
         value = self.take(self.u64("a value size", self.left(8)))
-        return Compare(
-            field=field, op=op, value=value, offsets=self.offsets(len(value)) if op.is_set else ()
-        )
+        offsets = self.offsets(len(value)) if op.is_set else ()
+        return Compare(field=field, op=op, value=value, offsets=offsets)
 
     def offsets(self, most: int) -> tuple[int, ...]:
         at = self.at

@@ -1,7 +1,7 @@
-"""What a comparison may be.
+"""Which literals a comparison may have.
 
 In: a field, an op and a literal of the predicate language. Out: the raw bytes to compare with.
-Refuses what the engine could not read back, or would take for something else.
+Refuses what the engine could not read back, or would read as something else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 
 
 class Raw(NamedTuple):
-    """Bytes that are given as they are."""
+    """Bytes that the user gave as hex."""
 
     raw: bytes
 
@@ -33,108 +33,84 @@ LiteralValue = int | Decimal | float | str | bytes | Raw | None
 
 
 def raw_value(field: Field, op: Op, value: LiteralValue) -> bytes:
-    """Type a literal by the field that it is compared with.
-
-    Args:
-        field: The field.
-        op: The comparison.
-        value: The literal, or one member of the list of an `in`.
+    """Type a literal, or one member of the list of an `in`, by the field that it is compared with.
 
     Raises:
-        PredicateError: If the comparison would not do what it says.
+        PredicateError: The comparison would not do what it says.
 
     >>> from chronotile.format.schema import Field
-    >>> a = Field(name="a", datatype=Datatype.INT8, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> raw_value(a, Op.LT, Decimal("3.0")).hex()
+    >>> raw_value(Field(name="a", datatype=Datatype.INT8), Op.LT, Decimal("3.0")).hex()
     '03'
     """
     _check_comparable(field, op)
     if value is None:
         _check_null(field, op)
         return b""
-    if isinstance(value, Raw):
-        return sized(field, value)
-    if isinstance(value, Decimal):
-        value = exact_number(field, value)
     if isinstance(value, float) and math.isnan(value) and not op.is_set:
         problem = f"expected a number, found NaN: nothing is {op.symbol} NaN"
-        raise _refused(field, f"{problem}; it can stand in a list after in")
-    return cell_values.encode(field, value)
+        raise PredicateError(field.name, f"{problem}; it can stand in a list after in")
+    return encoded(field, value)
+
+
+def encoded(field: Field, value: LiteralValue) -> bytes:
+    """Give the raw bytes of a literal for a field.
+
+    Raises:
+        PredicateError: The field cannot hold the literal.
+
+    >>> from chronotile.format.schema import Field
+    >>> encoded(Field(name="f", datatype=Datatype.INT16), Raw(b"xy"))
+    b'xy'
+    """
+    if isinstance(value, Raw):
+        size = field.cell_size
+        if size is not None and len(value.raw) != size:
+            raise PredicateError(field.name, f"expected {size} bytes, found {len(value.raw)}")
+        return value.raw
+    return cell_values.encode(field, _exact(field, value) if isinstance(value, Decimal) else value)
 
 
 def _check_null(field: Field, op: Op) -> None:
     name = field_name(field.name, field)
     if op.is_set:
-        raise _refused(field, "expected a value, found None: NULL is in no list")
+        raise PredicateError(field.name, "expected a value, found None: NULL is in no list")
     if op not in (Op.EQ, Op.NE):
-        raise _refused(field, f"expected a value after {op.symbol}, found None")
+        raise PredicateError(field.name, f"expected a value after {op.symbol}, found None")
     if not field.nullable:
-        raise _refused(field, f"expected a value, found None: {name} is never NULL")
+        raise PredicateError(field.name, f"expected a value, found None: {name} is never NULL")
     if not field.is_var:
         problem = f"expected a value, found None: {name} has a fixed size"
-        raise _refused(field, f"{problem}, and the engine cannot read a delete that asks for NULL")
+        more = "and the engine cannot read a delete that asks for NULL"
+        raise PredicateError(field.name, f"{problem}, {more}")
 
 
 def _check_comparable(field: Field, op: Op) -> None:
     name = field_name(field.name, field)
+    problem = None
     if field.datatype in _TEXT:
         several = not field.is_var and field.cell_val_num > 1
         if several and field.datatype is Datatype.CHAR and not op.is_set:
             problem = f"expected in or not in for {name}, found {op.symbol}"
-            raise _refused(field, f"{problem}: the engine would compare its first byte only")
-    elif cell_values.number_format(field.datatype) is None:
+            problem += ": the engine would compare its first byte only"
+    elif field.datatype.code is None:
         problem = f"expected a field that can be compared, found {name}"
-        raise _refused(field, f"{problem}, which is {field.datatype.name}")
+        problem += f", which is {field.datatype.name}"
     elif field.cell_val_num != 1:
-        raise _refused(field, f"expected one value to a cell, found {name} with more")
+        problem = f"expected one value to a cell, found {name} with more"
     if field.enumeration is not None and op.is_order and not field.enumeration.ordered:
-        problem = f"expected ==, != or in, found {op.symbol}"
-        raise _refused(field, f"{problem}: the labels of {name} have no order")
+        problem = f"expected ==, != or in, found {op.symbol}: the labels of {name} have no order"
+    if problem:
+        raise PredicateError(field.name, problem)
 
 
-def sized(field: Field, value: Raw) -> bytes:
-    """Give bytes that were typed as such.
-
-    Raises:
-        PredicateError: If the field's cells have another size.
-
-    >>> from chronotile.format.schema import Field
-    >>> f = Field(name="f", datatype=Datatype.INT16, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> sized(f, Raw(b"xy"))
-    b'xy'
-    """
-    size = cell_values.cell_size(field)
-    if size is not None and len(value.raw) != size:
-        raise _refused(field, f"expected {size} bytes, found {len(value.raw)}")
-    return value.raw
-
-
-def exact_number(field: Field, exact: Decimal) -> float:
-    """Give the float that a decimal of the predicate language stands for.
-
-    Raises:
-        PredicateError: If it is out of range, or has more digits than the field can hold.
-
-    >>> from chronotile.format.schema import Field
-    >>> f = Field(name="f", datatype=Datatype.FLOAT64, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> exact_number(f, Decimal("0.1"))
-    0.1
-    """
-    number = float(exact)
+def _exact(field: Field, exact: Decimal) -> float:
+    """The float that a decimal stands for, unless it has more digits than the field can hold."""
+    number, datatype = float(exact), field.value_datatype
     if math.isinf(number) or (number == 0.0 and exact):
-        raise _refused(field, f"expected a number within range, found {exact}")
-    datatype = field.enumeration.datatype if field.enumeration is not None else field.datatype
-    # A 32-bit float is judged by `cell_values.encode`, which knows how few digits tell it apart.
+        raise PredicateError(field.name, f"expected a number within range, found {exact}")
+    # `cell_values.encode` judges a 32-bit float: it knows how few digits tell it apart.
     fits = exact == Decimal(number) or datatype is Datatype.FLOAT32
-    if not fits and datatype.is_float:
-        fits = exact == Decimal(repr(number))
-    if not fits:
-        raise _refused(field, f"expected a number that {datatype.name} holds, found {exact}")
+    if not fits and not (datatype.is_float and exact == Decimal(repr(number))):
+        problem = f"expected a number that {datatype.name} holds, found {exact}"
+        raise PredicateError(field.name, problem)
     return number
-
-
-def _refused(field: Field, problem: str) -> PredicateError:
-    return PredicateError(field.name, problem)

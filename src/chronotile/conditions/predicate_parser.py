@@ -2,6 +2,7 @@
 
 In: text as users of TileDB type it, and a schema. Out: the predicate as a tree, flat and typed;
 negate it to store it. Refuses what the engine could not read back, or would read as another.
+Knows no bytes on disk.
 
     a < 3 and s in ['x', 'y'] or not f >= 2.5      1 < a <= 5      attr("x y") == 3
     dim("d") < val(7)      t >= '2020-01-01'       s == None       c == hex("00ff")
@@ -12,13 +13,14 @@ negate it to store it. Refuses what the engine could not read back, or would rea
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.conditions.codec import MAX_LEVELS
 from chronotile.conditions.predicate_literals import LiteralValue, Raw, raw_value
 from chronotile.conditions.predicate_tokens import Cursor, Token, string_value
-from chronotile.conditions.text import WORDS, field_name
+from chronotile.conditions.text import CALLS, WORDS, field_name
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, member_of
 from chronotile.errors import PredicateError
 from chronotile.format.schema import Schema
@@ -37,30 +39,23 @@ _HINTS = {
     "is": "; write == None or != None",
     "!": "; write not",
 }
-_NO_FIELDS = Schema(
-    version=0,
-    dense=False,
-    allows_duplicates=False,
-    dimensions=(),
-    attributes=(),
-    enumeration_files=(),
-)
+_CONSTANTS = {"None": None, "True": True, "False": False}
 _LONGEST_NUMBER = 400
 _DEEPEST_OPERAND = 50
 
 
 class _Literal(NamedTuple):
     value: LiteralValue
-    at: int
+    start: int
 
 
 class _Named(NamedTuple):
     field: Field
-    at: int
+    start: int
 
 
 class _Group:
-    """An `and` or `or` under construction: flat, and aware of its depth."""
+    """An `and` or `or` under construction, kept flat, with the number of its levels."""
 
     __slots__ = ("any", "levels", "parts")
 
@@ -87,19 +82,12 @@ class _Group:
 def parse_predicate(text: str, schema: Schema) -> Condition:
     r"""Read a predicate: what its author asks to delete or update.
 
-    Args:
-        text: The predicate.
-        schema: The fields that it may name, and their types.
-
     Raises:
-        PredicateError: If it cannot be read, or does not fit the schema.
+        PredicateError: It cannot be read, or does not fit the schema.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
-    >>> a = Field(name="a", datatype=Datatype.INT8, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(a,), enumeration_files=())
+    >>> schema = Schema(version=22, attributes=(Field(name="a", datatype=Datatype.INT8),))
     >>> parse_predicate("not 3 > a", schema) == Compare(field="a", op=Op.GE, value=b"\x03")
     True
     """
@@ -111,12 +99,12 @@ def parse_literal(text: str) -> LiteralValue:
     """Read one value of the predicate language, and nothing else.
 
     Raises:
-        PredicateError: If it is no value.
+        PredicateError: It is no value.
 
     >>> parse_literal("-3"), parse_literal("'x'"), parse_literal("None")
     (-3, 'x', None)
     """
-    return _Parser(text, _NO_FIELDS).literal()
+    return _Parser(text, Schema(version=0)).literal()
 
 
 class _Parser(Cursor):
@@ -128,12 +116,11 @@ class _Parser(Cursor):
         value = self.operand()
         after = self.take()
         if isinstance(value, _Named) or after.kind != "end":
-            raise self.fail(f"expected one value, found {after.text!r} after it", after)
+            raise self.fail(f"expected one value, found {after.text!r} after it", after.start)
         return value.value
 
-    # The grammar, without recursion: the text chooses its depth.
-
     def whole(self) -> _Group | Compare:
+        """Read the whole predicate, without recursion: the text chooses its depth."""
         operands: list[_Group | Compare] = []
         operators: list[Token] = []
         wants_operand = True
@@ -143,12 +130,12 @@ class _Parser(Cursor):
                 if self.is_word("not"):
                     self.index += 1
                     if operators and operators[-1].text in ("&", "|"):
-                        raise self.fail("expected ( before not, found none", token)
+                        raise self.fail("expected ( before not, found none", token.start)
                     if operators and operators[-1].text == "not":
                         operators.pop()
                     else:
                         operators.append(token)
-                elif token.text == "(" and self.operand_end(self.index) is None:
+                elif token.text == "(" and not self.is_operand():
                     operators.append(token)
                     self.index += 1
                 else:
@@ -157,7 +144,7 @@ class _Parser(Cursor):
             elif token.text == ")" and token.kind == "symbol":
                 self.reduce(operands, operators, 0)
                 if not operators:
-                    raise self.fail("expected a ( before this ), found none", token)
+                    raise self.fail("expected a ( before this ), found none", token.start)
                 operators.pop()
                 self.index += 1
             elif token.kind in ("symbol", "name") and _BINDING.get(token.text, 3) != 3:
@@ -168,20 +155,18 @@ class _Parser(Cursor):
             elif token.kind == "end":
                 break
             else:
-                raise self.fail(f"expected and, or, or the end, found {token.text!r}", token)
+                raise self.fail(f"expected and, or, or the end, found {token.text!r}", token.start)
         self.reduce(operands, operators, 0)
         if operators:
-            raise self.fail("expected a ) for this (, found none", operators[-1])
+            raise self.fail("expected a ) for this (, found none", operators[-1].start)
         return operands[0]
 
     def reduce(
         self, operands: list[_Group | Compare], operators: list[Token], binding: int
     ) -> None:
-        while operators and operators[-1].text != "(":
-            token = operators[-1]
-            if _BINDING[token.text] < binding:
-                return
-            operators.pop()
+        """Apply the operators that bind at least as tightly, back to the last parenthesis."""
+        while operators and _BINDING.get(operators[-1].text, -1) >= binding:
+            token = operators.pop()
             if token.text == "not":
                 operands[-1] = _flipped(operands[-1])
                 continue
@@ -192,7 +177,7 @@ class _Parser(Cursor):
             else:
                 left = _Group(any_of=any_of, parts=[left, right])
             if left.levels > MAX_LEVELS:
-                raise self.fail(f"expected at most {MAX_LEVELS} levels, found more", token)
+                raise self.fail(f"expected at most {MAX_LEVELS} levels, found more", token.start)
             operands.append(left)
 
     def comparison(self) -> _Group | Compare:
@@ -202,31 +187,31 @@ class _Parser(Cursor):
         left = self.operand()
         if self.is_word("in") or (self.is_word("not") and self.peek(1).text == "in"):
             return self.membership(left)
-        found: list[_Group | Compare] = []
+        chain: list[_Group | Compare] = []
         while self.peek().text in _OPS and self.peek().kind == "symbol":
             op = _OPS[self.take().text]
             right = self.operand()
-            found.append(self.compare(left, op, right))
+            chain.append(self.compare(left, op, right))
             left = right
-        if not found:
+        if not chain:
             after = self.peek()
-            raise self.fail(
-                f"expected a comparison, found {after.text or 'the end'!r}"
-                f"{_HINTS.get(after.text, '')}",
-                after,
-            )
-        return found[0] if len(found) == 1 else _Group(any_of=False, parts=found)
+            problem = f"expected a comparison, found {after.text or 'the end'!r}"
+            raise self.fail(f"{problem}{_HINTS.get(after.text, '')}", after.start)
+        return chain[0] if len(chain) == 1 else _Group(any_of=False, parts=chain)
 
     def constant(self) -> Compare:
         op = Op[self.take().text.upper()]
         self.expect("(")
         named = self.operand()
         if isinstance(named, _Literal):
-            raise self.fail_at("expected a field, found a value", named.at)
+            raise self.fail("expected a field, found a value", named.start)
         raw = b""
         if self.peek().text == ",":
             self.index += 1
-            raw = self.raw(self.operand())
+            value = self.operand()
+            if not (isinstance(value, _Literal) and isinstance(value.value, Raw)):
+                raise self.fail('expected hex("…"), found something else', value.start)
+            raw = value.value.raw
         self.expect(")")
         return Compare(field=named.field.name, op=op, value=raw)
 
@@ -235,117 +220,114 @@ class _Parser(Cursor):
         if op is Op.NOT_IN:
             self.index += 1
         if isinstance(left, _Literal):
-            raise self.fail_at(f"expected a field before {op.symbol}, found a value", left.at)
-        start = self.expect("[")
+            raise self.fail(f"expected a field before {op.symbol}, found a value", left.start)
+        bracket = self.expect("[")
         members: list[bytes] = []
-        while not members or self.peek().text == ",":
-            if members:
-                self.index += 1
-                if self.peek().text == "]":
-                    break
-            members.append(self.member(left.field, op))
+        while self.peek().text != "]":
+            value = self.operand()
+            if isinstance(value, _Named):
+                raise self.fail("expected a value, found a field", value.start)
+            members.append(self.typed(left.field, op, value))
+            if self.peek().text != ",":
+                break
+            self.index += 1
+        if not members:
+            raise self.fail("expected at least one value, found none", self.peek().start)
         self.expect("]")
         if not any(members):
             name = field_name(left.field.name, left.field)
             equal = "==" if op is Op.IN else "!="
             problem = f"expected a member that is not empty: write {name} {equal} ''"
-            raise self.fail(problem, start)
+            raise self.fail(problem, bracket.start)
         return member_of(left.field.name, op, tuple(members))
-
-    def member(self, field: Field, op: Op) -> bytes:
-        if self.peek().text == "]":
-            raise self.fail("expected at least one value, found none", self.peek())
-        value = self.operand()
-        if isinstance(value, _Named):
-            raise self.fail_at("expected a value, found a field", value.at)
-        return self.typed(field, op, value)
 
     def operand(self, level: int = 1) -> _Named | _Literal:
         token = self.take()
         if level > _DEEPEST_OPERAND:
-            raise self.fail(f"expected at most {_DEEPEST_OPERAND} nested ( here", token)
+            raise self.fail(f"expected at most {_DEEPEST_OPERAND} nested ( here", token.start)
         if token.kind == "symbol" and token.text == "(":
             inner = self.operand(level + 1)
             self.expect(")")
             return inner
         if token.kind in ("string", "bytes"):
-            return _Literal(string_value(token, self.text), token.at)
+            return _Literal(string_value(token, self.text), token.start)
         if token.kind == "number" or (token.kind == "symbol" and token.text in "+-"):
             return self.signed(token)
         if token.kind == "name":
-            if token.text in ("None", "True", "False"):
-                return _Literal({"None": None, "True": True, "False": False}[token.text], token.at)
+            if token.text in _CONSTANTS:
+                return _Literal(_CONSTANTS[token.text], token.start)
             if self.peek().text == "(":
                 return self.call(token, level)
             if token.text not in WORDS:
                 return self.named(token.text, token)
-        found = repr(token.text) if token.text else "the end"
+        shown = repr(token.text) if token.text else "the end"
         hint = _HINTS.get(token.text, "")
-        raise self.fail(f"expected a field or a value, found {found}{hint}", token)
+        raise self.fail(f"expected a field or a value, found {shown}{hint}", token.start)
 
     def call(self, token: Token, level: int) -> _Named | _Literal:
-        if token.text not in ("attr", "dim", "val", "hex", "float"):
+        if token.text not in CALLS:
             problem = f"expected attr, dim, val, hex or float before (, found {token.text!r}"
-            raise self.fail(problem, token)
+            raise self.fail(problem, token.start)
         self.expect("(")
         argument = self.operand(level + 1)
         if isinstance(argument, _Named):
-            raise self.fail_at(f"expected a value in {token.text}(), found a field", argument.at)
+            raise self.fail(f"expected a value in {token.text}(), found a field", argument.start)
         self.expect(")")
         value = argument.value
         if token.text == "val":
             return argument
         if not isinstance(value, str):
-            raise self.fail_at(f"expected text in {token.text}(), found {value!r}", argument.at)
+            raise self.fail(f"expected text in {token.text}(), found {value!r}", argument.start)
         try:
             if token.text == "hex":
-                return _Literal(Raw(bytes.fromhex(value)), token.at)
+                return _Literal(Raw(bytes.fromhex(value)), token.start)
             if token.text == "float":
-                return _Literal(float(value), token.at)
+                return _Literal(float(value), token.start)
         except ValueError:
             problem = f"expected {token.text} digits, found {value!r:.40}"
-            raise self.fail_at(problem, argument.at) from None
+            raise self.fail(problem, argument.start) from None
         named = self.named(value, token)
         if named.field.is_dimension is not (token.text == "dim"):
-            other = "a dimension" if named.field.is_dimension else "an attribute"
-            raise self.fail(f"{value!r} is {other}", token)
+            expected, found = "an attribute", "a dimension"
+            if token.text == "dim":
+                expected, found = found, expected
+            raise self.fail(f"expected {expected}, found {found}: {value!r}", token.start)
         return named
 
     def signed(self, token: Token) -> _Literal:
-        sign = 1
-        first = token
+        sign, start = 1, token.start
         while token.kind == "symbol" and token.text in "+-":
             sign = -sign if token.text == "-" else sign
             token = self.take()
         if token.kind != "number":
-            raise self.fail(f"expected a number, found {token.text!r}", token)
+            raise self.fail(f"expected a number, found {token.text!r}", token.start)
         text = token.text.replace("_", "")
         if len(text) > _LONGEST_NUMBER:
-            raise self.fail(f"expected a number of at most {_LONGEST_NUMBER} digits", token)
+            raise self.fail(f"expected a number of at most {_LONGEST_NUMBER} digits", token.start)
         if text[:2] in ("0x", "0X"):
-            return _Literal(sign * int(text, 16), first.at)
+            return _Literal(sign * int(text, 16), start)
         if text.isdigit():
-            return _Literal(sign * int(text), first.at)
-        return _Literal(Decimal(text).copy_sign(Decimal(sign)), first.at)
+            return _Literal(sign * int(text), start)
+        return _Literal(Decimal(text).copy_sign(Decimal(sign)), start)
 
     def named(self, name: str, token: Token) -> _Named:
         field = self.schema.field(name)
         if field is not None:
-            return _Named(field, token.at)
+            return _Named(field, token.start)
         if self.peek().text == "." and token.text == name:
-            raise self.fail(f'expected a name without a dot: write attr("{name}.…")', token)
+            raise self.fail(f'expected a name without a dot: write attr("{name}.…")', token.start)
         known = [other.name for other in self.schema.fields]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "text needs quotes"
-        raise self.fail(f"expected a field of the schema, found {name!r}; {hint}", token)
+        raise self.fail(f"expected a field of the schema, found {name!r}; {hint}", token.start)
 
     def compare(self, left: _Named | _Literal, op: Op, right: _Named | _Literal) -> Compare:
         if isinstance(left, _Literal):
             if isinstance(right, _Literal):
-                raise self.fail_at("expected a field on one side, found two values", left.at)
+                raise self.fail("expected a field on one side, found two values", left.start)
             left, right, op = right, left, _MIRRORED[op]
         if isinstance(right, _Named):
-            raise self.fail_at("expected a value on one side, found two fields", right.at)
+            raise self.fail("expected a value on one side, found two fields", right.start)
         raw = self.typed(left.field, op, right)
         return Compare(field=left.field.name, op=op, value=raw)
 
@@ -353,30 +335,25 @@ class _Parser(Cursor):
         try:
             return raw_value(field, op, literal.value)
         except PredicateError as cause:
-            named = f"{field_name(field.name, field)}: {cause.problem}"
-            raise self.fail_at(named, literal.at) from None
+            problem = f"{field_name(field.name, field)}: {cause.problem}"
+            raise self.fail(problem, literal.start) from None
 
-    def raw(self, operand: _Named | _Literal) -> bytes:
-        if isinstance(operand, _Literal) and isinstance(operand.value, Raw):
-            return operand.value.raw
-        raise self.fail_at('expected hex("…"), found something else', operand.at)
-
-    def operand_end(self, start: int) -> int | None:
-        """Where a single operand in parentheses ends, if that is what starts here."""
-        end = start + 1
-        while end < len(self.tokens) and self.tokens[end].text in ("+", "-"):
-            end += 1
-        if end + 1 >= len(self.tokens) or self.tokens[end].kind in ("symbol", "end"):
-            return None
-        if self.tokens[end].text in ("attr", "dim", "val", "hex", "float"):
-            while end < len(self.tokens) - 1 and self.tokens[end].text != ")":
-                end += 1
-        return end + 1 if self.tokens[min(end + 1, len(self.tokens) - 1)].text == ")" else None
+    def is_operand(self) -> bool:
+        """Whether the next token opens parentheses around a single operand."""
+        ahead = 1
+        while self.peek(ahead).text in ("+", "-"):
+            ahead += 1
+        if self.peek(ahead).kind in ("symbol", "end"):
+            return False
+        if self.peek(ahead).text in CALLS:
+            while self.peek(ahead).text != ")" and self.peek(ahead).kind != "end":
+                ahead += 1
+        return self.peek(ahead + 1).text == ")"
 
 
 def _flipped(part: _Group | Compare) -> _Group | Compare:
     if isinstance(part, Compare):
-        return Compare(field=part.field, op=part.op.negated, value=part.value, offsets=part.offsets)
+        return replace(part, op=part.op.negated)
     part.any = not part.any
     part.parts = [_flipped(child) for child in part.parts]
     return part

@@ -1,7 +1,7 @@
 """Where a delete does not do what it says.
 
 In: a stored condition and a schema. Out: in words, the rows that it also removes or also keeps,
-and why the engine would refuse to read it. It looks at no rows: it reasons on the tree.
+and why the engine would refuse to read it. Reads no rows: it reasons on the tree.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _COMPARABLE_TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 _MOST_CASES = 500
 
 
-class _State(NamedTuple):
-    """A special content of one field, and what it makes of each comparison of that field."""
+class _SpecialCell(NamedTuple):
+    """NULL, NaN or the empty string in one field."""
 
     field: Field
     words: str
@@ -49,18 +49,13 @@ class _State(NamedTuple):
 def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
     r"""Say which rows a delete removes although its author did not ask for them.
 
-    Every row that a sentence describes goes, and not all of them were asked for. `s == None`
-    is taken to ask for NULL; on disk it is the same as `s == ''`.
-
-    Args:
-        stored: The condition as on disk, negated.
-        schema: The types of its fields; a field that is not there is passed over.
+    The delete removes every row that a sentence describes; its author asked for some of them at
+    most. `s == None` counts as asking for NULL; on disk it is the same as `s == ''`. A field that
+    the schema lacks is passed over.
 
     >>> from chronotile.format.schema import Field, Schema
-    >>> a = Field(name="a", datatype=Datatype.INT8, cell_val_num=1, nullable=True,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(a,), enumeration_files=())
+    >>> a = Field(name="a", datatype=Datatype.INT8, nullable=True)
+    >>> schema = Schema(version=22, attributes=(a,))
     >>> also_removes(Compare(field="a", op=Op.GE, value=b"\x03"), schema)
     ('rows where a is NULL',)
     """
@@ -73,172 +68,155 @@ def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
 
 
 def also_keeps(stored: Condition, schema: Schema) -> tuple[str, ...]:
-    """Say which rows a delete leaves although its author asked for them.
+    """Say which rows a delete keeps although its author asked for them.
 
     >>> from chronotile.format.schema import Field, Schema
-    >>> s = Field(name="s", datatype=Datatype.STRING_UTF8, cell_val_num=2**32 - 1, nullable=True,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(s,), enumeration_files=())
-    >>> also_keeps(Compare(field="s", op=Op.EQ), schema)
+    >>> s = Field(name="s", datatype=Datatype.STRING_UTF8, cell_val_num=2**32 - 1, nullable=True)
+    >>> also_keeps(Compare(field="s", op=Op.EQ), Schema(version=22, attributes=(s,)))
     ("rows where s is ''",)
     """
 
-    def spared(stays: Condition | bool, asked: Condition | bool) -> Condition | bool:
+    def kept(stays: Condition | bool, asked: Condition | bool) -> Condition | bool:
         if _negated(stays) == asked:
             return False
-        if isinstance(stays, bool):
-            return asked if stays else False
-        return stays if asked is True else False
+        return asked if stays is True else stays if asked is True else False
 
-    return _sentences(stored, schema, spared)
+    return _sentences(stored, schema, kept)
 
 
 def engine_refuses(stored: Condition, schema: Schema) -> tuple[str, ...]:
     """Say why the engine cannot read a stored condition, and so no row of the array.
 
     >>> from chronotile.format.schema import Schema
-    >>> schema = Schema(version=22, dense=False, allows_duplicates=False, dimensions=(),
-    ...                 attributes=(), enumeration_files=())
-    >>> engine_refuses(Compare(field="b", op=Op.LT), schema)
+    >>> engine_refuses(Compare(field="b", op=Op.LT), Schema(version=22))
     ('b is no field of the schema',)
     """
-    found: list[str] = []
+    reasons: list[str] = []
     waiting = [stored]
     while waiting:
         match waiting.pop():
             case Compare() as leaf:
                 field = schema.field(leaf.field)
                 if field is None:
-                    found.append(f"{field_name(leaf.field)} is no field of the schema")
+                    reasons.append(f"{field_name(leaf.field)} is no field of the schema")
                 else:
-                    found.extend(_refusals(leaf, field))
+                    reasons.extend(_refusals(leaf, field))
             case AllOf(parts=parts) | AnyOf(parts=parts):
                 if len(parts) < 2:
-                    found.append(f"it combines {len(parts)} conditions: the least is 2")
+                    reasons.append(f"it combines {len(parts)} conditions: the least is 2")
                 waiting.extend(reversed(parts))
             case Not(part=part):
-                found.append("it holds NOT")
+                reasons.append("it holds NOT")
                 waiting.append(part)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(reasons))
 
 
 def _refusals(leaf: Compare, field: Field) -> Iterator[str]:
     name, op = field_name(leaf.field, field), leaf.op
     text = field.datatype in _COMPARABLE_TEXT
-    size = cell_values.cell_size(field)
-    if not text and (size is None or field.cell_val_num != 1):
+    size = field.cell_size
+    if not text and field.cell_val_num != 1:
         yield f"{name} has more than one value to a cell"
-    elif not text and cell_values.number_format(field.datatype) is None:
+    elif not text and field.datatype.code is None:
         yield f"{name} is {field.datatype.name}, which cannot be compared"
     elif op.is_set:
+        lengths = {len(member) for member in leaf.members}
         if not leaf.value:
             yield f"the members of {name} {op.symbol} […] have no bytes"
-        elif field.enumeration_name is None and not _all_sized(leaf.members, size):
+        elif field.enumeration_name is None and size is not None and lengths - {size}:
             yield f"a member of {name} {op.symbol} […] is not {size} bytes long"
     elif not text and not op.is_constant and len(leaf.value) != size:
         null = ": it is compared with NULL" if not leaf.value else ""
         yield f"the value for {name} has {len(leaf.value)} bytes, not {size}{null}"
 
 
-def _all_sized(members: tuple[bytes, ...], size: int | None) -> bool:
-    return size is None or all(len(member) == size for member in members)
-
-
 def _sentences(
     stored: Condition,
     schema: Schema,
-    region: Callable[[Condition | bool, Condition | bool], Condition | bool],
+    surprise: Callable[[Condition | bool, Condition | bool], Condition | bool],
 ) -> tuple[str, ...]:
+    """Describe the rows for which `surprise`, given what stays and what was asked, is true."""
     stored = flatten(stored)
     predicate = negate(stored)
-    found: list[str] = []
+    sentences: list[str] = []
     settled: list[frozenset[tuple[str, str]]] = []
     for case in _cases(stored, schema):
-        key = frozenset((state.field.name, state.words) for state in case)
+        key = frozenset((item.field.name, item.words) for item in case)
         if any(known <= key for known in settled):
             continue
-        rest = region(
+        rest = surprise(
             _given(stored, case, Sense.STORED),
             _given(predicate, case, Sense.PREDICATE),
         )
         if rest is False:
             continue
-        where = " and ".join(
-            f"{field_name(state.field.name, state.field)} is {state.words}" for state in case
-        )
-        if rest is True:
+        where = [f"{field_name(item.field.name, item.field)} is {item.words}" for item in case]
+        if isinstance(rest, bool):
             settled.append(key)
-            found.append(f"rows where {where}")
         else:
             text = to_text(rest, schema)
-            text = f"({text})" if isinstance(rest, AnyOf) else text
-            found.append(f"rows where {where} and {text}")
-    return tuple(found)
+            where.append(f"({text})" if isinstance(rest, AnyOf) else text)
+        sentences.append(f"rows where {' and '.join(where)}")
+    return tuple(sentences)
 
 
-def _cases(stored: Condition, schema: Schema) -> Iterator[tuple[_State, ...]]:
-    """Every choice of special contents for some of the fields, the smallest first."""
+def _cases(stored: Condition, schema: Schema) -> Iterator[tuple[_SpecialCell, ...]]:
+    """Every choice of special cells for some of the fields, the smallest choice first."""
     per_field = [
-        states
+        cells
         for name in fields(stored)
-        if (field := schema.field(name)) is not None and (states := _states(field, stored))
+        if (field := schema.field(name)) is not None and (cells := _special_cells(field, stored))
     ]
-    left = _MOST_CASES
-    for size in range(1, len(per_field) + 1):
-        for chosen in itertools.combinations(per_field, size):
-            for case in itertools.product(*chosen):
-                left -= 1
-                if left < 0:
-                    return
-                yield case
+    cases = (
+        case
+        for size in range(1, len(per_field) + 1)
+        for chosen in itertools.combinations(per_field, size)
+        for case in itertools.product(*chosen)
+    )
+    return itertools.islice(cases, _MOST_CASES)
 
 
-def _states(field: Field, stored: Condition) -> tuple[_State, ...]:
+def _special_cells(field: Field, stored: Condition) -> tuple[_SpecialCell, ...]:
     own = [leaf for leaf in leaves(stored) if leaf.field == field.name]
-    states = []
+    cells = []
     if field.nullable:
-        states.append(_State(field, "NULL", Cell.NULL))
+        cells.append(_SpecialCell(field, "NULL", Cell.NULL))
     if field.datatype.is_float and not field.is_dimension and field.cell_val_num == 1:
-        nan = struct.pack(f"<{cell_values.number_format(field.datatype)}", math.nan)
-        states.append(_State(field, "NaN", nan))
-    if len(states) == 2 and _alike(states[0], states[1], own):
-        return (_State(field, "NULL or NaN", Cell.NULL),)
+        nan = struct.pack(f"<{field.datatype.code}", math.nan)
+        cells.append(_SpecialCell(field, "NaN", nan))
+        if field.nullable and _truths(Cell.NULL, field, own) == _truths(nan, field, own):
+            return (_SpecialCell(field, "NULL or NaN", Cell.NULL),)
     none_asked = any(not leaf.value and leaf.op in (Op.EQ, Op.NE) for leaf in own)
     if field.nullable and field.is_var and cell_values.is_text(field.datatype) and none_asked:
-        states.append(_State(field, "''", b""))
-    return tuple(states)
+        cells.append(_SpecialCell(field, "''", b""))
+    return tuple(cells)
 
 
-def _alike(one: _State, other: _State, own: list[Compare]) -> bool:
-    return all(
-        leaf_truth(leaf, one.field, one.cell, sense)
-        is leaf_truth(leaf, other.field, other.cell, sense)
-        for stored_leaf in own
-        for flipped in leaves(negate(stored_leaf))
-        for leaf, sense in (
-            (stored_leaf, Sense.STORED),
-            (flipped, Sense.PREDICATE),
-        )
-    )
+def _truths(cell: bytes | Cell, field: Field, own: list[Compare]) -> list[bool]:
+    """What a cell makes of each comparison of its field, as stored and as asked."""
+    asked = [leaf for stored in own for leaf in leaves(negate(stored))]
+    return [
+        *(leaf_truth(leaf, field, cell, Sense.STORED) for leaf in own),
+        *(leaf_truth(leaf, field, cell, Sense.PREDICATE) for leaf in asked),
+    ]
 
 
-def _given(node: Condition, case: tuple[_State, ...], sense: Sense) -> Condition | bool:
-    """What is left of a flat condition once some fields are known."""
+def _given(node: Condition, case: tuple[_SpecialCell, ...], sense: Sense) -> Condition | bool:
+    """What is left of a flat condition once some cells are known."""
 
     def leaf(node: Compare) -> Condition | bool:
-        for state in case:
-            if state.field.name == node.field:
-                return leaf_truth(node, state.field, state.cell, sense)
+        for known in case:
+            if known.field.name == node.field:
+                return leaf_truth(node, known.field, known.cell, sense)
         return node.op is Op.ALWAYS_TRUE if node.op.is_constant else node
 
-    def join(node: AllOf | AnyOf | Not, found: list[Condition | bool]) -> Condition | bool:
+    def join(node: AllOf | AnyOf | Not, parts: list[Condition | bool]) -> Condition | bool:
         if isinstance(node, Not):
-            return _negated(found[0])
+            return _negated(parts[0])
         decides = isinstance(node, AnyOf)
-        if decides in (part for part in found if isinstance(part, bool)):
+        if any(part is decides for part in parts):
             return decides
-        left = tuple(part for part in found if not isinstance(part, bool))
+        left = tuple(part for part in parts if not isinstance(part, bool))
         return flatten(type(node)(parts=left)) if left else not decides
 
     return fold(node, leaf, join)

@@ -1,16 +1,16 @@
 """Conditions as text and as JSON.
 
-In: a tree, and a schema where one is at hand. Out: the predicate language, or the JSON of the
-contract. It does not say whether a tree is stored or asked.
+In: a tree, and perhaps a schema. Out: the predicate language, or JSON. Does not know whether a
+tree is a predicate or stored.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, fold
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datetime_values import ticks_to_text
@@ -20,24 +20,23 @@ if TYPE_CHECKING:
     from chronotile.format.datatypes import Datatype
     from chronotile.format.schema import Field, Schema
 
+CALLS = ("attr", "dim", "val", "hex", "float")
+"""Functions of the predicate language that make an operand."""
 WORDS = frozenset(
-    (
-        *("and", "or", "not", "in", "is", "None", "True", "False"),
-        *("attr", "dim", "val", "hex", "float", "always_true", "always_false"),
-    )
+    ("and", "or", "not", "in", "is", "None", "True", "False", "always_true", "always_false", *CALLS)
 )
-"""Names that mean something in the predicate language, and so are never bare fields."""
+"""Names with a meaning in the predicate language: none can be a bare field."""
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAMES = {op: op.name.lower() for op in Op}
 
 
 def to_text(node: Condition, schema: Schema | None = None) -> str:
     """Write a condition in the predicate language.
 
-    `predicate_parser.parse_predicate` reads it back, `flatten`ed. Without a schema, and where the
+    `predicate_parser.parse_predicate` reads it back, `flatten`ed. Without a schema, or if the
     bytes are no value of the field, a value is `hex("…")`.
 
+    >>> from chronotile.conditions.tree import Op
     >>> node = AnyOf(parts=(Compare(field="a", op=Op.LT, value=b"x"),
     ...                     Compare(field="x y", op=Op.EQ, value=b"z")))
     >>> to_text(node)
@@ -51,8 +50,9 @@ def to_text(node: Condition, schema: Schema | None = None) -> str:
 
 
 def to_json(node: Condition, schema: Schema | None = None) -> dict[str, Json]:
-    """Give a condition as the contract's JSON; `value` is left out where it cannot be typed.
+    """Give a condition as JSON; without `value` where the type of the field is not known.
 
+    >>> from chronotile.conditions.tree import Op
     >>> to_json(Compare(field="a", op=Op.LT, value=b"x"))
     {'op': 'lt', 'field': 'a', 'raw': '78'}
     """
@@ -60,7 +60,7 @@ def to_json(node: Condition, schema: Schema | None = None) -> dict[str, Json]:
     return fold(
         node,
         lambda leaf: _compare_json(leaf, schema.field(leaf.field) if schema else None),
-        lambda node, found: {"op": words[type(node)], "children": list(found)},
+        lambda node, children: {"op": words[type(node)], "children": list(children)},
     )
 
 
@@ -79,10 +79,9 @@ def literal(field: Field | None, raw: bytes) -> str:
         lossless = False
     if value is None or not lossless:
         return f'hex("{raw.hex()}")'
-    datatype = field.enumeration.datatype if field.enumeration is not None else field.datatype
     if isinstance(value, tuple):
-        return f"[{', '.join(_spelled(datatype, part) for part in value)}]"
-    return _spelled(datatype, value)
+        return f"[{', '.join(_spelled(field.value_datatype, part) for part in value)}]"
+    return _spelled(field.value_datatype, value)
 
 
 def field_name(name: str, field: Field | None = None) -> str:
@@ -98,25 +97,20 @@ def field_name(name: str, field: Field | None = None) -> str:
 
 
 def _joined_text(node: AllOf | AnyOf | Not, texts: list[str]) -> str:
-    match node:
-        case AllOf(parts=parts):
-            bare = [isinstance(part, Compare) for part in parts]
-            return " and ".join(map(_in_parentheses, texts, bare)) or "always_true()"
-        case AnyOf(parts=parts):
-            # `and` binds tighter than `or`.
-            bare = [isinstance(part, Compare) or _is_and(part) for part in parts]
-            return " or ".join(map(_in_parentheses, texts, bare)) or "always_false()"
-        case Not():
-            return f"not ({texts[0]})"
-        case _:
-            assert_never(node)
-
-
-def _in_parentheses(text: str, bare: bool) -> str:
-    return text if bare else f"({text})"
+    if isinstance(node, Not):
+        return f"not ({texts[0]})"
+    is_any = isinstance(node, AnyOf)
+    parts = [
+        text if isinstance(part, Compare) or (is_any and _is_and(part)) else f"({text})"
+        for text, part in zip(texts, node.parts, strict=True)
+    ]
+    if is_any:
+        return " or ".join(parts) or "always_false()"
+    return " and ".join(parts) or "always_true()"
 
 
 def _is_and(node: Condition) -> bool:
+    """Whether it needs no parentheses in an `or`: `and` binds tighter."""
     return isinstance(node, AllOf) and len(node.parts) > 1
 
 
@@ -134,32 +128,17 @@ def _compare_text(node: Compare, field: Field | None) -> str:
 def _spelled(datatype: Datatype, value: Scalar) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    if isinstance(value, int) and (datatype.is_datetime or datatype.is_time):
+    if isinstance(value, int) and datatype.is_temporal:
         return repr(ticks_to_text(datatype, value))
-    if isinstance(value, str):
-        # A label that is not UTF-8 holds lone surrogates, which no terminal prints.
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return repr(value.encode("utf-8", "surrogateescape"))
-    return repr(value)
-
-
-def _lacks_labels(field: Field) -> bool:
-    return field.enumeration_name is not None and field.enumeration is None
+    return repr(cell_values.bytes_unless_text(value) if isinstance(value, str) else value)
 
 
 def _compare_json(node: Compare, field: Field | None) -> dict[str, Json]:
-    document: dict[str, Json] = {"op": _NAMES[node.op], "field": node.field}
-    if field is not None and not _lacks_labels(field):
-        document["value"] = _json_value(node, field)
+    document: dict[str, Json] = {"op": node.op.name.lower(), "field": node.field}
+    if field is not None and not field.lacks_labels:
+        if node.op.is_set:
+            document["value"] = [cell_values.raw_to_json(field, raw) for raw in node.members]
+        else:
+            document["value"] = cell_values.raw_to_json(field, node.value) if node.value else None
     document["raw"] = node.value.hex()
     return document
-
-
-def _json_value(node: Compare, field: Field) -> Json:
-    if node.op.is_set:
-        return [
-            cell_values.to_json(field, cell_values.decode(field, member)) for member in node.members
-        ]
-    return cell_values.to_json(field, cell_values.decode(field, node.value)) if node.value else None

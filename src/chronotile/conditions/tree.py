@@ -1,7 +1,7 @@
 """The tree of a condition.
 
 In: fields, ops and raw values. Out: small frozen nodes, their negation and their flat form.
-Knows neither schema nor bytes on disk, nor whether a tree is stored or asked for.
+Knows neither schema nor bytes on disk, nor whether a tree is a predicate or stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Op(enum.IntEnum):
 
     @property
     def symbol(self) -> str:
-        """As the predicate language spells it."""
+        """The op in the predicate language."""
         return _SYMBOLS[self]
 
     @property
@@ -61,30 +61,16 @@ class Op(enum.IntEnum):
         return self >= Op.ALWAYS_TRUE
 
 
-_SYMBOLS = {
-    Op.LT: "<",
-    Op.LE: "<=",
-    Op.GT: ">",
-    Op.GE: ">=",
-    Op.EQ: "==",
-    Op.NE: "!=",
-    Op.IN: "in",
-    Op.NOT_IN: "not in",
-    Op.ALWAYS_TRUE: "always_true",
-    Op.ALWAYS_FALSE: "always_false",
-}
-_NEGATED = {
+_SIGNS = ("<", "<=", ">", ">=", "==", "!=", "in", "not in", "always_true", "always_false")
+_SYMBOLS = dict(zip(Op, _SIGNS, strict=True))
+_OPPOSITES = {
     Op.LT: Op.GE,
-    Op.GE: Op.LT,
     Op.GT: Op.LE,
-    Op.LE: Op.GT,
     Op.EQ: Op.NE,
-    Op.NE: Op.EQ,
     Op.IN: Op.NOT_IN,
-    Op.NOT_IN: Op.IN,
     Op.ALWAYS_TRUE: Op.ALWAYS_FALSE,
-    Op.ALWAYS_FALSE: Op.ALWAYS_TRUE,
 }
+_NEGATED = _OPPOSITES | {negated: op for op, negated in _OPPOSITES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +80,7 @@ class Compare:
     field: str
     op: Op
     value: bytes = b""
-    """Raw bytes of the field's type; none stand for NULL, or for the empty string."""
+    """Raw bytes of the field's type; no bytes mean NULL or the empty string."""
     offsets: tuple[int, ...] = ()
     """Where each member of an `in` or `not in` starts in the value."""
 
@@ -107,21 +93,21 @@ class Compare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllOf:
-    """True where every part is."""
+    """True where every part is true."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOf:
-    """True where at least one part is."""
+    """True where at least one part is true."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not:
-    """True where its part is not. Legal on disk, but the engine cannot read it."""
+    """True where its part is false. Legal on disk, but the engine cannot read it."""
 
     part: Condition
 
@@ -142,8 +128,8 @@ def member_of(field: str, op: Op, members: tuple[bytes, ...]) -> Compare:
     >>> member_of("s", Op.IN, (b"ab", b"c")).offsets
     (0, 2)
     """
-    sizes = itertools.accumulate((len(member) for member in members[:-1]), initial=0)
-    offsets = tuple(sizes) if members else ()
+    ends = itertools.accumulate(map(len, members), initial=0)
+    offsets = tuple(itertools.islice(ends, len(members)))
     return Compare(field=field, op=op, value=b"".join(members), offsets=offsets)
 
 
@@ -162,15 +148,12 @@ def fold(
     leaf: Callable[[Compare], T],
     join: Callable[[AllOf | AnyOf | Not, list[T]], T],
 ) -> T:
-    """Ask a question of a tree from its leaves up, without recursion.
+    """Compute an answer from a tree, from its leaves up, without recursion.
 
-    Args:
-        node: The tree.
-        leaf: Answers for a comparison.
-        join: Answers for any other node, from the answers of its parts.
+    `leaf` answers for a comparison, `join` for any other node from the answers of its parts.
 
     >>> a = Compare(field="a", op=Op.LT)
-    >>> fold(AllOf(parts=(a, a)), lambda leaf: 1, lambda node, found: sum(found))
+    >>> fold(AllOf(parts=(a, a)), lambda leaf: 1, lambda node, answers: sum(answers))
     2
     """
     if isinstance(node, Compare):
@@ -196,39 +179,36 @@ def leaves(node: Condition) -> tuple[Compare, ...]:
     >>> [leaf.field for leaf in leaves(Not(part=Compare(field="a", op=Op.LT)))]
     ['a']
     """
-    found: list[Compare] = []
-    fold(node, found.append, lambda _node, _answers: None)
-    return tuple(found)
+    comparisons: list[Compare] = []
+    fold(node, comparisons.append, lambda _node, _answers: None)
+    return tuple(comparisons)
 
 
 def negate(node: Condition) -> Condition:
-    """Turn a predicate into what is stored for it, or back.
+    """Turn a predicate into the stored condition, or back.
 
-    The negation is pushed down to the comparisons, as the engine stores it.
+    The negation moves down to the comparisons, as the engine stores it.
 
     >>> negate(Compare(field="a", op=Op.LT, value=b"x")).op.name
     'GE'
     """
 
-    def join(node: AllOf | AnyOf | Not, parts: list[Condition]) -> Condition:
-        match node:
-            case AllOf():
-                return AnyOf(parts=tuple(parts))
-            case AnyOf():
-                return AllOf(parts=tuple(parts))
-            case Not(part=part):
-                return part
-            case _:
-                assert_never(node)
+    def opposite(leaf: Compare) -> Condition:
+        return Compare(field=leaf.field, op=leaf.op.negated, value=leaf.value, offsets=leaf.offsets)
 
-    return fold(node, _opposite, join)
+    def join(node: AllOf | AnyOf | Not, parts: list[Condition]) -> Condition:
+        if isinstance(node, Not):
+            return node.part
+        return (AnyOf if isinstance(node, AllOf) else AllOf)(parts=tuple(parts))
+
+    return fold(node, opposite, join)
 
 
 def flatten(node: Condition) -> Condition:
     """Give the same condition without `Not`, and with no `and` in `and`, no `or` in `or`.
 
-    Only such a tree is safe to write: the engine cannot read `Not`, and reads an `or`
-    that stands directly in an `or` as if it were an `and`.
+    Only a flat tree is safe to write: the engine cannot read `Not`, and reads an `or` directly
+    in an `or` as if it were an `and`.
 
     >>> a, b, c = (Compare(field=name, op=Op.LT) for name in "abc")
     >>> fields(flatten(AnyOf(parts=(AnyOf(parts=(a, b)), c)))), flatten(AllOf(parts=(a,))) == a
@@ -257,7 +237,3 @@ def _parts(node: Condition) -> tuple[Condition, ...]:
             return (part,)
         case _:
             assert_never(node)
-
-
-def _opposite(leaf: Compare) -> Compare:
-    return Compare(field=leaf.field, op=leaf.op.negated, value=leaf.value, offsets=leaf.offsets)

@@ -1,7 +1,7 @@
 """Values of a field.
 
 In: a `Field` and the raw bytes of one cell, a Python value or a JSON value. Out: any other of
-the three. Knows nothing of conditions: NULL and the empty string are told apart by callers.
+the three. Knows nothing of conditions: callers tell NULL from the empty string.
 """
 
 from __future__ import annotations
@@ -23,21 +23,7 @@ Value = Scalar | tuple[Scalar, ...] | None
 """A date or time is its count of units; bytes that cannot be read as their type stay bytes."""
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-_NUMBERS = {
-    Datatype.INT8: "b",
-    Datatype.INT16: "h",
-    Datatype.INT32: "i",
-    Datatype.INT64: "q",
-    Datatype.UINT8: "B",
-    Datatype.UINT16: "H",
-    Datatype.UINT32: "I",
-    Datatype.UINT64: "Q",
-    Datatype.FLOAT32: "f",
-    Datatype.FLOAT64: "d",
-    Datatype.BOOL: "B",
-    **{datatype: "q" for datatype in Datatype if datatype.is_datetime or datatype.is_time},
-}
-_TEXTS = {
+_ENCODINGS = {
     Datatype.CHAR: "utf-8",
     Datatype.STRING_ASCII: "ascii",
     Datatype.STRING_UTF8: "utf-8",
@@ -56,55 +42,30 @@ def is_text(datatype: Datatype) -> bool:
     >>> is_text(Datatype.CHAR), is_text(Datatype.BLOB)
     (True, False)
     """
-    return datatype in _TEXTS
-
-
-def number_format(datatype: Datatype) -> str | None:
-    """The `struct` code of a datatype, or None where it is text or bytes.
-
-    >>> number_format(Datatype.DATETIME_MS), number_format(Datatype.BLOB)
-    ('q', None)
-    """
-    return _NUMBERS.get(datatype)
-
-
-def cell_size(field: Field) -> int | None:
-    """Bytes of a cell, or None where cells vary in length.
-
-    >>> from chronotile.format.schema import Field
-    >>> cell_size(Field(name="a", datatype=Datatype.INT16, cell_val_num=3, nullable=False,
-    ...                 is_dimension=False, enumeration_name=None, enumeration=None))
-    6
-    """
-    return None if field.is_var else field.datatype.size * field.cell_val_num
+    return datatype in _ENCODINGS
 
 
 def decode(field: Field, raw: bytes) -> Value:
     """Read the raw bytes of one cell.
 
-    Args:
-        field: What the bytes are a value of.
-        raw: The bytes. None of a number or date stands for NULL.
-
     Returns:
-        The value; the label, for an enumeration; the bytes themselves where they do not fit
-        the field's type, or its labels are not at hand.
+        The value; the label, for an enumeration; None for a number or date of no bytes, which is
+        NULL; the bytes themselves if they do not fit the field's type, or it lacks its labels.
 
     >>> from chronotile.format.schema import Field
-    >>> a = Field(name="a", datatype=Datatype.INT32, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
+    >>> a = Field(name="a", datatype=Datatype.INT32)
     >>> decode(a, bytes.fromhex("09030000")), decode(a, b"xy"), decode(a, b"")
     (777, b'xy', None)
     """
     if field.enumeration_name is not None:
         return _label(field, raw)
-    encoding = _TEXTS.get(field.datatype)
+    encoding = _ENCODINGS.get(field.datatype)
     if encoding is not None:
         try:
             return raw.decode(encoding)
         except UnicodeDecodeError:
             return raw
-    code = _NUMBERS.get(field.datatype)
+    code = field.datatype.code
     if code is None:
         return raw
     if not raw:
@@ -117,20 +78,15 @@ def decode(field: Field, raw: bytes) -> Value:
 
 
 def encode(field: Field, value: object) -> bytes:
-    """Write a value as the raw bytes of one cell.
+    """Write a value, as `decode` gives it, as the raw bytes of one cell.
 
-    Args:
-        field: What the value is for.
-        value: As `decode` gives it. Dates and times may be ISO-8601 text or objects of
-            `datetime`; None stands for NULL.
+    Dates and times may be ISO-8601 text or objects of `datetime`; None is NULL.
 
     Raises:
-        PredicateError: If the value is of another type, out of range, or would lose precision.
+        PredicateError: The value is of another type, out of range, or would lose precision.
 
     >>> from chronotile.format.schema import Field
-    >>> d = Field(name="d", datatype=Datatype.DATETIME_DAY, cell_val_num=1, nullable=False,
-    ...           is_dimension=True, enumeration_name=None, enumeration=None)
-    >>> encode(d, "1970-01-02").hex()
+    >>> encode(Field(name="d", datatype=Datatype.DATETIME_DAY), "1970-01-02").hex()
     '0100000000000000'
     """
     value = _plain(value)
@@ -140,7 +96,7 @@ def encode(field: Field, value: object) -> bytes:
         return b""
     if field.enumeration_name is not None:
         return _index(field, value)
-    if is_text(field.datatype) or field.datatype not in _NUMBERS:
+    if field.datatype.code is None:
         return _pad(field, _bytes(field, value))
     if field.cell_val_num == 1:
         return _number(field, value)
@@ -155,35 +111,36 @@ def to_json(field: Field, value: Value) -> Json:
     """Give a value as JSON holds it.
 
     >>> from chronotile.format.schema import Field
-    >>> f = Field(name="f", datatype=Datatype.FLOAT32, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
+    >>> f = Field(name="f", datatype=Datatype.FLOAT32)
     >>> to_json(f, float("nan")), to_json(f, b"xy")
     ('NaN', '7879')
     """
     if isinstance(value, tuple):
         return [to_json(field, part) for part in value]
-    if isinstance(value, str) and not value.isascii():
-        value = _as_bytes_unless_text(value)
+    if isinstance(value, str):
+        value = bytes_unless_text(value)
     if isinstance(value, bytes):
         return value.hex()
-    datatype = field.enumeration.datatype if field.enumeration is not None else field.datatype
-    if isinstance(value, int) and (datatype.is_datetime or datatype.is_time):
-        return ticks_to_text(datatype, value)
+    if isinstance(value, int) and field.value_datatype.is_temporal:
+        return ticks_to_text(field.value_datatype, value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def raw_to_json(field: Field, raw: bytes) -> Json:
+    """Give the raw bytes of one cell as JSON holds their value."""
+    return to_json(field, decode(field, raw))
 
 
 def from_json(field: Field, document: Json) -> Value:
     r"""Take back what `to_json` gave; text of a text field is text, never hex.
 
     Raises:
-        PredicateError: If the document is no value of that field.
+        PredicateError: The document is no value of that field.
 
     >>> from chronotile.format.schema import Field
-    >>> b = Field(name="b", datatype=Datatype.BLOB, cell_val_num=1, nullable=False,
-    ...           is_dimension=False, enumeration_name=None, enumeration=None)
-    >>> from_json(b, "00ff")
+    >>> from_json(Field(name="b", datatype=Datatype.BLOB), "00ff")
     b'\x00\xff'
     """
     if isinstance(document, dict):
@@ -196,13 +153,13 @@ def from_json(field: Field, document: Json) -> Value:
 def _json_scalar(field: Field, document: Json) -> Scalar:
     if document is None or isinstance(document, list | dict):
         raise _wrong(field, "a single value", document)
-    datatype = field.enumeration.datatype if field.enumeration is not None else field.datatype
+    datatype = field.value_datatype
     if isinstance(document, str):
-        if datatype.is_datetime or datatype.is_time:
+        if datatype.is_temporal:
             return text_to_ticks(datatype, document)
         if datatype.is_float and document in _FLOAT_NAMES:
             return _FLOAT_NAMES[document]
-        if not is_text(datatype) and datatype not in _NUMBERS:
+        if not is_text(datatype) and datatype.code is None:
             try:
                 return bytes.fromhex(document)
             except ValueError as cause:
@@ -210,13 +167,17 @@ def _json_scalar(field: Field, document: Json) -> Scalar:
     return document
 
 
-def _as_bytes_unless_text(text: str) -> str | bytes:
-    # A label that is not UTF-8 comes from its file with each odd byte as a lone surrogate.
+def bytes_unless_text(label: str) -> str | bytes:
+    r"""Give a label back; as bytes if its file does not hold it as UTF-8.
+
+    >>> bytes_unless_text("a"), bytes_unless_text("\udcff")
+    ('a', b'\xff')
+    """
     try:
-        text.encode()
+        label.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-    return text
+        return label.encode("utf-8", "surrogateescape")
+    return label
 
 
 def _plain(value: object) -> object:
@@ -260,13 +221,13 @@ def _label(field: Field, raw: bytes) -> Value:
     labels = field.enumeration.labels if field.enumeration is not None else ()
     if len(raw) != field.datatype.size:
         return raw
-    (index,) = struct.unpack(f"<{_NUMBERS[field.datatype]}", raw)
+    (index,) = struct.unpack(f"<{field.datatype.code}", raw)
     return _typed_label(field, labels[index]) if 0 <= index < len(labels) else raw
 
 
 def _typed_label(field: Field, label: Scalar) -> Scalar:
-    single = field.enumeration is not None and field.enumeration.datatype is Datatype.FLOAT32
-    return _shortest(label) if single and isinstance(label, float) else label
+    is_single = field.value_datatype is Datatype.FLOAT32
+    return _shortest(label) if is_single and isinstance(label, float) else label
 
 
 def _index(field: Field, label: object) -> bytes:
@@ -277,7 +238,7 @@ def _index(field: Field, label: object) -> bytes:
     datatype = enumeration.datatype
     if isinstance(label, bytes) and is_text(datatype):
         label = label.decode("utf-8", "surrogateescape")
-    elif isinstance(label, str) and (datatype.is_datetime or datatype.is_time):
+    elif isinstance(label, str) and datatype.is_temporal:
         label = text_to_ticks(datatype, label)
     for index, known in enumerate(enumeration.labels):
         same = label in (known, _typed_label(field, known))
@@ -295,7 +256,7 @@ def _unknown_label(enumeration: Enumeration, label: object) -> str:
 def _bytes(field: Field, value: object) -> bytes:
     if isinstance(value, bytes | bytearray):
         return bytes(value)
-    encoding = _TEXTS.get(field.datatype)
+    encoding = _ENCODINGS.get(field.datatype)
     if encoding is None:
         raise _wrong(field, "bytes", value)
     if not isinstance(value, str):
@@ -307,7 +268,7 @@ def _bytes(field: Field, value: object) -> bytes:
 
 
 def _pad(field: Field, raw: bytes) -> bytes:
-    size = cell_size(field)
+    size = field.cell_size
     if size is None:
         return raw
     if len(raw) > size or (len(raw) != size and not is_text(field.datatype)):
@@ -317,16 +278,15 @@ def _pad(field: Field, raw: bytes) -> bytes:
 
 def _number(field: Field, value: object) -> bytes:
     datatype = field.datatype
-    code = f"<{_NUMBERS[datatype]}"
-    if datatype.is_datetime or datatype.is_time:
-        if isinstance(value, str):
-            value = text_to_ticks(datatype, value)
-    elif datatype is Datatype.BOOL:
+    code = f"<{datatype.code}"
+    if datatype is Datatype.BOOL:
         if not isinstance(value, int) or value not in (0, 1):
             raise _wrong(field, "True or False", value)
         return bytes([value])
-    elif datatype.is_float:
+    if datatype.is_float:
         return struct.pack(code, _float(field, value))
+    if datatype.is_temporal and isinstance(value, str):
+        value = text_to_ticks(datatype, value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -335,10 +295,8 @@ def _number(field: Field, value: object) -> bytes:
         return struct.pack(code, value)
     except struct.error as cause:
         bits = 8 * datatype.size
-        low, high = (
-            (-(1 << bits - 1), (1 << bits - 1) - 1) if code[1].islower() else (0, 2**bits - 1)
-        )
-        raise _wrong(field, f"a number from {low} to {high}", value) from cause
+        low = -(1 << bits - 1) if code[1].islower() else 0
+        raise _wrong(field, f"a number from {low} to {low + (1 << bits) - 1}", value) from cause
 
 
 def _float(field: Field, value: object) -> float:
@@ -348,16 +306,14 @@ def _float(field: Field, value: object) -> float:
         number = float(value)
     except OverflowError as cause:
         raise _wrong(field, f"a number that {field.datatype.name} can hold", value) from cause
-    if math.isnan(number):
-        return number
     kept = number
-    if field.datatype is Datatype.FLOAT32:
+    if field.datatype is Datatype.FLOAT32 and math.isfinite(number):
         single = _single(number)
         if single is None:
             raise _wrong(field, "a number that FLOAT32 can hold", value)
-        # A 32-bit float may be given in full, or in as few digits as tell it apart.
+        # A user may give a 32-bit float in full, or in as few digits as tell it apart.
         kept = number if single == number else _shortest(single)
-    if kept != value:
+    if kept != value and not math.isnan(number):
         raise _wrong(field, f"a number that {field.datatype.name} holds exactly", value)
     return number
 

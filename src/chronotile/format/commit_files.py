@@ -1,7 +1,7 @@
 """Commit records: what the files of `__commits` say.
 
 In: the bytes of a `.con`, `.ign` or `.vac` file. Out: its entries, each with the byte where it
-starts; and back. Tiles inside a `.con` stay closed, and a name is never taken for a path.
+starts; and back. Opens no tile in a `.con`, and takes no name for a path.
 
 A `.con` is records one after the other: a URI relative to the array and a newline; behind a
 `.del` or `.upd`, a size (u64) and the whole of that file. An `.ign` and a `.vac` are lines. A
@@ -31,7 +31,7 @@ _VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({
 
 
 class Record(NamedTuple):
-    """One commit, as it stands in a `.con`."""
+    """One commit in a `.con`."""
 
     uri: str
     """Relative to the array, such as `__commits/__1_1_…_22.del`."""
@@ -44,7 +44,7 @@ class Record(NamedTuple):
 
 
 def decode_con(data: bytes, where: str) -> tuple[Record, ...]:
-    r"""Reads a consolidated commits file.
+    r"""Read a consolidated commits file.
 
     Raises:
         BadFileError: It is damaged, or ends in the middle of a record.
@@ -66,7 +66,7 @@ def decode_con(data: bytes, where: str) -> tuple[Record, ...]:
 
 
 def encode_record(record: Record) -> bytes:
-    """Writes one record of a consolidated commits file."""
+    """Write one record of a consolidated commits file."""
     line = record.uri.encode() + b"\n"
     if b"\n" in line[:-1]:
         raise BadNameError(repr(record.uri), "expected no newline in a URI, found one")
@@ -92,7 +92,7 @@ def commit_name(uri: str) -> Name:
 
 
 def decode_ign(data: bytes, where: str) -> tuple[str, ...]:
-    r"""Reads an ignore file: the URIs of commits, relative to the array.
+    r"""Read an ignore file: the URIs of commits, relative to the array.
 
     >>> decode_ign(b"__commits/a.wrt\n", "a.ign")
     ('__commits/a.wrt',)
@@ -101,7 +101,7 @@ def decode_ign(data: bytes, where: str) -> tuple[str, ...]:
 
 
 def decode_vac(data: bytes, where: str) -> tuple[str, ...]:
-    r"""Reads a vacuum file: its lines as they are.
+    r"""Read the lines of a vacuum file.
 
     >>> decode_vac(b"/__fragments/a\n", "a.vac")
     ('/__fragments/a',)
@@ -110,7 +110,7 @@ def decode_vac(data: bytes, where: str) -> tuple[str, ...]:
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    r"""Writes an `.ign` or a `.vac` file.
+    r"""Write an `.ign` or a `.vac` file.
 
     Raises:
         BadNameError: A line is empty, or holds a newline.
@@ -127,7 +127,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def vacuumed_name(line: str) -> str:
-    """The fragment or metadata file that a line of a `.vac` names, wherever the array was then.
+    """The fragment or metadata file that a line of a `.vac` names, even if the array has moved.
 
     >>> vacuumed_name("file:///old/place/__fragments/__1_1_ab_22")
     '__1_1_ab_22'

@@ -7,6 +7,7 @@ Knows nothing of schemas or conditions.
 from __future__ import annotations
 
 import enum
+import struct
 
 VAR_NUM = 0xFFFF_FFFF
 """The cell value count that stands for "variable length"."""
@@ -65,9 +66,14 @@ class Datatype(enum.IntEnum):
     GEOM_WKT = 43
 
     @property
+    def code(self) -> str | None:
+        """The `struct` code of a number; None where values are text or bytes."""
+        return _CODES.get(self)
+
+    @property
     def size(self) -> int:
         """Bytes of one value."""
-        return _SIZES.get(self, 8 if self.is_datetime or self.is_time else 1)
+        return _SIZES.get(self, 1)
 
     @property
     def is_datetime(self) -> bool:
@@ -80,6 +86,11 @@ class Datatype(enum.IntEnum):
         return Datatype.TIME_HR <= self <= Datatype.TIME_AS
 
     @property
+    def is_temporal(self) -> bool:
+        """Whether it is a date or a time of any unit."""
+        return Datatype.DATETIME_YEAR <= self <= Datatype.TIME_AS
+
+    @property
     def is_float(self) -> bool:
         """Whether it can hold NaN."""
         return self in (Datatype.FLOAT32, Datatype.FLOAT64)
@@ -90,17 +101,18 @@ class Datatype(enum.IntEnum):
         return self is Datatype.CHAR or Datatype.STRING_ASCII <= self <= Datatype.STRING_UCS4
 
 
+_NUMBERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+_CODES = {
+    **{Datatype[name]: code for name, code in zip(_NUMBERS, "bhiqBHIQ", strict=True)},
+    Datatype.FLOAT32: "f",
+    Datatype.FLOAT64: "d",
+    Datatype.BOOL: "B",
+    **{datatype: "q" for datatype in Datatype if datatype.is_temporal},
+}
 _SIZES = {
-    Datatype.INT16: 2,
-    Datatype.UINT16: 2,
+    **{datatype: struct.calcsize(f"<{code}") for datatype, code in _CODES.items()},
     Datatype.STRING_UTF16: 2,
     Datatype.STRING_UCS2: 2,
-    Datatype.INT32: 4,
-    Datatype.UINT32: 4,
-    Datatype.FLOAT32: 4,
     Datatype.STRING_UTF32: 4,
     Datatype.STRING_UCS4: 4,
-    Datatype.INT64: 8,
-    Datatype.UINT64: 8,
-    Datatype.FLOAT64: 8,
 }

@@ -1,7 +1,7 @@
 """Dates and times of any unit.
 
 In: a datatype and a count of its units, or ISO-8601 text. Out: the other one, exactly.
-Knows nothing of fields, and never rounds: text that is no whole number of units is refused.
+Knows nothing of fields, and never rounds: it refuses text that is no whole number of units.
 """
 
 from __future__ import annotations
@@ -16,29 +16,25 @@ NOT_A_TIME = -(2**63)
 """The count that NumPy, and so TileDB's Python users, call NaT."""
 
 _SECOND = 10**18
-_ATTOSECONDS = {
-    Datatype.DATETIME_WEEK: 7 * 86400 * _SECOND,
-    Datatype.DATETIME_DAY: 86400 * _SECOND,
-    Datatype.DATETIME_HR: 3600 * _SECOND,
-    Datatype.DATETIME_MIN: 60 * _SECOND,
-    Datatype.DATETIME_SEC: _SECOND,
-    Datatype.DATETIME_MS: 10**15,
-    Datatype.DATETIME_US: 10**12,
-    Datatype.DATETIME_NS: 10**9,
-    Datatype.DATETIME_PS: 10**6,
-    Datatype.DATETIME_FS: 10**3,
-    Datatype.DATETIME_AS: 1,
-    Datatype.TIME_HR: 3600 * _SECOND,
-    Datatype.TIME_MIN: 60 * _SECOND,
-    Datatype.TIME_SEC: _SECOND,
-    Datatype.TIME_MS: 10**15,
-    Datatype.TIME_US: 10**12,
-    Datatype.TIME_NS: 10**9,
-    Datatype.TIME_PS: 10**6,
-    Datatype.TIME_FS: 10**3,
-    Datatype.TIME_AS: 1,
+_UNITS = {
+    "WEEK": 7 * 86400 * _SECOND,
+    "DAY": 86400 * _SECOND,
+    "HR": 3600 * _SECOND,
+    "MIN": 60 * _SECOND,
+    "SEC": _SECOND,
+    "MS": 10**15,
+    "US": 10**12,
+    "NS": 10**9,
+    "PS": 10**6,
+    "FS": 10**3,
+    "AS": 1,
 }
 _MONTHS = {Datatype.DATETIME_YEAR: 12, Datatype.DATETIME_MONTH: 1}
+_ATTOSECONDS = {
+    datatype: _UNITS[datatype.name.rpartition("_")[2]]
+    for datatype in Datatype
+    if datatype.is_temporal and datatype not in _MONTHS
+}
 
 _DATETIME = re.compile(
     r"(?P<year>\d{4}|[+-]\d{4,20})"
@@ -61,10 +57,6 @@ _ERA_DAYS = date(401, 1, 1).toordinal() - 1
 def ticks_to_text(datatype: Datatype, ticks: int) -> str:
     """Write a count of units since the epoch, or since midnight, as ISO-8601.
 
-    Args:
-        datatype: One of the DATETIME or TIME datatypes.
-        ticks: The count.
-
     >>> ticks_to_text(Datatype.DATETIME_MS, 1577836800123)
     '2020-01-01T00:00:00.123'
     >>> ticks_to_text(Datatype.DATETIME_YEAR, 10000), ticks_to_text(Datatype.TIME_MIN, 61)
@@ -76,73 +68,61 @@ def ticks_to_text(datatype: Datatype, ticks: int) -> str:
         years, month = divmod(ticks * _MONTHS[datatype], 12)
         year = _year_text(1970 + years)
         return year if datatype is Datatype.DATETIME_YEAR else f"{year}-{month + 1:02}"
-    total = ticks * _ATTOSECONDS[datatype]
+    unit = _ATTOSECONDS[datatype]
+    total = ticks * unit
     if datatype.is_time:
-        return ("-" if total < 0 else "") + _clock_text(abs(total), _ATTOSECONDS[datatype])
-    days, rest = divmod(total, 86400 * _SECOND)
-    year_number, month, day = _civil(days)
-    shown = f"{_year_text(year_number)}-{month:02}-{day:02}"
-    if _ATTOSECONDS[datatype] >= 86400 * _SECOND:
-        return shown
-    return f"{shown}T{_clock_text(rest, _ATTOSECONDS[datatype])}"
+        return ("-" if total < 0 else "") + _clock_text(abs(total), unit)
+    days, rest = divmod(total, _UNITS["DAY"])
+    date_text = _date_text(days)
+    return date_text if unit >= _UNITS["DAY"] else f"{date_text}T{_clock_text(rest, unit)}"
 
 
 def text_to_ticks(datatype: Datatype, text: str) -> int:
     """Read ISO-8601 text as a count of the datatype's units.
 
-    Args:
-        datatype: One of the DATETIME or TIME datatypes.
-        text: A date, a date and time, or a time of day; less than its full length stands
-            for the first instant. A date without a zone is in UTC.
+    The text is a date, a date and time, or a time of day. A shorter text stands for its first
+    instant. A date without a zone is in UTC.
 
     Raises:
-        PredicateError: If the text is no date or time, or no whole number of units.
+        PredicateError: The text is no date or time, or no whole number of units.
 
     >>> text_to_ticks(Datatype.DATETIME_DAY, "1970-02-01")
     31
-    >>> text_to_ticks(Datatype.TIME_SEC, "01:00")
-    3600
     """
     if datatype.is_datetime and text == "NaT":
         return NOT_A_TIME
-    found = (_TIME if datatype.is_time else _DATETIME).fullmatch(text)
-    if found is None:
+    match = (_TIME if datatype.is_time else _DATETIME).fullmatch(text)
+    if match is None:
         kind = "a time such as 13:45:00" if datatype.is_time else "a date such as 2020-01-31"
-        raise PredicateError(datatype.name, f"expected {kind}, found {text!r}")
-    part = found.groupdict()
-    clock = _clock(datatype, text, part)
+        raise _wrong(datatype, kind, text)
+    part = match.groupdict()
+    total = _clock(datatype, text, part)
+    unit = _MONTHS.get(datatype) or _ATTOSECONDS[datatype]
+    rest = 0
     if datatype.is_time:
-        return _whole(datatype, text, -clock if part["sign"] else clock, _ATTOSECONDS[datatype])
-    year, month, day = int(part["year"]), int(part["month"] or 1), int(part["day"] or 1)
-    try:
-        days = _days(year, month, day)
-    except ValueError as cause:
-        expected = "expected a day of the calendar"
-        raise PredicateError(datatype.name, f"{expected}, found {text!r}") from cause
-    clock -= _zone(part["zone"])
-    if datatype in _MONTHS:
-        if day != 1 or clock != 0:
-            raise PredicateError(datatype.name, _loses(datatype, text))
-        return _whole(datatype, text, (year - 1970) * 12 + month - 1, _MONTHS[datatype])
-    total = days * 86400 * _SECOND + clock
-    return _whole(datatype, text, total, _ATTOSECONDS[datatype])
+        total = -total if part["sign"] else total
+    else:
+        year, month, day = int(part["year"]), int(part["month"] or 1), int(part["day"] or 1)
+        try:
+            total += _days(year, month, day) * _UNITS["DAY"] - _zone(part["zone"])
+        except ValueError as cause:
+            raise _wrong(datatype, "a day of the calendar", text) from cause
+        if datatype in _MONTHS:
+            rest = total - _days(year, month, 1) * _UNITS["DAY"]
+            total = (year - 1970) * 12 + month - 1
+    if rest or total % unit:
+        raise _wrong(datatype, f"a whole number of {datatype.name} units", text)
+    return total // unit
 
 
-def _whole(datatype: Datatype, text: str, total: int, unit: int) -> int:
-    ticks, rest = divmod(total, unit)
-    if rest:
-        raise PredicateError(datatype.name, _loses(datatype, text))
-    return ticks
-
-
-def _loses(datatype: Datatype, text: str) -> str:
-    return f"expected a whole number of {datatype.name} units, found {text!r}"
+def _wrong(datatype: Datatype, expected: str, text: str) -> PredicateError:
+    return PredicateError(datatype.name, f"expected {expected}, found {text!r}")
 
 
 def _clock(datatype: Datatype, text: str, part: dict[str, str | None]) -> int:
     hour, minute, second = (int(part[name] or 0) for name in ("hour", "minute", "second"))
     if minute > 59 or second > 59 or (datatype.is_datetime and hour > 23):
-        raise PredicateError(datatype.name, f"expected a time of day, found {text!r}")
+        raise _wrong(datatype, "a time of day", text)
     fraction = int((part["fraction"] or "").ljust(18, "0"))
     return (hour * 3600 + minute * 60 + second) * _SECOND + fraction
 
@@ -177,7 +157,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * _ERA_DAYS + date(year_of_era + 1, month, day).toordinal() - _EPOCH
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def _date_text(days: int) -> str:
     era, day_of_era = divmod(days + _EPOCH - 1, _ERA_DAYS)
-    found = date.fromordinal(day_of_era + 1)
-    return era * 400 + found.year, found.month, found.day
+    day = date.fromordinal(day_of_era + 1)
+    return f"{_year_text(era * 400 + day.year)}-{day:%m-%d}"

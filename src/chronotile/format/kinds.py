@@ -33,7 +33,7 @@ TILES = EXTENSIONS[DEL:]
 """Extensions of commits whose content is a tile."""
 
 FILE_WORDS = {".con": "consolidated", ".ign": "ignore", ".vac": "vacuum"}
-"""Files that speak of commits and fragments: extension -> word."""
+"""Files that list commits or fragments: extension -> word."""
 LINES = tuple(FILE_WORDS)
 """Their extensions."""
 COMMIT_FILES = (*WRITES, *TILES, *LINES)

@@ -3,15 +3,15 @@
 In: one path component. Out: `Name`, or `BadNameError`; and back.
 Knows nothing of folders, stores or time windows.
 
-A name tells when its object was made, and in which version of the format:
+A name says when its object was made, and in which version of the format:
 
     era 3, versions 5 and later   __t1_t2_uuid_v
     era 2, versions 3 and 4       __t1_t2_uuid
     era 1, versions 1 and 2       __uuid_t1 or __uuid_t1_t2
 
-t1 and t2 are milliseconds since the epoch, in decimal, with any number of digits: they are
-compared as numbers, never as text. The names of schema and array-metadata files carry no
-version, whatever the array's: they look like era 2.
+t1 and t2 are milliseconds since the epoch, in decimal, with any number of digits: compare them
+as numbers, never as text. The names of schema and array-metadata files never carry a version:
+they look like era 2.
 
 The engine tells the eras apart by five underscores (era 3), else by a last part of 32
 characters (era 2), and takes anything else for era 1; in era 1 it takes the number after the
@@ -29,7 +29,7 @@ from typing import NamedTuple
 from chronotile.errors import BadNameError
 
 MAX_TIMESTAMP = (1 << 64) - 1
-"""The last moment that a name can tell: a window that ends there sees all that came."""
+"""The last moment that a name can hold: a window that ends there sees every commit."""
 MAX_VERSION = (1 << 32) - 1
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
@@ -51,10 +51,7 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name:
-    """Takes a timestamped name apart.
-
-    Args:
-        text: One path component without its extension.
+    """Take a timestamped name, one path component without its extension, apart.
 
     Raises:
         BadNameError: It is no timestamped name, or its times run backwards.
@@ -76,7 +73,7 @@ def parse_name(text: str) -> Name:
     if match := _ERA_1.fullmatch(text):
         uuid, first, last = match.groups()
         # The engine takes the last number for both ends.
-        end = int(last if last is not None else first)
+        end = int(last or first)
         return _checked(Name(end, end, uuid, None, 1, text))
     expected = "a timestamped name (__t1_t2_uuid_v, __t1_t2_uuid or __uuid_t1)"
     raise BadNameError(_shown(text), f"expected {expected}, found another")
@@ -100,7 +97,7 @@ def is_name(text: str) -> bool:
 
 
 def format_name(t1: int, t2: int, uuid: str, version: int | None) -> str:
-    """Writes a name of era 3, or without a version as schema and metadata files have it.
+    """Write a name of era 3; without a version, a name of a schema or metadata file.
 
     Raises:
         BadNameError: The parts make no name that the engine reads back.
@@ -109,14 +106,14 @@ def format_name(t1: int, t2: int, uuid: str, version: int | None) -> str:
     '__9_10_00112233445566778899aabbccddeeff_22'
     """
     text = f"__{t1}_{t2}_{uuid}" + ("" if version is None else f"_{version}")
-    found = parse_name(text)
-    if found[:4] != (t1, t2, uuid, version) or found.era == 1:
+    name = parse_name(text)
+    if name[:4] != (t1, t2, uuid, version) or name.era == 1:
         raise BadNameError(_shown(text), "expected parts that make a timestamped name")
     return text
 
 
 def new_name(t1: int, t2: int, version: int | None) -> str:
-    """Writes a name with a fresh uuid.
+    """Write a name with a fresh uuid.
 
     >>> parse_name(new_name(1, 2, 22))[:2]
     (1, 2)
@@ -130,13 +127,11 @@ def version_of(name: Name) -> int:
     >>> version_of(parse_name("__1_2_00112233445566778899aabbccddeeff"))
     4
     """
-    if name.version is not None:
-        return name.version
-    return 4 if name.era == 2 else 2
+    return {2: 4, 1: 2}[name.era] if name.version is None else name.version
 
 
 def time_order(name: Name) -> tuple[int, int, str]:
-    """The key that sorts names by time, as numbers, and then by name."""
+    """The key that sorts names by time, then by text."""
     return (name.t1, name.t2, name.text)
 
 

@@ -4,15 +4,17 @@ In: a spec class and bytes. Out: the parsed tree, or one `BadFileError` that say
 which byte, what was expected and what was found. Knows the bytes of each file, not its meaning.
 
 The generated code and its runtime are untyped and fail in many ways: their own errors, bad
-UTF-8, recursion, bytes left over. All of that is dealt with here. Lazy instances that inflate
-a tile are never touched here: `tiles` does that, with every size checked first.
+UTF-8, recursion, bytes left over. This module turns each failure into one error. It never
+touches a lazy instance that inflates a tile: `tiles` inflates, and checks every size first.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import re
 from io import BytesIO
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile_ksy.tiledb_array_metadata import TiledbArrayMetadata as ArrayMetadataSpec
@@ -67,25 +69,28 @@ __all__ = [
 ]
 
 
+_FAILURES = (KaitaiStructError, UnicodeDecodeError, RecursionError)
+
+
 class Span(NamedTuple):
     """The bytes of one field."""
 
     path: str
-    """The field, below the fields around it: `records[0].uri`."""
+    """The names of the fields around it and its own: `records[0].uri`."""
     start: int
     end: int
     value: Any
 
 
 def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = True) -> Any:
-    r"""Parses bytes as one spec.
+    r"""Parse bytes as one spec.
 
     Args:
         spec: A generated class of this module, such as `IgnoreFileSpec`.
         where: The file's name, for the error.
         data: The whole file or payload.
         params: The parameters of the spec, if it has any.
-        whole: Whether bytes that are left over are an error.
+        whole: Whether bytes left over are an error.
 
     Raises:
         BadFileError: The bytes are not what the spec says.
@@ -98,8 +103,8 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
     """
     try:
         tree = spec(*params, KaitaiStream(BytesIO(data)))
-    except (KaitaiStructError, UnicodeDecodeError, RecursionError) as cause:
-        raise _explain(where, cause) from cause
+    except _FAILURES as cause:
+        raise _bad_file(where, cause) from cause
     left = len(data) - tree._io.pos()
     if left and whole:
         problem = f"expected the end of the file, found {left} more bytes"
@@ -108,10 +113,10 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
 
 
 def trace(spec: Any, where: str, data: bytes) -> tuple[Span, ...]:
-    r"""Parses all of the bytes as one spec, and tells which bytes each field took.
+    r"""Parse all of the bytes as one spec, and give the bytes of each field.
 
-    The parsers that keep count are a second set, loaded only here. What a spec reads lazily is
-    not followed.
+    The parsers that record positions are a second set, loaded only here. Lazy instances of a spec
+    are left out.
 
     Raises:
         BadFileError: The bytes are not what the spec says.
@@ -125,8 +130,8 @@ def trace(spec: Any, where: str, data: bytes) -> tuple[Span, ...]:
     tree = getattr(home, spec.__name__)(KaitaiStream(BytesIO(data)))
     try:
         tree._read()
-    except (KaitaiStructError, UnicodeDecodeError, RecursionError) as cause:
-        raise _explain(where, cause) from cause
+    except _FAILURES as cause:
+        raise _bad_file(where, cause) from cause
     return tuple(_spans(tree, "", 0))
 
 
@@ -134,23 +139,23 @@ def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
     for field in struct.SEQ_FIELDS:
         if field not in struct._debug:
             continue
-        mark, value = struct._debug[field], getattr(struct, field)
+        position, value = struct._debug[field], getattr(struct, field)
         name = f"{path}{_shown(struct, field)}"
-        many = "arr" in mark
-        marks = mark["arr"] if many else [mark]
+        many = "arr" in position
+        positions = position["arr"] if many else [position]
         items = value if many else [value]
-        for at, (item, span) in enumerate(zip(items, marks, strict=True)):
-            where = f"{name}[{at}]" if many else name
+        for index, (item, span) in enumerate(zip(items, positions, strict=True)):
+            item_path = f"{name}[{index}]" if many else name
             start, end = base + span["start"], base + span["end"]
             if isinstance(item, KaitaiStruct):
-                # A struct of a given size is read from a stream of its own, which starts at 0.
-                yield from _spans(item, f"{where}.", base if item._io is struct._io else start)
+                # A struct of a given size has a stream of its own, which starts at 0.
+                yield from _spans(item, f"{item_path}.", base if item._io is struct._io else start)
             elif field != "trailing":
-                yield Span(where, start, end, item)
+                yield Span(item_path, start, end, item)
 
 
-def _explain(where: str, cause: Exception) -> BadFileError:
-    structs = _structs_under_way(cause.__traceback__)
+def _bad_file(where: str, cause: Exception) -> BadFileError:
+    structs = _unfinished_structs(cause.__traceback__)
     return BadFileError(where, _problem(cause, structs), _offset(structs))
 
 
@@ -161,9 +166,8 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
         case EndOfStreamError():
             return f"expected {cause.bytes_needed} bytes, found {cause.bytes_available}"
         case ValidationFailedError():
-            return (
-                f"expected {_field(structs[-1])} {_expected(cause)}, found {_short(cause.actual)}"
-            )
+            expected = f"expected {_last_field(structs[-1])} {_expected(cause)}"
+            return f"{expected}, found {_short(cause.actual)}"
         case UnicodeDecodeError():
             return f"expected UTF-8 text, found {_short(cause.object)}"
         case RecursionError():
@@ -171,14 +175,15 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
     return str(cause)
 
 
-def _field(struct: Any) -> str:
-    """The field that was read last: validation comes right after it."""
+def _last_field(struct: Any) -> str:
+    """The field that the parser read last: it validates each field right after reading it."""
     field = next(name for name in reversed(vars(struct)) if name[0] != "_")
-    return f"{_shown(struct, field)} of {_snake(type(struct).__name__).removeprefix('tiledb_')}"
+    kind = re.sub("(?<!^)(?=[A-Z])", "_", type(struct).__name__).lower().removeprefix("tiledb_")
+    return f"{_shown(struct, field)} of {kind}"
 
 
 def _shown(struct: Any, field: str) -> str:
-    """The name of a field in paths and errors; a flag has that of the boolean made from it."""
+    """The name of a field in paths and errors; a flag takes the name of its boolean instance."""
     flag = f"is_{field}"
     return flag if hasattr(type(struct), flag) else field
 
@@ -203,22 +208,18 @@ def _short(value: object, limit: int = 60) -> str:
     return repr(value)
 
 
-def _structs_under_way(traceback: TracebackType | None) -> list[Any]:
-    """The structs that were being read, outermost first."""
-    structs: list[Any] = []
-    while traceback:
-        struct = traceback.tb_frame.f_locals.get("self")
-        if isinstance(struct, KaitaiStruct) and (not structs or structs[-1] is not struct):
-            structs.append(struct)
-        traceback = traceback.tb_next
-    return structs
+def _unfinished_structs(traceback: TracebackType | None) -> list[Any]:
+    """The structs that the parser was reading, outermost first."""
+    frames = (frame.f_locals.get("self") for frame, _ in walk_tb(traceback))
+    structs = [struct for struct in frames if isinstance(struct, KaitaiStruct)]
+    return [next(same) for _, same in itertools.groupby(structs, key=id)]
 
 
 def _offset(structs: list[Any]) -> int | None:
     """Where reading stopped, counted from the start of the file.
 
-    A struct of a given size is read from a stream of its own, cut from the one around it,
-    which then stands just behind it.
+    A struct of a given size has a stream of its own, cut from the outer stream, whose position is
+    then just behind the struct.
     """
     streams: list[Any] = []
     for struct in structs:
@@ -228,7 +229,3 @@ def _offset(structs: list[Any]) -> int | None:
         return None
     bases = (outer.pos() - inner.size() for outer, inner in itertools.pairwise(streams))
     return int(sum(bases) + streams[-1].pos())
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

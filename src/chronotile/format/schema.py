@@ -1,7 +1,7 @@
 """Array schemas, as far as a commit log needs them.
 
 In: the payload of a schema or enumeration tile. Out: `Schema`, with its fields, their types
-and labels, and whether the array is dense. What lies behind those fields stays raw.
+and labels, and whether the array is dense. Reads no other part of the schema.
 """
 
 from __future__ import annotations
@@ -37,19 +37,34 @@ class Field:
 
     name: str
     datatype: Datatype
-    cell_val_num: int
+    cell_val_num: int = 1
     """Values in a cell; `VAR_NUM` where cells vary in length."""
-    nullable: bool
-    is_dimension: bool
-    enumeration_name: str | None
+    nullable: bool = False
+    is_dimension: bool = False
+    enumeration_name: str | None = None
     """The enumeration that the values index, if any."""
-    enumeration: Enumeration | None
-    """Its labels, where its file was at hand."""
+    enumeration: Enumeration | None = None
+    """Its labels, if its file was found."""
 
     @property
     def is_var(self) -> bool:
         """Whether cells vary in length."""
         return self.cell_val_num == VAR_NUM
+
+    @property
+    def cell_size(self) -> int | None:
+        """Bytes of a cell, or None where cells vary in length."""
+        return None if self.is_var else self.datatype.size * self.cell_val_num
+
+    @property
+    def value_datatype(self) -> Datatype:
+        """The datatype that users see: that of the labels, if the field has labels."""
+        return self.datatype if self.enumeration is None else self.enumeration.datatype
+
+    @property
+    def lacks_labels(self) -> bool:
+        """Whether the values are indices of labels that were not found."""
+        return self.enumeration_name is not None and self.enumeration is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +72,11 @@ class Schema:
     """What a commit log needs to know of an array's schema."""
 
     version: int
-    dense: bool
-    allows_duplicates: bool
-    dimensions: tuple[Field, ...]
-    attributes: tuple[Field, ...]
-    enumeration_files: tuple[tuple[str, str], ...]
+    dense: bool = False
+    allows_duplicates: bool = False
+    dimensions: tuple[Field, ...] = ()
+    attributes: tuple[Field, ...] = ()
+    enumeration_files: tuple[tuple[str, str], ...] = ()
     """(enumeration name, file name below `__schema/__enumerations`)."""
 
     @property
@@ -71,24 +86,19 @@ class Schema:
 
     def field(self, name: str) -> Field | None:
         """The dimension or attribute of that name, if there is one."""
-        for field in self.fields:
-            if field.name == name:
-                return field
-        return None
+        return next((field for field in self.fields if field.name == name), None)
 
     def with_enumerations(self, enumerations: Iterable[Enumeration]) -> Schema:
-        """The same schema, its attributes knowing the labels that they index."""
-        found = {enumeration.name: enumeration for enumeration in enumerations}
-        return replace(
-            self,
-            attributes=tuple(
-                replace(a, enumeration=found.get(a.enumeration_name or "")) for a in self.attributes
-            ),
-        )
+        """The same schema, with the labels of each attribute that indexes an enumeration."""
+        by_name = {enumeration.name: enumeration for enumeration in enumerations}
+        attributes = [
+            replace(a, enumeration=by_name.get(a.enumeration_name or "")) for a in self.attributes
+        ]
+        return replace(self, attributes=tuple(attributes))
 
 
 def decode_schema(payload: bytes, where: str) -> Schema:
-    """Reads the payload of a schema tile, of any format version from 1 to 23.
+    """Read the payload of a schema tile, of any format version from 1 to 23.
 
     Raises:
         BadFileError: It is no schema.
@@ -105,7 +115,7 @@ def decode_schema(payload: bytes, where: str) -> Schema:
 
 
 def decode_enumeration(payload: bytes, where: str) -> Enumeration:
-    """Reads the payload of an enumeration tile.
+    """Read the payload of an enumeration tile.
 
     Raises:
         BadFileError: It is no enumeration.
@@ -123,16 +133,13 @@ def decode_enumeration(payload: bytes, where: str) -> Enumeration:
 
 def _dimension(tree: Any, dimension: Any) -> Field:
     # Before version 5 all dimensions share the domain's datatype, one value to a cell.
-    of_its_own = tree.version >= 5
-    code = (dimension if of_its_own else tree.domain).datatype.code.value
+    has_own_type = tree.version >= 5
+    code = (dimension if has_own_type else tree.domain).datatype.code.value
     return Field(
         name=dimension.name,
         datatype=Datatype(code),
-        cell_val_num=dimension.cell_val_num if of_its_own else 1,
-        nullable=False,
+        cell_val_num=dimension.cell_val_num if has_own_type else 1,
         is_dimension=True,
-        enumeration_name=None,
-        enumeration=None,
     )
 
 
@@ -142,9 +149,7 @@ def _attribute(attribute: Any) -> Field:
         datatype=Datatype(attribute.datatype.code.value),
         cell_val_num=attribute.cell_val_num,
         nullable=bool(getattr(attribute, "is_nullable", 0)),
-        is_dimension=False,
         enumeration_name=getattr(attribute, "enumeration_name", "") or None,
-        enumeration=None,
     )
 
 
@@ -159,32 +164,16 @@ def _cells(tree: Any, datatype: Datatype, where: str) -> Iterator[bytes]:
         return
     width = datatype.size * tree.cell_val_num
     if width == 0 or len(tree.data) % width:
-        raise BadFileError(
-            where, f"expected labels of {width} bytes, found {len(tree.data)} in all"
-        )
+        problem = f"expected labels of {width} bytes, found {len(tree.data)} in all"
+        raise BadFileError(where, problem)
     for start in range(0, len(tree.data), width):
         yield tree.data[start : start + width]
-
-
-_NUMBERS = {
-    Datatype.INT8: "<b",
-    Datatype.UINT8: "<B",
-    Datatype.INT16: "<h",
-    Datatype.UINT16: "<H",
-    Datatype.INT32: "<i",
-    Datatype.UINT32: "<I",
-    Datatype.INT64: "<q",
-    Datatype.UINT64: "<Q",
-    Datatype.FLOAT32: "<f",
-    Datatype.FLOAT64: "<d",
-    Datatype.BOOL: "<?",
-}
 
 
 def _label(cell: bytes, datatype: Datatype) -> Label:
     if datatype.is_string:
         return cell.decode("utf-8", "surrogateescape")
-    form = _NUMBERS.get(datatype, "<q" if datatype.is_datetime or datatype.is_time else None)
-    if form is None or len(cell) != datatype.size:
+    if datatype.code is None or len(cell) != datatype.size:
         return cell
-    return struct.unpack(form, cell)[0]  # type: ignore[no-any-return]  # of the form's type
+    (number,) = struct.unpack(f"<{datatype.code}", cell)
+    return bool(number) if datatype is Datatype.BOOL else number

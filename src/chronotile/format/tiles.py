@@ -3,15 +3,15 @@
 In: the bytes of a tile, or a payload. Out: the payload, or the bytes of a tile that the engine
 reads. Knows filters and encryption; knows nothing of what a payload means.
 
-The framing is read by the generated parser. A tile is a header, the filters it went through,
-and chunks; each chunk holds at most 64 KiB of the payload, filtered on its own:
+The generated parser reads the framing. A tile is a header, the filters it went through, and
+chunks; each chunk holds at most 64 KiB of the payload, filtered on its own:
 
     chunk = original, filtered and metadata length (u32 each), metadata, filtered bytes
 
 GZIP, which is a zlib stream here, puts into the metadata how long each part is before and
 after. AES-256-GCM, which comes last, encrypts the metadata of GZIP as a part of its own and
-puts lengths, IV and tag of each part into the metadata. Every size is checked against every
-other, and against a ceiling, before memory is taken for it.
+puts lengths, IV and tag of each part into the metadata. This module checks every size against
+every other, and against a ceiling, before it takes memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _AES_256_GCM = 11
 _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
-# A tile of one GZIP chunk: the bytes that are always the same, and where the others stand.
+# A tile of one GZIP chunk: the bytes that are always the same, and where the others are.
 _DATATYPES = frozenset(map(int, Datatype))
 _NEWEST_VERSION = 23
 _PLAIN = struct.Struct("<IQQBQ")
@@ -72,9 +72,9 @@ class Tile:
 
 
 def extent(data: bytes | memoryview) -> int | None:
-    """The bytes that a tile's header says it has, header included; None where it has no header.
+    """The size that a tile's header states, header included; None if there is no whole header.
 
-    The engine reads so many bytes, and passes over whatever stands behind them.
+    The engine reads that many bytes, and passes over any bytes behind them.
 
     >>> data = encode(b"payload", version=22)
     >>> extent(data + b"more") == len(data)
@@ -87,7 +87,7 @@ def extent(data: bytes | memoryview) -> int | None:
 
 
 def oddity(data: bytes) -> str | None:
-    """What is odd about a tile that the engine reads all the same; None if nothing is.
+    """Say what is odd about a tile that the engine reads all the same; None if nothing is.
 
     >>> oddity(encode(b"payload", version=22) + b"more")
     '4 bytes behind its end, which the engine passes over'
@@ -110,17 +110,17 @@ def oddity(data: bytes) -> str | None:
 def decode(
     data: bytes, where: str, *, key: bytes | None = None, ceiling: int = DEFAULT_CEILING
 ) -> Tile:
-    """Opens a tile.
+    """Open a tile.
 
     Args:
-        data: The whole tile, from its header on. What stands behind it is passed over.
+        data: The whole tile, from its header on. Bytes behind it are passed over.
         where: The file's name, for errors.
         key: The array's 32-byte AES-256 key, if it is encrypted.
         ceiling: Most payload bytes to take memory for.
 
     Raises:
-        BadFileError: It is damaged. Its kinds `TooLargeError` and `UnsupportedFilterError` say
-            that it is over the ceiling, or needs a filter that this package does not have.
+        BadFileError: It is damaged; `TooLargeError` if it is over the ceiling,
+            `UnsupportedFilterError` if this package does not have its filter.
         KeyNeededError: It is encrypted, and there is no key.
         WrongKeyError: It is encrypted, and the key does not open it.
 
@@ -135,17 +135,19 @@ def decode(
 
 
 def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
-    """The fast path: a tile of one GZIP chunk, as nearly all are; None if it is any other.
+    """The fast path: a tile of one GZIP chunk, as nearly all are; None for any other tile.
 
-    The generated parser takes some 20 times as long. Whatever is not exactly so is its business:
-    the tests hold both to the same answer.
+    The generated parser, which reads the others, takes some 20 times as long. The tests compare
+    the answers of both.
     """
-    if not (
-        data[29:34] == _PLAIN_HEAD and data[38:48] == _PLAIN_FILTER and data[52:60] == _ONE_CHUNK
-    ):
-        return None
     left = len(data) - _LEN_PLAIN
-    if left < 0 or data[68:80] != _ONE_PART:
+    if not (
+        left >= 0
+        and data[29:34] == _PLAIN_HEAD
+        and data[38:48] == _PLAIN_FILTER
+        and data[52:60] == _ONE_CHUNK
+        and data[68:80] == _ONE_PART
+    ):
         return None
     version, persisted, size, datatype, cell_size = _PLAIN.unpack_from(data)
     if (
@@ -171,8 +173,8 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
     _refuse_unknown_filters(tree.filter_pipeline.filters, where)
     encrypted = tree.encryption_type.value != 0
     if encrypted != (_AES_256_GCM in (f.value for f in filters)):
-        problem = f"expected the filters to match encryption type {tree.encryption_type.value}"
-        raise BadFileError(where, f"{problem}, found {[f.name for f in filters]}")
+        expected = f"filters that match encryption type {tree.encryption_type.value}"
+        raise BadFileError(where, f"expected {expected}, found {[f.name for f in filters]}")
     if encrypted:
         _check_key(key, where)
     total = sum(chunk.len_original for chunk in tree.tile.chunks)
@@ -184,7 +186,7 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
         raise TooLargeError(where, problem)
     return Tile(
         version=tree.version,
-        datatype=_datatype(data[20]),
+        datatype=Datatype(data[20]) if data[20] in _DATATYPES else None,
         cell_size=tree.cell_size,
         encrypted=encrypted,
         payload=b"".join(_unfilter(chunk, filters, where, key) for chunk in tree.tile.chunks),
@@ -199,14 +201,14 @@ def encode(
     level: int = 1,
     random_bytes: Callable[[int], bytes] = os.urandom,
 ) -> bytes:
-    """Wraps a payload into a tile as the engine writes it.
+    """Wrap a payload into a tile as the engine writes it.
 
     Args:
         payload: The bytes to wrap.
         version: The array's format version.
         key: The array's 32-byte AES-256 key, if it is encrypted.
-        level: How hard to compress.
-        random_bytes: Where the IVs of encryption come from.
+        level: The compression level of zlib.
+        random_bytes: Makes the IVs of encryption.
 
     >>> len(encode(b"", version=22))
     60
@@ -222,30 +224,22 @@ def encode(
         for start in range(0, len(payload), CHUNK_SIZE)
     ]
     body = struct.pack("<Q", len(chunks)) + b"".join(chunks)
-    encryption = 0 if key is None else 1
-    header = _HEADER.pack(
-        version, len(body), len(payload), Datatype.CHAR, 1, encryption, len(pipeline)
-    )
+    sizes = len(body), len(payload)
+    header = _HEADER.pack(version, *sizes, Datatype.CHAR, 1, key is not None, len(pipeline))
     return header + pipeline + body
-
-
-def _datatype(code: int) -> Datatype | None:
-    return Datatype(code) if code in _DATATYPES else None
 
 
 def _refuse_unknown_filters(filters: list[Any], where: str) -> None:
     supported = {(), (_GZIP,), (_GZIP, _AES_256_GCM), (_AES_256_GCM,)}
     if tuple(f.filter_type.value for f in filters) not in supported:
-        found = " + ".join(f.filter_type.name for f in filters)
-        raise UnsupportedFilterError(
-            where, f"expected no filter, gzip or aes_256_gcm, found {found}"
-        )
-    for one in filters:
-        # The engine goes by the compressor that the options name, not by the filter's type.
-        if one.filter_type.value == _GZIP and one.options.compressor != _GZIP:
-            problem = (
-                f"expected compressor {_GZIP} in a gzip filter, found {one.options.compressor}"
-            )
+        names = " + ".join(f.filter_type.name for f in filters)
+        problem = f"expected no filter, gzip or aes_256_gcm, found {names}"
+        raise UnsupportedFilterError(where, problem)
+    for item in filters:
+        # The engine uses the compressor that the options name, not the filter's type.
+        compressor = item.options.compressor if item.filter_type.value == _GZIP else _GZIP
+        if compressor != _GZIP:
+            problem = f"expected compressor {_GZIP} in a gzip filter, found {compressor}"
             raise BadFileError(where, problem)
 
 
@@ -254,7 +248,7 @@ def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | Non
     if _AES_256_GCM in names:
         metadata, data = _decrypt(parts, data, where, key)
         if _GZIP in names:
-            parts = _compression_parts(metadata, where)
+            parts = parse(GenericTileSpec.CompressionMetadata, where, metadata)
     if _GZIP in names:
         return _inflate(parts, data, chunk.len_original, where)
     if len(data) != chunk.len_original:
@@ -265,9 +259,8 @@ def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | Non
 
 def _inflate(parts: Any, data: bytes, len_original: int, where: str) -> bytes:
     stated = [(p.len_original, p.len_compressed) for p in parts.data_parts]
-    if parts.num_metadata_parts:
-        found = parts.num_metadata_parts
-        raise BadFileError(where, f"expected no compressed metadata, found {found} parts of it")
+    if count := parts.num_metadata_parts:
+        raise BadFileError(where, f"expected no compressed metadata, found {count} parts of it")
     if sum(original for original, _ in stated) != len_original:
         problem = f"expected parts of {len_original} bytes in all, found {stated}"
         raise BadFileError(where, problem)
@@ -284,7 +277,7 @@ def _inflate(parts: Any, data: bytes, len_original: int, where: str) -> bytes:
 def _inflate_part(data: bytes, size: int, where: str) -> bytes:
     inflater = zlib.decompressobj()
     try:
-        # One byte more than it claims is enough to catch one that inflates past it.
+        # One byte more than the stated size is enough to catch a stream that is longer.
         out = inflater.decompress(data, size + 1)
         if not inflater.eof and len(out) <= size:
             out += inflater.decompress(inflater.unconsumed_tail, size + 1 - len(out))
@@ -296,18 +289,14 @@ def _inflate_part(data: bytes, size: int, where: str) -> bytes:
     return out
 
 
-def _compression_parts(metadata: bytes, where: str) -> Any:
-    return parse(GenericTileSpec.CompressionMetadata, where, metadata)
-
-
 def _decrypt(parts: Any, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
-    """The metadata and the data that went into the encryption."""
+    """Decrypt the metadata and the data."""
     stated = [*parts.metadata_parts, *parts.data_parts]
     if sum(part.len_encrypted for part in stated) != len(data):
         problem = f"expected encrypted parts of {len(data)} bytes in all"
         raise BadFileError(where, f"{problem}, found {[p.len_encrypted for p in stated]}")
     if any(part.len_plain != part.len_encrypted for part in stated):
-        raise BadFileError(where, "expected encrypted parts as long as they were, found others")
+        raise BadFileError(where, "expected parts of the size of the plain ones, found others")
     plain, start = [], 0
     for part in stated:
         plain.append(_decrypt_part(part, data[start : start + part.len_encrypted], where, key))
@@ -329,9 +318,8 @@ def _decrypt_part(part: Any, data: bytes, where: str, key: bytes | None) -> byte
 def _filter(
     chunk: bytes, level: int, key: bytes | None, random_bytes: Callable[[int], bytes]
 ) -> bytes:
-    compressed = zlib.compress(chunk, level)
-    metadata = struct.pack("<IIII", 0, 1, len(chunk), len(compressed))
-    data = compressed
+    data = zlib.compress(chunk, level)
+    metadata = struct.pack("<IIII", 0, 1, len(chunk), len(data))
     if key is not None:
         metadata, data = _encrypt(metadata, data, key, random_bytes)
     return struct.pack("<III", len(chunk), len(data), len(metadata)) + metadata + data
@@ -361,9 +349,8 @@ def _cipher(key: bytes | None, where: str) -> Any:
 
 def _check_key(key: bytes | None, where: str) -> bytes:
     if key is None:
-        raise KeyNeededError(
-            where, "expected the array's key, as the tile is encrypted; found none"
-        )
+        problem = "expected the array's key, as the tile is encrypted; found none"
+        raise KeyNeededError(where, problem)
     if len(key) != KEY_SIZE:
         raise WrongKeyError(where, f"expected a key of {KEY_SIZE} bytes, found {len(key)}")
     try:

@@ -1,18 +1,19 @@
 """Moments, as people and as the format write them.
 
 In: milliseconds, an ISO-8601 time or `now`; or milliseconds since the epoch. Out: the other one.
-Knows nothing of windows; the clock is read only for `now`.
+Knows nothing of windows, and reads the clock only for `now`.
 """
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _LAST = 253_402_300_799_999
 """The last millisecond of the calendar's year 9999."""
 
@@ -27,14 +28,10 @@ def now_ms() -> int:
 
 
 def parse_time(text: str, where: str = "time") -> int:
-    """Reads a moment: milliseconds, an ISO-8601 time, or `now`.
+    """Read a moment: milliseconds, an ISO-8601 time, or `now`.
 
     A time without an offset is local time, as `log` shows it; a date is its first millisecond.
-    Digits alone are milliseconds. Microseconds are cut off.
-
-    Args:
-        text: What the user wrote.
-        where: What to call it in an error.
+    Digits alone are milliseconds. Microseconds are cut off. `where` names the text in an error.
 
     Raises:
         ChronotileError: It is none of these, or before the epoch.
@@ -51,18 +48,17 @@ def parse_time(text: str, where: str = "time") -> int:
             raise ChronotileError(where, f"expected milliseconds of 64 bits, found {text:.40}")
         return moment
     try:
-        found = datetime.fromisoformat(text).astimezone(UTC) - _EPOCH
+        moment = (datetime.fromisoformat(text).astimezone(UTC) - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError) as cause:
         expected = "milliseconds, an ISO-8601 time or now"
         raise ChronotileError(where, f"expected {expected}, found {text[:60]!r}") from cause
-    moment = found.days * 86_400_000 + found.seconds * 1000 + found.microseconds // 1000
     if moment < 0:
         raise ChronotileError(where, f"expected a time after 1970 began, found {text[:60]!r}")
     return moment
 
 
 def local_time(ms: int) -> str:
-    """Writes a moment in local time, for people.
+    """Write a moment in local time, for people.
 
     >>> len(local_time(1_714_550_400_000))
     23
@@ -80,7 +76,7 @@ def local_time(ms: int) -> str:
 
 
 def iso_time(ms: int) -> str | None:
-    """Writes a moment in UTC, for programs; None beyond what ISO-8601 can say.
+    """Write a moment in UTC, for programs; None after the year 9999, where ISO-8601 ends.
 
     >>> iso_time(1_714_550_400_120), iso_time(2**64 - 1)
     ('2024-05-01T08:00:00.120Z', None)

@@ -25,26 +25,22 @@ from support.strategies import (
     update_lists,
 )
 
-from chronotile.conditions.codec import (
-    MAX_LEVELS,
+from chronotile.conditions.codec import MAX_LEVELS, decode, decode_update, encode, encode_update
+from chronotile.conditions.predicate_parser import parse_predicate
+from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.text import to_json, to_text
+from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
     Compare,
     Not,
     Op,
-    decode,
-    decode_update,
-    encode,
-    encode_update,
     fields,
     flatten,
     leaves,
     member_of,
     negate,
 )
-from chronotile.conditions.predicate_parser import parse_predicate
-from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
-from chronotile.conditions.text import to_json, to_text
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.errors import BadFileError, ChronotileError, PredicateError
 from chronotile.format import cell_values
@@ -53,7 +49,7 @@ from chronotile.format.datatypes import VAR_NUM, Datatype
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.conditions.codec import Condition, UpdateValue
+    from chronotile.conditions.tree import Condition, UpdateValue
 
 A_GE_3 = bytes.fromhex("01030100000061040000000000000003000000")
 """What libtiledb 2.30 wrote for `delete where a < 3`."""

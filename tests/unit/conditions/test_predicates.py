@@ -20,16 +20,16 @@ from support.strategies import (
     trees,
 )
 
-from chronotile.conditions.codec import AllOf, AnyOf, Compare, Op, flatten, member_of, negate
 from chronotile.conditions.predicate_parser import parse_literal, parse_predicate
 from chronotile.conditions.predicate_tokens import MAX_LENGTH
 from chronotile.conditions.text import to_text
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, member_of, negate
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datatypes import VAR_NUM, Datatype
 
 if TYPE_CHECKING:
-    from chronotile.conditions.codec import Condition
+    from chronotile.conditions.tree import Condition
 
 SCHEMA = make_schema(
     make_field("d", Datatype.INT64, dimension=True),
@@ -162,8 +162,8 @@ def test_what_is_read(text: str, node: Condition) -> None:
         ("aa < 3", 0, "expected a field of the schema, found 'aa'; did you mean a?"),
         ("s == foo", 5, "text needs quotes"),
         ("orig.ident == 3", 0, 'write attr("orig.…")'),
-        ("attr('d') == 3", 0, "'d' is a dimension"),
-        ("dim('a') == 3", 0, "'a' is an attribute"),
+        ("attr('d') == 3", 0, "expected an attribute, found a dimension: 'd'"),
+        ("dim('a') == 3", 0, "expected a dimension, found an attribute: 'a'"),
         ("attr(3) == 3", 5, "expected text in attr()"),
         ("attr('zz') == 3", 0, "expected a field of the schema"),
         ("sin(a) == 3", 0, "expected attr, dim, val, hex or float"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import COLOURS, RICH, make_field, make_schema, raw_values
 
-from chronotile.conditions.codec import UpdateValue
+from chronotile.conditions.tree import UpdateValue
 from chronotile.conditions.update_values import parse_assignments, to_json, update_values
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values

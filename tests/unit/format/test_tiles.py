@@ -16,8 +16,7 @@ from support.spec_files import CORPUS, corpus_files
 
 from chronotile.conditions.codec import decode as decode_condition
 from chronotile.conditions.codec import encode as encode_condition
-from chronotile.conditions.codec import member_of
-from chronotile.conditions.tree import Op
+from chronotile.conditions.tree import Op, member_of
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
