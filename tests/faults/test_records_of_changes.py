@@ -147,6 +147,8 @@ def test_an_overlay_shows_what_is_not_there_and_changes_nothing(array: Path) -> 
     store = overlaid(open_store(array), {step.path: step.data or b""})
     planned = vacuum("", store=store, dry_run=True)
     assert {one.path for one in planned.steps} == loose(array)
+    assert store.read_range(step.path, 2, 9, size=9) == (step.data or b"")[2:9]
+    assert store.read_range(min(loose(array)), 0, 9, size=0) == b""
     files = sorted(os.listdir(array / "__commits"))  # noqa: PTH208 - names are what counts
     with pytest.raises(ChronotileError, match="expected only a plan, found a change"):
         vacuum("", store=store)

@@ -1,7 +1,7 @@
 """An array as it would be with some more files in it.
 
-In: a store, and files that are not there. Out: a store that shows both, and that changes nothing.
-For plans: what a second step would do once the first is done.
+In: a store, and files that it does not have. Out: a store that shows both, and refuses every
+change. It serves a plan: what a second step would do after the first. Knows no file's meaning.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def overlaid(store: Store, files: Mapping[str, bytes]) -> Store:
-    """The same store with these files in it; whatever would change it is refused.
+    """Give the same store with these files in it; it refuses every change.
 
-    It holds for this one value: a store that is made from it, as by `child`, is without them.
+    A store that is made from it, as by `child`, does not have the files.
 
     >>> from chronotile.storage.store import open_store
     >>> store = open_store("memory:doc-overlay")
@@ -34,13 +34,13 @@ def overlaid(store: Store, files: Mapping[str, bytes]) -> Store:
     Traceback (most recent call last):
     chronotile.errors.StorageError: memory://doc-overlay: expected only a plan, found a change
     """
-    made = replace(store)
-    object.__setattr__(made, "_backend", _Overlay(made.uri, store._backend, dict(files)))
-    return made
+    plan = replace(store)
+    object.__setattr__(plan, "_backend", _Overlay(plan.uri, store._backend, dict(files)))
+    return plan
 
 
 class _Overlay:
-    """What is there, and some files that are not."""
+    """A backend with some files added."""
 
     def __init__(self, uri: str, below: Disk | Bucket, files: dict[str, bytes]) -> None:
         self._uri = uri
@@ -48,8 +48,9 @@ class _Overlay:
         self._files = files
         self.batch = below.batch
         self.concurrency = below.concurrency
+        self.check_child = below.check_child
 
-    def _in(self, path: str, *, deep: bool = False) -> list[Entry]:
+    def _added(self, path: str, *, deep: bool = False) -> list[Entry]:
         base = f"{path}/" if path else ""
         return [
             Entry(name, len(data))
@@ -57,31 +58,30 @@ class _Overlay:
             if name.startswith(base) and (deep or "/" not in name[len(base) :])
         ]
 
-    def list_dir(self, path: str, *, sizes: bool) -> Folder:
-        """One level."""
-        found, own = self._below.list_dir(path, sizes=sizes), self._in(path)
-        new = {entry.path for entry in own}
-        there = [entry for entry in found.files if entry.path not in new]
-        return found._replace(files=tuple(sorted([*there, *own])))
+    @staticmethod
+    def _merged(listed: Folder, added: list[Entry]) -> Folder:
+        by_path = {entry.path: entry for entry in (*listed.files, *added)}
+        return listed._replace(files=tuple(sorted(by_path.values())))
 
-    def list_names(self, path: str) -> Names:
-        """One level as bare names."""
-        found, own = self._below.list_names(path), self._in(path)
-        if not own:
-            return found
-        names = {entry.path.rpartition("/")[2] for entry in own}
-        return Names((*(set(found.files) | names),), found.folders, found.strangers)
+    def list_dir(self, path: str, *, sizes: bool) -> Folder:
+        """List one level."""
+        return self._merged(self._below.list_dir(path, sizes=sizes), self._added(path))
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
-        """All levels."""
-        found, own = self._below.walk(path, sizes=sizes), self._in(path, deep=True)
-        new = {entry.path for entry in own}
-        there = [entry for entry in found.files if entry.path not in new]
-        return found._replace(files=tuple(sorted([*there, *own])))
+        """List all levels."""
+        return self._merged(self._below.walk(path, sizes=sizes), self._added(path, deep=True))
+
+    def list_names(self, path: str) -> Names:
+        """List one level as bare names."""
+        listed, added = self._below.list_names(path), self._added(path)
+        if not added:
+            return listed
+        names = {*listed.files, *(entry.path.rpartition("/")[2] for entry in added)}
+        return Names(tuple(names), listed.folders, listed.strangers)
 
     def mark(self, path: str) -> int | None:
-        """What is there has a mark; what is added has none."""
-        return None if self._in(path) else self._below.mark(path)
+        """The mark of a folder; None if files were added to it."""
+        return None if self._added(path) else self._below.mark(path)
 
     def head(self, path: str) -> Entry:
         """Size and time of one file."""
@@ -94,20 +94,16 @@ class _Overlay:
         return self._below.read(path, limit) if data is None else data
 
     def view(self, path: str, limit: int) -> memoryview:
-        """The same, not copied."""
+        """What `read` gives, as a view."""
         data = self._files.get(path)
         return self._below.view(path, limit) if data is None else memoryview(data)
 
-    def read_range(self, path: str, start: int, end: int) -> bytes:
+    def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:
         """Some bytes of one file."""
         data = self._files.get(path)
-        return self._below.read_range(path, start, end) if data is None else data[start:end]
-
-    def check_child(self, path: str) -> None:
-        """Refuse what the storage refuses."""
-        self._below.check_child(path)
+        return self._below.read_range(path, start, end, size) if data is None else data[start:end]
 
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only a plan, found a change")
 
-    put = copy = duplicate = same = remove = settle = remove_folders = _refuse
+    put = duplicate = remove = settle = remove_folders = _refuse
