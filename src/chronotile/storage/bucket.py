@@ -1,7 +1,7 @@
 """Storage in a bucket: S3, GCS, Azure, or the memory of this process.
 
 In: a `Place` in a bucket, options and checked relative paths. Out: listings and bytes. Knows
-no disk; turns every error of `obstore` into one that names the object and hides secrets.
+no disk. Turns every error of `obstore` into one that names the object and hides secrets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Options: TypeAlias = tuple[tuple[str, str], ...]
 
 _CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
 _MEMORIES: dict[str, MemoryStore] = {}
-_USER: dict[str, int] = {}
+_FIRST_USER: dict[str, int] = {}
 _ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -60,18 +60,18 @@ _FINAL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How long a failing request is tried again.
+    """How often, and for how long, to repeat a failing request.
 
     >>> Retry(attempts=2).wait_s(3)
     0.8
     """
 
     attempts: int = 4
-    """How often a request is made, at most, by this package and again by its client."""
+    """Most attempts by this package, and in each of them most attempts by its client."""
     first_wait_s: float = 0.1
     longest_wait_s: float = 5.0
     timeout_s: float = 60.0
-    """No further attempt is made after this time."""
+    """After this time there is no further attempt."""
 
     def wait_s(self, attempt: int) -> float:
         """Seconds to wait after the attempt of this number, counted from 0."""
@@ -88,25 +88,26 @@ class Bucket:
     """
 
     batch = 1000
-    """How many objects one call of `remove` should be given: S3 takes that many a request."""
+    """Objects for one call of `remove`: S3 takes that many in a request."""
 
     concurrency = 32
-    """Reads that are under way at once unless the caller says otherwise."""
+    """Reads at once, unless the caller says otherwise."""
 
     def __init__(self, place: Place, options: Options, retry: Retry) -> None:
         self._place = place
         self._options = options
         self._retry = retry
+        self._len_root = len(place.root) + 1 if place.root else 0
 
     def _client(self, *, retries: bool = True) -> ObjectStore:
         """A client for the whole bucket, shared by all the stores in it."""
-        # The client's threads do not survive a fork: its first request would wait for ever.
-        if _USER.setdefault("pid", os.getpid()) != os.getpid():
-            problem = "expected the process that first used a bucket, found a fork of it"
-            raise StorageError(self._place.uri, f"{problem}: start processes with 'spawn'")
-        if self._place.scheme == "memory":
-            return _MEMORIES.setdefault(self._place.bucket, MemoryStore())
         place = self._place
+        # The client's threads do not survive a fork: its first request would wait forever.
+        if _FIRST_USER.setdefault("pid", os.getpid()) != os.getpid():
+            problem = "expected the process that first used a bucket, found a fork of it"
+            raise StorageError(place.uri, f"{problem}: start processes with 'spawn'")
+        if place.scheme == "memory":
+            return _MEMORIES.setdefault(place.bucket, MemoryStore())
         key = (place.scheme, place.bucket, self._options, self._retry, retries)
         client = _CLIENTS.get(key)
         if client is None:
@@ -129,7 +130,7 @@ class Bucket:
         return ArrayNotFoundError(self._place.uri, "expected a bucket, found nothing")
 
     def _tried(self, path: str, request: Callable[[], T]) -> T:
-        """Make a request that may be made twice, until it succeeds or the attempts are used."""
+        """Repeat a request, which may arrive twice, until it succeeds or the attempts are used."""
         began = time.monotonic()
         for attempt in range(self._retry.attempts):
             try:
@@ -151,20 +152,14 @@ class Bucket:
         raise StorageError(self._place.uri_of(path), "expected at least one attempt, found 0")
 
     def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
-        cut = len(self._place.root) + 1 if self._place.root else 0
-        # Some tools mark a folder with an empty object `folder/`, which arrives here as the
-        # name of the folder itself: not below it, so no object of this listing.
-        below = self._place.join(path)
-        return [
-            Entry(
-                one["path"][cut:],
-                one["size"],
-                int(one["last_modified"].timestamp() * 1000),
-                one["e_tag"],
-            )
-            for one in objects
-            if one["path"] != below
-        ]
+        # Some tools mark a folder with an empty object `folder/`, which arrives here with the
+        # path of the folder itself: leave it out.
+        folder = self._place.join(path)
+        return [self._entry(meta) for meta in objects if meta["path"] != folder]
+
+    def _entry(self, meta: ObjectMeta) -> Entry:
+        modified_ms = int(meta["last_modified"].timestamp() * 1000)
+        return Entry(meta["path"][self._len_root :], meta["size"], modified_ms, meta["e_tag"])
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List one level. A prefix with nothing below it is empty, unless it is the root."""
@@ -173,9 +168,8 @@ class Bucket:
             listed = self._tried(path, lambda: obstore.list_with_delimiter(self._client(), prefix))
         except MissingObjectError:
             raise self._no_bucket() from None
-        cut = len(self._place.root) + 1 if self._place.root else 0
         files = self._entries(listed["objects"], path)
-        folders = [folder[cut:] for folder in listed["common_prefixes"]]
+        folders = [folder[self._len_root :] for folder in listed["common_prefixes"]]
         if not path and self._place.root and not listed["objects"] and not folders:
             raise ArrayNotFoundError(self._place.uri, "expected objects below it, found none")
         return Folder(tuple(sorted(files)), tuple(sorted(folders)))
@@ -185,10 +179,10 @@ class Bucket:
         return self.list_dir(path, sizes=False).bare()
 
     def mark(self, path: str) -> None:
-        """Nothing in a bucket tells that a prefix has changed."""
+        """Give None: a bucket does not say when a prefix changed."""
 
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
-        """List all that is below a prefix, at any depth; `folders` stays empty."""
+        """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None
 
         def collect() -> list[Entry]:
@@ -204,16 +198,15 @@ class Bucket:
 
     def head(self, path: str) -> Entry:
         """Size and time of one object."""
-        meta = self._tried(path, lambda: obstore.head(self._client(), self._place.join(path)))
-        written_ms = int(meta["last_modified"].timestamp() * 1000)
-        return Entry(path, meta["size"], written_ms, meta["e_tag"])
+        key = self._place.join(path)
+        return self._entry(self._tried(path, lambda: obstore.head(self._client(), key)))
 
     def read(self, path: str, limit: int) -> bytes:
-        """All bytes of one object, of at most `limit`."""
+        """All bytes of one object, which may have `limit` at most."""
         return bytes(self.view(path, limit))
 
     def view(self, path: str, limit: int) -> memoryview:
-        """What `read` gives, as it was received."""
+        """What `read` gives, not copied."""
 
         def once() -> memoryview:
             answer = obstore.get(self._client(), self._place.join(path))
@@ -229,15 +222,13 @@ class Bucket:
         """The bytes from `start` to before `end`, or to the end of the object."""
 
         def once() -> bytes:
-            # Asked first: stores differ in what they answer to a range beyond the end.
-            known = size
-            if known is None:
-                known = obstore.head(self._client(), self._place.join(path))["size"]
-            if start >= min(end, known):
+            # Ask for the size first: stores differ in their answers to a range beyond the end.
+            client, key = self._client(), self._place.join(path)
+            stop = min(end, obstore.head(client, key)["size"] if size is None else size)
+            if start >= stop:
                 return b""
-            span = (start, min(end, known))
-            answer = obstore.get(self._client(), self._place.join(path), options={"range": span})
-            return bytes(self._whole(memoryview(answer.bytes()), span[1] - span[0]))
+            answer = obstore.get(client, key, options={"range": (start, stop)})
+            return bytes(self._whole(memoryview(answer.bytes()), stop - start))
 
         return self._tried(path, once)
 
@@ -249,9 +240,9 @@ class Bucket:
         return data
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a new object, which is seen whole or not at all."""
+        """Write a new object; readers see all of it or none."""
         # The client must not try again by itself: if its first request arrived and only the
-        # answer was lost, the second finds its own object and calls it somebody else's.
+        # answer was lost, the second finds the object of the first and takes it for a rival's.
         client, key = self._client(retries=False), self._place.join(path)
         where = self._place.uri_of(path)
         sent_before = False
@@ -261,10 +252,11 @@ class Bucket:
             try:
                 obstore.put(client, key, data, mode="create", use_multipart=False)
             except exceptions.AlreadyExistsError:
-                # S3 also says so while a rival's write, which may yet fail, is under way.
-                size = self._size_or_none(key)
-                if size is None:
-                    message = "a rival write came to nothing"
+                # S3 also says so during a rival's write, which may still fail.
+                try:
+                    size = obstore.head(self._client(), key)["size"]
+                except FileNotFoundError:
+                    message = "a rival write failed"
                     raise OSError(message) from None
                 if not (sent_before and size == len(data) and self.read(path, size) == data):
                     raise ObjectExistsError(where, "expected no object, found one") from None
@@ -284,14 +276,8 @@ class Bucket:
             doubt = "the object may have been written all the same"
             raise StorageError(where, f"{error.problem}; {doubt}") from None
 
-    def _size_or_none(self, key: str) -> int | None:
-        try:
-            return obstore.head(self._client(), key)["size"]
-        except FileNotFoundError:
-            return None
-
     def duplicate(self, source: str, target: str) -> None:
-        """Have the storage copy an object by itself, over what has the other name."""
+        """Let the storage copy an object; the copy replaces any object of that name."""
         keys = self._place.join(source), self._place.join(target)
         self._tried(source, lambda: obstore.copy(self._client(), *keys))
 
@@ -307,7 +293,7 @@ class Bucket:
                     self._tried(path, lambda key=key: obstore.delete(self._client(), key))  # type: ignore[misc]
 
     def settle(self, paths: Sequence[str]) -> None:
-        """Do nothing: what a bucket has answered, lasts."""
+        """Do nothing: each change in a bucket lasts once it is answered."""
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """Do nothing: a folder goes with its last object."""
@@ -320,7 +306,7 @@ def _connect(place: Place, options: Options, retry: Retry, attempts: int) -> Obj
     config: dict[str, Any] = {name.lower(): value for name, value in options}
     given = [value for name, value in config.items() if "endpoint" in name]
     from_environment = [os.environ.get(name, "") for name in _ENDPOINTS[place.scheme]]
-    # Whoever spells out http:// has said that it may be used.
+    # A user who writes http:// allows it.
     if any(value.startswith("http://") for value in given or from_environment):
         config.setdefault("allow_http", "true")
     settings: dict[str, Any] = {

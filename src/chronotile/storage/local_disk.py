@@ -1,7 +1,7 @@
 """Storage on a local disk.
 
 In: a `Place` on a disk and checked relative paths. Out: listings and bytes. Knows no other
-storage, and follows no symbolic link below the root, wherever the link points.
+storage, and follows no symbolic link below the root, even one that points inside.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _LEN_READ = 1 << 20
 _LEN_LARGE = 1 << 22
 """From this size on memory comes in large pages, and several threads read faster than one."""
 _LEN_PAGE = 1 << 21
-"""A large page: two threads that fill one of them would wait for each other."""
-_LEN_GRAIN_NS = 3_000_000_000
-"""The coarsest grain of a file's time that is in use, and some more."""
+"""A large page: two threads that fill the same one would wait for each other."""
+_TIME_STEP_NS = 3_000_000_000
+"""More than the coarsest step of a file's time on any file system in use."""
 
 
 class Disk:
     """The objects below one local folder.
 
-    Every path is walked from the root one part at a time by descriptor, so a link that
-    appears between a check and its use cannot lead outside either.
+    It walks every path from the root by descriptor, one part at a time, so even a link that
+    appears between a check and its use cannot lead outside.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as root:
@@ -67,7 +67,7 @@ class Disk:
     """
 
     batch = 1
-    """How many objects one call of `remove` should be given: each costs a call here."""
+    """Objects for one call of `remove`: each costs a system call here."""
 
     concurrency = 1
     """Measured on small files in the cache: threads gain nothing, and cost up to five times."""
@@ -75,8 +75,8 @@ class Disk:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> _Within:
-        return _Within(self._place, folder, folder if path is None else path, create=create)
+    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> _OpenFolder:
+        return _OpenFolder(self._place, folder, folder if path is None else path, create=create)
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
         """List one folder. A folder that is not there is empty, unless it is the root."""
@@ -85,11 +85,11 @@ class Disk:
         folders: list[str] = []
         strangers: list[Stranger] = []
         try:
-            with self._in(path) as at, os.scandir(at) as items:
+            with self._in(path) as folder, os.scandir(folder) as items:
                 for item in items:
                     name = item.name
                     if not is_path(name):
-                        strangers.append(_misnamed(base + printable(name), item))
+                        strangers.append(_stranger(base + printable(name), item, misnamed=True))
                     elif item.is_file(follow_symlinks=False):
                         if name[0] == "." and LEFTOVER.fullmatch(name):
                             what = "left by an interrupted write"
@@ -108,52 +108,53 @@ class Disk:
         return _sorted(files, folders, strangers)
 
     def list_names(self, path: str) -> Names:
-        """List one folder as bare names, in no order; what is odd about one takes the long way."""
+        """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
         folders: list[str] = []
         try:
-            with self._in(path) as at:
-                mark = _mark(at)
-                with os.scandir(at) as items:
-                    found = list(items)
+            with self._in(path) as folder:
+                mark = _mark(folder)
+                with os.scandir(folder) as scan:
+                    items = list(scan)
         except MissingObjectError:
             return Names()
-        files = [item.name for item in found if item.is_file(follow_symlinks=False)]
-        if len(files) != len(found):
-            folders = [item.name for item in found if item.is_dir(follow_symlinks=False)]
-        odd = len(files) + len(folders) != len(found)
+        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+        if len(files) != len(items):
+            folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+        odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()
         return Names(tuple(files), tuple(folders), mark=mark)
 
     def mark(self, path: str) -> int | None:
-        """The time of a folder's last change; None while another may follow within its grain."""
+        """The time of a folder's last change; None while the next change may get the same time."""
         try:
-            with self._in(path) as at:
-                return _mark(at)
+            with self._in(path) as folder:
+                return _mark(folder)
         except MissingObjectError:
             return None
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
-        """List all that is below a folder, at any depth."""
-        top = self.list_dir(path, sizes=sizes)
-        files, folders, strangers = [*top.files], [*top.folders], [*top.strangers]
-        waiting = [*folders]
+        """List all files and folders below a folder, at any depth."""
+        files: list[Entry] = []
+        folders: list[str] = []
+        strangers: list[Stranger] = []
+        waiting = [path]
         while waiting:
-            one = self.list_dir(waiting.pop(), sizes=sizes)
-            files += one.files
-            folders += one.folders
-            strangers += one.strangers
-            waiting += one.folders
+            level = self.list_dir(waiting.pop(), sizes=sizes)
+            files += level.files
+            folders += level.folders
+            strangers += level.strangers
+            waiting += level.folders
         return _sorted(files, folders, strangers)
 
     @contextmanager
     def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
         parent, _, name = path.rpartition("/")
-        # Not blocking: opening a pipe that somebody left there would wait for ever.
+        # Not blocking: opening a named pipe would wait forever.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with self._in(parent, path) as at:
+        with self._in(parent, path) as folder:
             try:
-                file = os.open(name, flags, dir_fd=at)
+                file = os.open(name, flags, dir_fd=folder)
             except OSError as cause:
                 if cause.errno != errno.ELOOP:
                     raise
@@ -174,17 +175,17 @@ class Disk:
             return _entry(path, status)
 
     def read(self, path: str, limit: int) -> bytes:
-        """All bytes of one file, of at most `limit`."""
+        """All bytes of one file, which may have `limit` at most."""
         with self._file(path) as (file, status):
             return self._read(path, file, status.st_size, limit)
 
     def view(self, path: str, limit: int) -> memoryview:
-        """What `read` gives; a large file is read by all cores, into memory of large pages."""
+        """What `read` gives; all cores read a large file, into memory of large pages."""
         with self._file(path) as (file, status):
             if _LEN_LARGE <= status.st_size <= limit:
-                room = np.empty(status.st_size, np.uint8)
-                if _is_filled(room.data, file):
-                    return room.data.toreadonly()
+                buffer = np.empty(status.st_size, np.uint8)
+                if _is_filled(buffer.data, file):
+                    return buffer.data.toreadonly()
             return memoryview(self._read(path, file, status.st_size, limit))
 
     def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
@@ -208,7 +209,7 @@ class Disk:
             return b"".join(parts)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a new file, which is seen whole or not at all."""
+        """Write a new file; readers see all of it or none."""
         parent, _, name = path.rpartition("/")
         part = f".chronotile-{secrets.token_hex(8)}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -219,10 +220,10 @@ class Disk:
                     out.write(data)
                     out.flush()
                     os.fsync(file)
-                with self._in(parent, path, create=True) as at:
-                    # A link is made whole and fails if the name is taken; a rename replaces.
-                    os.link(part, name, src_dir_fd=root, dst_dir_fd=at)
-                    os.fsync(at)
+                with self._in(parent, path, create=True) as folder:
+                    # A link appears at once and fails if the name is taken; a rename replaces.
+                    os.link(part, name, src_dir_fd=root, dst_dir_fd=folder)
+                    os.fsync(folder)
             finally:
                 os.unlink(part, dir_fd=root)
 
@@ -231,46 +232,43 @@ class Disk:
         from_parent, _, from_name = source.rpartition("/")
         to_parent, _, to_name = target.rpartition("/")
         self.head(source)
-        with (
-            self._in(from_parent, target) as at,
-            self._in(to_parent, target, create=True) as to,
-        ):
-            os.link(from_name, to_name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
+        with self._in(from_parent, target) as old, self._in(to_parent, target, create=True) as new:
+            os.link(from_name, to_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files. One that is gone already is no error; a link or folder is."""
         for path in paths:
             parent, _, name = path.rpartition("/")
-            with suppress(MissingObjectError), self._in(parent, path) as at:
-                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+            with suppress(MissingObjectError), self._in(parent, path) as folder:
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
                 if not stat.S_ISREG(mode):
                     where = self._place.uri_of(path)
                     raise StorageError(where, f"expected a file to remove, found {_kind(mode)}")
-                os.unlink(name, dir_fd=at)
+                os.unlink(name, dir_fd=folder)
 
     def settle(self, paths: Sequence[str]) -> None:
-        """Make the removal of these paths outlast a loss of power."""
+        """Make the new or removed names of these paths outlast a loss of power."""
         for parent in sorted({path.rpartition("/")[0] for path in paths}):
-            with suppress(MissingObjectError), self._in(parent) as at:
-                os.fsync(at)
+            with suppress(MissingObjectError), self._in(parent) as folder:
+                os.fsync(folder)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """Remove empty folders, the deepest first."""
         for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
             parent, _, name = path.rpartition("/")
-            with suppress(MissingObjectError), self._in(parent, path) as at:
-                os.rmdir(name, dir_fd=at)
+            with suppress(MissingObjectError), self._in(parent, path) as folder:
+                os.rmdir(name, dir_fd=folder)
 
     def check_child(self, path: str) -> None:
-        """Refuse a folder that is reached through a link."""
+        """Refuse a folder behind a link."""
         with suppress(MissingObjectError), self._in(path):
             pass
 
 
-class _Within:
-    """A folder that is open, as its descriptor; errors meanwhile say of what path they are."""
+class _OpenFolder:
+    """Opens a folder, and gives its descriptor; an error inside names the path."""
 
-    __slots__ = ("_at", "_create", "_folder", "_path", "_place")
+    __slots__ = ("_create", "_descriptor", "_folder", "_path", "_place")
 
     def __init__(self, place: Place, folder: str, path: str, *, create: bool) -> None:
         self._place, self._folder, self._path = place, folder, path
@@ -278,19 +276,19 @@ class _Within:
 
     def __enter__(self) -> int:
         try:
-            self._at = self._opened()
+            self._descriptor = self._opened()
         except OSError as cause:
-            self._complain(cause)
+            self._translate(cause)
             raise
-        return self._at
+        return self._descriptor
 
     def __exit__(self, _: object, cause: BaseException | None, trace: object) -> None:
-        os.close(self._at)
+        os.close(self._descriptor)
         if isinstance(cause, OSError):
-            self._complain(cause)
+            self._translate(cause)
 
-    def _complain(self, cause: OSError) -> None:
-        """Put the disk's own errors into words; ours have them."""
+    def _translate(self, cause: OSError) -> None:
+        """Raise our error for an error of the disk."""
         if isinstance(cause, ChronotileError):
             return
         where = self._place.uri_of(self._path)
@@ -303,26 +301,26 @@ class _Within:
     def _opened(self) -> int:
         """Open the folder; `""` is the root, which may be a link."""
         if self._folder and "/" not in self._folder and not self._create:
-            # In one step, in which no link below the root can be followed either.
+            # One step is enough, and follows no link below the root either.
             with suppress(OSError):
                 path = f"{self._place.root}/{self._folder}"
                 return os.open(path, _DIRECTORY | os.O_NOFOLLOW)
         try:
-            at = os.open(self._place.root, _DIRECTORY)
-        except FileNotFoundError:
-            raise ArrayNotFoundError(self._place.uri, "expected a folder, found nothing") from None
-        except NotADirectoryError:
-            raise ArrayNotFoundError(self._place.uri, "expected a folder, found a file") from None
+            below = os.open(self._place.root, _DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError) as cause:
+            kind = "nothing" if isinstance(cause, FileNotFoundError) else "a file"
+            problem = f"expected a folder, found {kind}"
+            raise ArrayNotFoundError(self._place.uri, problem) from None
         parts = self._folder.split("/") if self._folder else ()
         for depth, part in enumerate(parts, start=1):
-            above = at
+            above = below
             try:
-                at = self._below(above, part, "/".join(parts[:depth]))
+                below = self._open_part(above, part, "/".join(parts[:depth]))
             finally:
                 os.close(above)
-        return at
+        return below
 
-    def _below(self, above: int, part: str, path: str) -> int:
+    def _open_part(self, above: int, part: str, path: str) -> int:
         if self._create:
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=above)
@@ -337,23 +335,23 @@ class _Within:
             raise StorageError(where, f"expected a folder, found {kind}") from None
 
 
-def _is_filled(room: memoryview, file: int) -> bool:
-    """Read a file into a room of its size; false if it is of another size by now."""
-    step = _LEN_PAGE * max(1, len(room) // (_LEN_PAGE * 32))
+def _is_filled(buffer: memoryview, file: int) -> bool:
+    """Read a file into a buffer of its size; false if the file has another size by now."""
+    step = _LEN_PAGE * max(1, len(buffer) // (_LEN_PAGE * 32))
 
     def read(start: int) -> bool:
-        end = min(start + step, len(room))
-        while start < end and (size := os.preadv(file, [room[start:end]], start)):
+        end = min(start + step, len(buffer))
+        while start < end and (size := os.preadv(file, [buffer[start:end]], start)):
             start += size
         return start == end
 
-    whole = all(ahead(read, range(0, len(room), step), cores()))
-    return whole and not os.pread(file, 1, len(room))
+    whole = all(ahead(read, range(0, len(buffer), step), cores()))
+    return whole and not os.pread(file, 1, len(buffer))
 
 
 def _mark(folder: int) -> int | None:
     changed = os.fstat(folder).st_mtime_ns
-    return changed if changed < time.time_ns() - _LEN_GRAIN_NS else None
+    return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:
@@ -361,12 +359,10 @@ def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -
     return Folder(tuple(files), tuple(sorted(folders)), tuple(sorted(strangers)))
 
 
-def _misnamed(path: str, item: os.DirEntry[str]) -> Stranger:
-    is_folder = item.is_dir(follow_symlinks=False)
-    return Stranger(path, "a name out of bounds", "folder" if is_folder else "name")
-
-
-def _stranger(path: str, item: os.DirEntry[str]) -> Stranger:
+def _stranger(path: str, item: os.DirEntry[str], *, misnamed: bool = False) -> Stranger:
+    if misnamed:
+        is_folder = item.is_dir(follow_symlinks=False)
+        return Stranger(path, "a name out of bounds", "folder" if is_folder else "name")
     if not item.is_symlink():
         return Stranger(path, "neither a file nor a folder", "special")
     if item.is_dir():

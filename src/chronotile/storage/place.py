@@ -1,7 +1,7 @@
 """Places: where an array is, and how its objects are named.
 
-In: what a user typed, and relative paths. Out: a `Place`, checked paths, and the rows that a
-listing gives. Touches no storage and knows nothing of what the names mean.
+In: what a user typed, and relative paths. Out: a `Place`, checked paths, and the rows of a
+listing. Touches no storage and knows nothing of what the names mean.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*")
 # some, and a lone surrogate is a name that is not UTF-8: none is in any name of the format.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff]")
 _LEN_PATH_MAX = 4096
-# What every name of the format looks like: a short way, as there may be 100,000 in a folder.
+# Matches every name of the format: a fast path, as there may be 100,000 names in a folder.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 _ODD_START = re.compile(rb"\n[.\n-]")
 _PLAIN_BYTES = (string.ascii_letters + string.digits + "_.-\n").encode()
 
 LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
-"""What an interrupted write to a disk can leave in the array's folder. The engine reads every
-file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""
+"""A file that an interrupted write to a disk can leave in the array's folder. The engine reads
+every file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""
 
 
 class Entry(NamedTuple):
@@ -50,23 +50,23 @@ class Entry(NamedTuple):
     path: str
     """Relative to the root of the store."""
     size: int | None = None
-    """Bytes; None where it was not asked for and would have cost a call."""
+    """Bytes; None if the caller did not ask and it would have cost a call."""
     modified_ms: int | None = None
-    """When it was last written, in ms since the epoch; None likewise."""
+    """The time of the last write, in ms since the epoch; None likewise."""
     etag: str | None = None
-    """A text that changes with the object; None likewise, or where the storage has none."""
+    """A text that changes with the object; None likewise, or if the storage has none."""
 
 
 class Stranger(NamedTuple):
-    """Something in a local folder that is never opened, moved or removed."""
+    """Something in a local folder that no operation opens, moves or removes."""
 
     path: str
     """Relative to the root, made printable: it may be no valid path."""
     what: str
     """Why it is a stranger, in words."""
     kind: Literal["name", "folder", "leftover", "file-link", "folder-link", "special"] = "name"
-    """`name` and `folder` have a name out of bounds; a link is told by what it leads to; `special`
-    is a link to nothing, a pipe, a socket or a device."""
+    """A `name` or `folder` has a name out of bounds; the kind of a link says where it leads;
+    `special` is a link to nothing, a pipe, a socket or a device."""
 
 
 class Names(NamedTuple):
@@ -75,11 +75,11 @@ class Names(NamedTuple):
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     strangers: tuple[Stranger, ...] = ()
-    """Their paths are whole."""
+    """With whole paths."""
     mark: int | None = None
-    """What the store's `mark` was just before."""
+    """The store's `mark` just before the listing."""
     entries: tuple[Entry, ...] = ()
-    """The files once more, where the listing told more than their names."""
+    """The files again, if the listing gave more than their names."""
 
 
 class Folder(NamedTuple):
@@ -156,21 +156,16 @@ class Place:
 
 
 def find_place(array: str | os.PathLike[str]) -> Place:
-    """Work out what place a user means.
+    """Find the place that a user means.
 
-    A URI is taken literally, as the engine takes it: a percent sign in it stands for itself.
-
-    Args:
-        array: A local path (`~` and relative paths are understood), or a URI that starts
-            with `file://`, `s3://`, `gs://`, `az://` or `memory:`.
+    A local path may be relative or start with `~`; a URI starts with `file://`, `s3://`, `gs://`,
+    `az://` or `memory:`. A percent sign in a URI stands for itself, as in the engine.
 
     Raises:
         StorageError: The text names no place.
 
     >>> find_place("s3://lake/sales//")
     Place(scheme='s3', bucket='lake', root='sales')
-    >>> find_place("file:///data/a%20b/").uri
-    '/data/a%20b'
     """
     text = os.fspath(array)
     if not text or "\0" in text:
@@ -193,21 +188,18 @@ def find_place(array: str | os.PathLike[str]) -> Place:
 
 
 def _local_root(path: str) -> str:
-    # `link/../x` is beside the link's target, which only the file system can tell.
+    # `link/../x` is beside the link's target, which only the file system knows.
     return os.path.realpath(path) if ".." in path.split("/") else str(Path(path).absolute())
 
 
 def _bucket_place(scheme: Scheme, rest: str) -> Place:
     bucket, _, prefix = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
-        # The text is not repeated: a mistyped URI may hold a password.
+        # The message leaves the text out: a mistyped URI may hold a password.
         raise StorageError(f"{scheme}://", "expected a bucket name after ://")
     root = prefix.strip("/")
-    return Place(
-        scheme=scheme,
-        bucket=bucket,
-        root=check_path(root, f"{scheme}://{bucket}") if root else "",
-    )
+    checked = check_path(root, f"{scheme}://{bucket}") if root else ""
+    return Place(scheme=scheme, bucket=bucket, root=checked)
 
 
 def is_path(path: str) -> bool:
@@ -226,14 +218,12 @@ def is_path(path: str) -> bool:
 
 
 def are_plain(names: list[str]) -> bool:
-    r"""Tell whether all names are of the characters that the format's own names are made of.
+    """Tell whether all names consist of the characters of the format's own names.
 
-    It takes a moment for 100,000 names; where it says no, `is_path` decides on each.
+    It takes a moment for 100,000 names. If it is false, `is_path` has to look at each name.
 
     >>> are_plain(["__1_1_a_22.wrt", "b.del"]), are_plain(["a b"]), are_plain([".."])
     (True, False, False)
-    >>> are_plain([])
-    True
     """
     if not names:
         return True
@@ -246,11 +236,7 @@ def are_plain(names: list[str]) -> bool:
 
 
 def check_path(path: str, where: str) -> str:
-    """Give the path back if it is relative and stays below its root.
-
-    Args:
-        path: What a caller, or a line of a file, names.
-        where: The root, for the message.
+    """Give the path back if it is relative and stays below the root `where`.
 
     Raises:
         BadNameError: It is empty, absolute, too long, or has `..`, `.`, an empty part, a
@@ -261,7 +247,7 @@ def check_path(path: str, where: str) -> str:
     chronotile.errors.BadNameError: /data/a: expected a path below it, found '../secret'
     """
     if not isinstance(path, str) or not is_path(path):
-        found = ascii(path)
-        shown = found if len(found) <= 200 else f"{found[:200]}… ({len(found)} characters)"
+        text = ascii(path)
+        shown = text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"
         raise BadNameError(where, f"expected a path below it, found {shown}")
     return path

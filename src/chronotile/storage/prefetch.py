@@ -1,6 +1,6 @@
-"""Work that threads do ahead of who needs it.
+"""Work that threads do before the caller needs it.
 
-In: a function and what to call it with. Out: its answers, in order. Knows nothing of the work.
+In: a function and its arguments. Out: its answers, in order. Knows nothing of the work.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def cores() -> int:
 
 
 def ahead(work: Callable[[T], U], items: Iterable[T], threads: int) -> Generator[U, None, None]:
-    """Does the work in threads, no more than a few items ahead of the caller.
+    """Do the work in threads, at most a few items ahead of the caller.
 
-    Whoever stops early leaves nothing running; with one thread nothing is done ahead at all.
+    If the caller stops early, no thread stays behind. With one thread, no work is done ahead.
 
     >>> list(ahead(abs, [-1, 2, -3], threads=2))
     [1, 2, 3]

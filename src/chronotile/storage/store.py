@@ -1,6 +1,6 @@
 """The store: the one door to storage.
 
-In: the place of an array. Out: listings as entries, objects as bytes; puts, moves, removals.
+In: the place of an array. Out: listings as entries, objects as bytes; puts, copies, removals.
 Knows nothing of what the objects mean, and touches nothing outside the array.
 """
 
@@ -44,15 +44,14 @@ __all__ = [
 ]
 
 READ_LIMIT = 1 << 31
-"""Bytes of an object that are read unless the caller sets another ceiling."""
+"""Most bytes of an object to read, unless the caller sets another limit."""
 
 Hook: TypeAlias = Callable[[str, str], None]
-Progress: TypeAlias = Callable[[int, int], None]
-_UNTOLD = nullcontext()
+_NO_HOOK = nullcontext()
 
 
 @contextmanager
-def _told(hook: Hook, operation: str, path: str) -> Generator[None]:
+def _hooked(hook: Hook, operation: str, path: str) -> Generator[None]:
     hook(operation, path)
     yield
     hook(f"{operation}.done", path)
@@ -62,8 +61,8 @@ def _told(hook: Hook, operation: str, path: str) -> Generator[None]:
 class Store:
     """The objects of one array, or of a folder above arrays.
 
-    A plain value: cheap, safe to share between threads, and pickled as its place and options
-    (the hook stays behind). Paths are relative to its root and always checked.
+    A plain value: cheap, safe to share between threads, and pickled as its place and options,
+    without the hook. It checks every path, which is relative to its root.
 
     >>> store = open_store("memory://doc-store/array")
     >>> store.put_if_absent("__commits/a.ign", b"__commits/b.wrt")
@@ -77,16 +76,13 @@ class Store:
     retry: Retry = field(default_factory=Retry)
     on_operation: Hook | None = field(default=None, repr=False, compare=False)
     """Called with (operation, path) before each operation on the storage: `list`, `head`,
-    `read`, `put`, `copy`, `remove`; and again after it has succeeded, with `.done` added. It
-    is called from several threads. What it raises stops the operation."""
+    `read`, `put`, `copy`, `remove`; and again after it has succeeded, with `.done` added. Several
+    threads call it. What it raises stops the operation."""
     _backend: Disk | Bucket = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        backend: Disk | Bucket = (
-            Disk(self.place)
-            if self.place.scheme == "file"
-            else Bucket(self.place, self.options, self.retry)
-        )
+        place, is_local = self.place, self.place.scheme == "file"
+        backend = Disk(place) if is_local else Bucket(place, self.options, self.retry)
         object.__setattr__(self, "_backend", backend)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -126,15 +122,13 @@ class Store:
         return check_path(path, self.place.uri)
 
     def _step(self, operation: str, path: str) -> AbstractContextManager[None]:
-        return _told(self.on_operation, operation, path) if self.on_operation else _UNTOLD
+        return _hooked(self.on_operation, operation, path) if self.on_operation else _NO_HOOK
 
     def list_dir(self, path: str = "", *, sizes: bool = False) -> Folder:
-        """List one level: files, folders, and strangers such as symbolic links.
+        """List one level, by default the root: files, folders, and strangers such as links.
 
-        Args:
-            path: A folder below the root; the root itself if empty. One that does not exist
-                has nothing in it: only a disk could tell the difference.
-            sizes: Give sizes and times even where each costs a call, as on a disk.
+        A folder that does not exist is empty: only a disk could tell the difference. `sizes` asks
+        for sizes and times even if each costs a call, as on a disk.
 
         Raises:
             ArrayNotFoundError: The root does not exist or, in a bucket, has nothing in it.
@@ -148,10 +142,7 @@ class Store:
             return self._backend.list_dir(path and self._checked(path), sizes=sizes)
 
     def list_names(self, path: str = "") -> Names:
-        """List one level as bare names, in no order: cheap where there are very many.
-
-        Raises:
-            ArrayNotFoundError: As of `list_dir`.
+        """List one level, as `list_dir` does, as bare names in no order: cheap for very many.
 
         >>> store = open_store("memory:doc-list-names")
         >>> store.put_if_absent("__commits/a.wrt", b"")
@@ -173,11 +164,11 @@ class Store:
             return self._backend.walk(path and self._checked(path), sizes=sizes).files
 
     def mark(self, path: str) -> int | None:
-        """A number that changes as soon as one level does; None if the storage has none."""
+        """A number that changes as soon as one level changes; None if the storage has none."""
         return self._backend.mark(self._checked(path))
 
     def exists(self) -> bool:
-        """Tell whether the root is there; in a bucket, whether anything is below it."""
+        """Tell whether the root exists; in a bucket, whether any object is below it."""
         try:
             self.list_dir()
         except ArrayNotFoundError:
@@ -199,11 +190,7 @@ class Store:
             return self._backend.head(self._checked(path))
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> bytes:
-        """Read one object.
-
-        Args:
-            path: The object.
-            limit: The most bytes that it may have; checked before memory is taken.
+        """Read one object of at most `limit` bytes, checked before it takes memory.
 
         Raises:
             MissingObjectError: There is no such object.
@@ -217,13 +204,9 @@ class Store:
             return self._backend.read(self._checked(path), limit)
 
     def read_range(self, path: str, start: int, end: int, *, size: int | None = None) -> bytes:
-        """Read the bytes from `start` to before `end`, less what is beyond the object's end.
+        """Read the bytes from `start` to before `end`, or to the end of the object.
 
-        Args:
-            path: The object.
-            start: The first byte.
-            end: The byte behind the last one.
-            size: The size of the object, if it is known: a bucket is then asked once, not twice.
+        A `size` that the caller knows saves a request to a bucket.
 
         >>> store = open_store("memory:doc-range")
         >>> store.put_if_absent("a", b"abcdef")
@@ -237,42 +220,30 @@ class Store:
             return self._backend.read_range(path, start, end, size)
 
     def read_many(
-        self,
-        paths: Iterable[str],
-        *,
-        limit: int = READ_LIMIT,
-        concurrency: int | None = None,
-        progress: Progress | None = None,
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
     ) -> Iterator[tuple[str, bytes | ChronotileError]]:
         """Read objects concurrently; give each path with its bytes or its error, in order.
 
-        Few objects are read ahead of the caller, so memory does not grow with their number.
+        It reads few objects ahead of the caller, so memory does not grow with their number.
 
         Args:
             paths: The objects.
             limit: The most bytes that each may have.
-            concurrency: How many reads may be under way at once; by itself 32 in a bucket
-                and 1 on a disk, where more gains nothing while the files are in the cache.
-            progress: Called with (objects done, objects in all) after each.
+            concurrency: Most reads at once; by default 32 in a bucket and 1 on a disk, where
+                more gains nothing while the files are in the cache.
 
         >>> store = open_store("memory:doc-many")
         >>> store.put_if_absent("a", b"abc")
         >>> [(path, type(got).__name__) for path, got in store.read_many(["a", "b"])]
         [('a', 'bytes'), ('b', 'MissingObjectError')]
         """
-        found = self.view_many(paths, limit=limit, concurrency=concurrency, progress=progress)
-        for path, got in found:
+        for path, got in self.view_many(paths, limit=limit, concurrency=concurrency):
             yield path, got if isinstance(got, ChronotileError) else bytes(got)
 
     def view_many(
-        self,
-        paths: Iterable[str],
-        *,
-        limit: int = READ_LIMIT,
-        concurrency: int | None = None,
-        progress: Progress | None = None,
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
     ) -> Iterator[tuple[str, memoryview | ChronotileError]]:
-        """What `read_many` gives, as views: a large object is not copied once it has been read."""
+        """What `read_many` gives, as views: without a copy of a large object."""
         wanted = tuple(paths)
 
         def outcome(path: str) -> memoryview | ChronotileError:
@@ -283,14 +254,10 @@ class Store:
                 return error
 
         threads = min(concurrency or self._backend.concurrency, len(wanted))
-        found = zip(wanted, ahead(outcome, wanted, threads), strict=True)
-        for done, (path, got) in enumerate(found, start=1):
-            if progress is not None:
-                progress(done, len(wanted))
-            yield path, got
+        yield from zip(wanted, ahead(outcome, wanted, threads), strict=True)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Write a new object, durably; it is seen whole or not at all.
+        """Write a new object, durably; readers see all of it or none.
 
         Raises:
             ObjectExistsError: The name is taken; the object there is left as it is.
@@ -308,8 +275,8 @@ class Store:
     def remove(self, paths: Iterable[str]) -> None:
         """Remove objects; one that is gone already is no error.
 
-        All paths are checked first. On a disk they go one after the other, in the order
-        given; in a bucket up to 1,000 go in one request, in no order.
+        It checks all paths first. On a disk it removes one after the other, in the order given;
+        in a bucket up to 1,000 in one request, in no order.
 
         >>> store = open_store("memory:doc-remove")
         >>> store.put_if_absent("a", b"1")
@@ -318,8 +285,8 @@ class Store:
         ()
         """
         wanted = [self._checked(path) for path in paths]
-        for at in range(0, len(wanted), self._backend.batch):
-            batch = wanted[at : at + self._backend.batch]
+        for start in range(0, len(wanted), self._backend.batch):
+            batch = wanted[start : start + self._backend.batch]
             with ExitStack() as steps:
                 for path in batch:
                     steps.enter_context(self._step("remove", path))
@@ -327,7 +294,7 @@ class Store:
         self._backend.settle(wanted)
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder with all that is in it, or nothing if a stranger is in it.
+        """Remove a folder with all files in it, or nothing if a stranger is in it.
 
         Raises:
             StorageError: A symbolic link or another stranger is below it.
@@ -339,16 +306,16 @@ class Store:
         ()
         """
         with self._step("list", path):
-            found = self._backend.walk(self._checked(path), sizes=False)
-        for stranger in found.strangers:
+            tree = self._backend.walk(self._checked(path), sizes=False)
+        for stranger in tree.strangers:
             problem = f"expected nothing but files, found {stranger.what}"
             raise StorageError(self.uri_of(stranger.path), problem)
-        self.remove(entry.path for entry in found.files)
+        self.remove(entry.path for entry in tree.files)
         with self._step("remove", path):
-            self._backend.remove_folders((path, *found.folders))
+            self._backend.remove_folders((path, *tree.folders))
 
     def duplicate(self, names: Mapping[str, str]) -> None:
-        """Give objects second names; in a bucket the storage copies them, over what is there."""
+        """Give objects second names; in a bucket by copies, which replace existing objects."""
 
         def once(source: str) -> None:
             with self._step("copy", source):
@@ -366,14 +333,14 @@ def open_store(
     retry: Retry | None = None,
     on_operation: Hook | None = None,
 ) -> Store:
-    """Make a store for an array, or for a folder above arrays. Nothing is read yet.
+    """Make a store for an array, or for a folder above arrays, without reading anything.
 
     Args:
         array: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://`, `memory:`.
-        storage_options: What `obstore` takes for that storage (`region`, `endpoint`,
-            `access_key_id`, `timeout`, …). What is not given comes from the usual
-            environment variables. An `http://` endpoint may be used as it is.
-        retry: How long to go on after failures.
+        storage_options: Options of `obstore` for that storage (`region`, `endpoint`,
+            `access_key_id`, `timeout`, …). Others come from the usual environment variables.
+            An `http://` endpoint needs no further option.
+        retry: How often to repeat a failing request.
         on_operation: See `Store.on_operation`.
 
     Raises:
