@@ -1,7 +1,7 @@
 """The content of one decoded file, as JSON.
 
-In: a file as `decode` gives it, and the schemas at hand. Out: plain values, in the words of the
-contract. Reads nothing.
+In: a file as `decode` gives it, and the schemas of its array. Out: plain values, as `show --json`
+prints them. Reads nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from chronotile.conditions import update_values
 from chronotile.conditions.text import to_json as condition_json
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import fields
-from chronotile.errors import BadNameError, ChronotileError
+from chronotile.errors import ChronotileError
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
-from chronotile.format.names import parse_name
+from chronotile.format.names import try_parse_name
 from chronotile.format.schema import Field
 from chronotile.single_file.decode import (
     AnyFile,
@@ -51,30 +51,27 @@ WORDS: dict[Kind, str] = {
 
 
 def name_json(place: str, kind: Kind) -> dict[str, Any]:
-    """What a file's name tells, if it is a timestamped one.
+    """The parts of a file's name, if it is a timestamped one.
 
     >>> name_json("a/__1_2_00112233445566778899aabbccddeeff_22.wrt", "wrt")["t2"]
     2
     """
-    stem = place.rpartition("/")[2].partition(".")[0]
-    try:
-        name = parse_name(stem)
-    except BadNameError:
+    name = try_parse_name(place.rpartition("/")[2].partition(".")[0])
+    # The name of an enumeration is a uuid, which looks like a name of era 1.
+    if name is None or kind == "enumeration":
         return {}
-    if kind == "enumeration":  # named by a uuid, which looks like a name of era 1
-        return {}
-    found = {"name": name.text, "t1": name.t1, "t2": name.t2, "version": name.version}
-    return found if name.version is not None else {k: found[k] for k in ("name", "t1", "t2")}
+    version = {} if name.version is None else {"version": name.version}
+    return {"name": name.text, "t1": name.t1, "t2": name.t2} | version
 
 
 def to_json(
     file: AnyFile, schemas: tuple[Schema, ...] = (), key: bytes | None = None
 ) -> dict[str, Any]:
-    r"""Gives the content of a file as JSON.
+    r"""Give the content of a file as JSON.
 
     Args:
         file: The file.
-        schemas: What types the values, the newest first; without one they stay raw.
+        schemas: The types of the values, the newest schema first; without one they stay raw.
         key: The key of an encrypted array, for the tiles in a `.con`.
 
     >>> from chronotile.single_file.decode import parse
@@ -86,12 +83,8 @@ def to_json(
             return {"lines": list(file.lines)}
         case ConsolidatedFile():
             return {"records": [_record(record, schemas, key) for record in file.records]}
-        case UpdateFile():
-            schema = _fitting(file, schemas)
-            found = {"set": update_values.to_json(file.values, schema)}
-            return _envelope(file.tile) | _condition(file, schema) | found
         case DeleteFile():
-            return _envelope(file.tile) | _condition(file, _fitting(file, schemas))
+            return _envelope(file.tile) | _condition(file, schemas)
         case ArraySchemaFile():
             return _envelope(file.tile) | _schema(file.schema)
         case EnumerationFile():
@@ -99,15 +92,6 @@ def to_json(
         case MetadataFile():
             return _envelope(file.tile) | {"entries": [_entry(entry) for entry in file.entries]}
     return {}
-
-
-def _fitting(file: DeleteFile, schemas: tuple[Schema, ...]) -> Schema | None:
-    """The newest schema that has all fields of a condition; else the newest."""
-    wanted = fields(file.stored)
-    for schema in schemas:
-        if all(schema.field(name) is not None for name in wanted):
-            return schema
-    return schemas[0] if schemas else None
 
 
 def _envelope(tile: tiles.Tile) -> dict[str, Any]:
@@ -118,13 +102,20 @@ def _envelope(tile: tiles.Tile) -> dict[str, Any]:
     }
 
 
-def _condition(file: DeleteFile, schema: Schema | None) -> dict[str, Any]:
-    return {
+def _condition(file: DeleteFile, schemas: tuple[Schema, ...]) -> dict[str, Any]:
+    # The newest schema that has all fields of the condition, else the newest.
+    wanted = fields(file.stored)
+    complete = (schema for schema in schemas if all(map(schema.field, wanted)))
+    schema = next(complete, schemas[0] if schemas else None)
+    document: dict[str, Any] = {
         "text": to_text(file.predicate, schema),
         "predicate": condition_json(file.predicate, schema),
         "stored_text": to_text(file.stored, schema),
         "stored": condition_json(file.stored, schema),
     }
+    if isinstance(file, UpdateFile):
+        document["set"] = update_values.to_json(file.values, schema)
+    return document
 
 
 def _record(record: Record, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:
@@ -162,7 +153,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _enumeration(enumeration: Enumeration) -> dict[str, Any]:
-    field = _plain_field(enumeration.name, enumeration.datatype, 1)
+    field = Field(name=enumeration.name, datatype=enumeration.datatype)
     return {
         "enumeration": enumeration.name,
         "datatype": enumeration.datatype.name,
@@ -175,23 +166,11 @@ def _entry(entry: MetadataEntry) -> dict[str, Any]:
     if entry.datatype is None:
         return {"key": entry.key, "removed": True}
     count = VAR_NUM if cell_values.is_text(entry.datatype) else entry.count
-    field = _plain_field(entry.key, entry.datatype, count)
+    field = Field(name=entry.key, datatype=entry.datatype, cell_val_num=count)
     return {
         "key": entry.key,
         "removed": False,
         "datatype": entry.datatype.name,
-        "value": cell_values.to_json(field, cell_values.decode(field, entry.raw)),
+        "value": cell_values.raw_to_json(field, entry.raw),
         "raw": entry.raw.hex(),
     }
-
-
-def _plain_field(name: str, datatype: Any, count: int) -> Field:
-    return Field(
-        name=name,
-        datatype=datatype,
-        cell_val_num=count,
-        nullable=False,
-        is_dimension=False,
-        enumeration_name=None,
-        enumeration=None,
-    )

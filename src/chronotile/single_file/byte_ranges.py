@@ -1,7 +1,7 @@
 """Which bytes of a file are which field.
 
 In: the bytes of a file of a known kind. Out: `Region`s: the file itself, and the payload of each
-tile in it, each with the spans of its fields. Says nothing of what a field means.
+tile in it, each with the spans of its fields. Does not know what a field means.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TILE_FIELD = ".body.tile.raw"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Bytes that count from 0: a file, or what a tile in it unfolds to."""
+    """A file, or the payload of a tile in it; offsets count from its own start."""
 
     title: str
     data: bytes
@@ -51,13 +51,7 @@ class Region:
 
 
 def layout(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> tuple[Region, ...]:
-    r"""Finds the byte range of each field.
-
-    Args:
-        data: The whole file.
-        kind: What it is.
-        where: The file's name, for errors.
-        key: The key of an encrypted array; a payload that does not open is left out.
+    r"""Find the byte range of each field; a payload that does not open is left out.
 
     Raises:
         BadFileError: The bytes are not of that kind.
@@ -65,19 +59,17 @@ def layout(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
     >>> [span.path for span in layout(b"a.wrt\nb.wrt\n", "ign", "a.ign")[0].spans]
     ['entries[0].uri', 'entries[1].uri']
     """
-    if kind in _PAYLOADS:
-        spans = trace(GenericTileSpec, where, data)
-        inner = _payload(data, kind, where, key, "payload")
-        return (Region(title="file", data=data, spans=spans), *inner)
     if kind == "con":
         return tuple(_consolidated(data, where, key))
-    spans = trace(_LINES[kind], where, data) if kind in _LINES else ()
-    return (Region(title="file", data=data, spans=spans),)
+    spec = GenericTileSpec if kind in _PAYLOADS else _LINES.get(kind)
+    spans = trace(spec, where, data) if spec else ()
+    payload = _payload(data, kind, where, key, "payload") if kind in _PAYLOADS else ()
+    return (Region(title="file", data=data, spans=spans), *payload)
 
 
 def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region]:
     spans: list[Span] = []
-    inner: list[Region] = []
+    payloads: list[Region] = []
     uri = ""
     for span in trace(ConsolidatedCommitsSpec, where, data):
         if isinstance(span.value, str):
@@ -89,16 +81,16 @@ def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region
         try:
             parts = trace(GenericTileSpec, where, span.value)
         except ChronotileError:
-            # One damaged tile does not hide the records around it.
+            # A damaged tile must not hide the records around it.
             spans.append(span)
             continue
         for part in parts:
             path = f"{record}.tile.{part.path}"
             spans.append(Span(path, part.start + span.start, part.end + span.start, part.value))
         kind: Kind = "upd" if uri.endswith(".upd") else "del"
-        inner += _payload(span.value, kind, where, key, f"payload of {record}")
+        payloads += _payload(span.value, kind, where, key, f"payload of {record}")
     yield Region(title="file", data=data, spans=tuple(spans))
-    yield from inner
+    yield from payloads
 
 
 def _payload(

@@ -1,29 +1,23 @@
 """One file of any kind, decoded on its own.
 
-In: a file's path, or its bytes. Out: a frozen value of its kind. A file whose name does not tell
-its kind is recognised by its content, where that is possible. Knows no array around the file: the
-values of a condition stay raw.
+In: a file's path, or its bytes. Out: a frozen value of its kind. If the name does not say the
+kind, the content decides, where it can. Knows no array around the file: the values of a condition
+stay raw.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.conditions import codec
 from chronotile.conditions.tree import Condition, UpdateValue, negate
-from chronotile.errors import BadFileError, BadNameError, ChronotileError
+from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
-from chronotile.format.commit_files import (
-    Record,
-    commit_name,
-    decode_con,
-    decode_ign,
-    decode_vac,
-    vacuumed_name,
-)
+from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
 from chronotile.format.datatypes import Datatype
 from chronotile.format.kinds import (
     FOLDER_KINDS,
@@ -35,7 +29,7 @@ from chronotile.format.kinds import (
     WRITES,
     Kind,
 )
-from chronotile.format.names import parse_name
+from chronotile.format.names import try_parse_name
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
@@ -47,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFile:
-    """A `.wrt` or `.ok`: its name is all that it says."""
+    """A `.wrt` or `.ok`, which is empty: its name is the whole commit."""
 
     kind: Kind
 
@@ -75,11 +69,11 @@ class DeleteFile:
     kind: Kind
     tile: tiles.Tile
     stored: Condition
-    """The condition as on disk: what rows must satisfy to stay."""
+    """The condition as on disk, which a row must satisfy to stay."""
 
     @property
     def predicate(self) -> Condition:
-        """What its author asked for."""
+        """The condition that the author asked for."""
         return negate(self.stored)
 
 
@@ -114,10 +108,10 @@ class MetadataEntry:
 
     key: str
     removed: bool
-    datatype: Datatype | None
-    """None where it was removed."""
-    count: int
-    raw: bytes
+    datatype: Datatype | None = None
+    """None if it was removed."""
+    count: int = 0
+    raw: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,16 +142,16 @@ def parse(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AnyFile:
-    r"""Decodes one file.
+    r"""Decode one file.
 
     Args:
         path_or_bytes: A local path, a URI, or the content itself.
-        kind: One of `KINDS`, if neither name nor content is to decide.
+        kind: One of `KINDS`; by default the name decides, then the content.
         key: The AES-256 key of an encrypted array.
-        storage_options: What the storage needs to know.
+        storage_options: Options of the storage, such as a region.
 
     Raises:
-        BadFileError: It is damaged, of another kind, or its kind cannot be told.
+        BadFileError: It is damaged, of another kind, or of no kind that its content shows.
         KeyNeededError: It is encrypted, and there is no key.
 
     >>> parse(b"__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt\n", kind="ign").lines
@@ -169,16 +163,14 @@ def parse(
         where = os.fspath(path_or_bytes)
         data, named = read_file(where, storage_options), kind_of_name(where)
     raw_key = key.encode() if isinstance(key, str) else key
-    chosen = _checked(kind, where) or named or recognise(data, where, key=raw_key)
-    return decode(data, chosen, where, key=raw_key)
+    given = next((known for known in KINDS if known == kind), None)
+    if kind is not None and given is None:
+        raise BadFileError(where, f"expected a kind of {', '.join(KINDS)}, found {kind!r}")
+    return decode(data, given or named or recognise(data, where, key=raw_key), where, key=raw_key)
 
 
 def read_file(place: str, storage_options: Mapping[str, str] | None = None) -> bytes:
-    """Reads one file, from a disk or a bucket.
-
-    Raises:
-        ChronotileError: There is none, or it cannot be read.
-    """
+    """Read one file, from a disk or a bucket."""
     folder, name = split_place(place)
     return open_store(folder, storage_options).read(name)
 
@@ -197,15 +189,14 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def kind_of_name(place: str) -> Kind | None:
-    """The kind that a file's name and folder tell, if they tell one.
+    """The kind that a file's name and folder say, if they say one.
 
     >>> kind_of_name("a/__schema/__1_1_ab"), kind_of_name("__1_1_ab_22.vac"), kind_of_name("x")
     ('schema', 'vac', None)
     """
     folder, name = split_place(place)
-    extension = name.rpartition(".")[2]
     for kind in LOG_KINDS:
-        if extension == kind and name != kind:
+        if name.endswith(f".{kind}"):
             return kind
     if name == OLD_SCHEMA:
         return "schema"
@@ -213,9 +204,9 @@ def kind_of_name(place: str) -> Kind | None:
 
 
 def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
-    r"""Tells the kind of a file by its content alone.
+    r"""Tell the kind of a file by its content alone.
 
-    A `.con` of writes only and an `.ign` look the same; that is refused, not guessed.
+    A `.con` of writes only and an `.ign` look the same: then it refuses, and does not guess.
 
     Raises:
         BadFileError: No kind fits, or more than one.
@@ -225,18 +216,17 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
     """
     if not data:
         return "wrt"
-    fitting = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
-    if len(fitting) == 1:
-        return fitting[0]
-    expected = "expected a file whose content tells its kind"
-    if fitting:
-        named = " or ".join(fitting)
-        raise BadFileError(where, f"{expected}, found one that may be {named}: say which")
-    raise BadFileError(where, f"{expected}, found no commit file, schema or metadata")
+    kinds = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
+    if len(kinds) == 1:
+        return kinds[0]
+    found = "no commit file, schema or metadata"
+    if kinds:
+        found = f"one that may be {' or '.join(kinds)}: say which"
+    raise BadFileError(where, f"expected a file whose content shows its kind, found {found}")
 
 
 def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> AnyFile:
-    r"""Decodes bytes of a known kind.
+    r"""Decode bytes of a known kind.
 
     Raises:
         BadFileError: They are not of that kind.
@@ -259,7 +249,7 @@ def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
 
 
 def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
-    """Decodes the payload of an opened tile of a known kind.
+    """Decode the payload of an opened tile of a known kind.
 
     >>> tile = tiles.decode(tiles.encode(b"", version=22), "a")
     >>> decode_payload(tile, "meta", "a").entries
@@ -275,34 +265,23 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "schema":
             return ArraySchemaFile(kind=kind, tile=tile, schema=decode_schema(payload, where))
         case "enumeration":
-            found = decode_enumeration(payload, where)
-            return EnumerationFile(kind=kind, tile=tile, enumeration=found)
-    return MetadataFile(kind=kind, tile=tile, entries=_metadata(payload, where))
+            labels = decode_enumeration(payload, where)
+            return EnumerationFile(kind=kind, tile=tile, enumeration=labels)
+    entries = parse_spec(ArrayMetadataSpec, where, payload).entries
+    return MetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
 
-def _metadata(payload: bytes, where: str) -> tuple[MetadataEntry, ...]:
-    found = []
-    for entry in parse_spec(ArrayMetadataSpec, where, payload).entries:
-        value = None if entry.is_deletion else entry.insertion
-        found.append(
-            MetadataEntry(
-                key=entry.key,
-                removed=value is None,
-                datatype=None if value is None else Datatype(value.datatype.code.value),
-                count=0 if value is None else value.num_values,
-                raw=b"" if value is None else value.value,
-            )
-        )
-    return tuple(found)
-
-
-def _checked(kind: str | None, where: str) -> Kind | None:
-    for known in KINDS:
-        if kind == known:
-            return known
-    if kind is None:
-        return None
-    raise BadFileError(where, f"expected a kind of {', '.join(KINDS)}, found {kind!r}")
+def _metadata_entry(entry: Any) -> MetadataEntry:
+    if entry.is_deletion:
+        return MetadataEntry(key=entry.key, removed=True)
+    value = entry.insertion
+    return MetadataEntry(
+        key=entry.key,
+        removed=False,
+        datatype=Datatype(value.datatype.code.value),
+        count=value.num_values,
+        raw=value.value,
+    )
 
 
 def _is_tile(data: bytes) -> bool:
@@ -315,14 +294,12 @@ def _is_tile(data: bytes) -> bool:
 
 def _tile_kinds(data: bytes, where: str, key: bytes | None) -> list[Kind]:
     tile = tiles.decode(data, where, key=key)
-    fitting = []
+    kinds = []
     for kind in TILE_KINDS:
-        try:
+        with suppress(ChronotileError):
             decode_payload(tile, kind, where)
-        except ChronotileError:
-            continue
-        fitting.append(kind)
-    return fitting
+            kinds.append(kind)
+    return kinds
 
 
 def _line_kinds(data: bytes, where: str) -> list[Kind]:
@@ -338,20 +315,9 @@ def _line_kinds(data: bytes, where: str) -> list[Kind]:
         return []
     if all(_is_commit(line) for line in lines):
         return ["con", "ign"] if records else ["ign"]
-    return ["vac"] if all(_is_name(vacuumed_name(line)) for line in lines) else []
+    return ["vac"] if all(try_parse_name(vacuumed_name(line)) for line in lines) else []
 
 
 def _is_commit(uri: str) -> bool:
-    try:
-        commit_name(uri)
-    except BadNameError:
-        return False
-    return uri.endswith((*WRITES, *TILES))
-
-
-def _is_name(text: str) -> bool:
-    try:
-        parse_name(text)
-    except BadNameError:
-        return False
-    return True
+    stem, _, extension = uri.rpartition("/")[2].rpartition(".")
+    return f".{extension}" in (*WRITES, *TILES) and try_parse_name(stem) is not None

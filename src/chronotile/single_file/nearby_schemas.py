@@ -6,6 +6,7 @@ the files of schemas and enumerations, and nothing else.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
 def read_schemas(
     place: str, storage_options: Mapping[str, str] | None = None, key: bytes | None = None
 ) -> tuple[Schema, ...]:
-    """Reads the schemas of an array, or the one in a file.
-
-    Args:
-        place: An array, or a file of its `__schema`; a local path or a URI.
-        storage_options: What the storage needs to know.
-        key: The key of an encrypted array.
+    """Read the schemas of an array, or the one in a file of its `__schema`.
 
     Raises:
         ChronotileError: There is no schema, or it cannot be read.
@@ -41,13 +37,13 @@ def read_schemas(
         return (_labelled(decode_schema(payload, place), store, key),)
     store = open_store(place, storage_options)
     paths = sorted((entry.path for entry in store.list_dir(SCHEMA).files), reverse=True)
-    found = [decode_schema(_payload(store, path, key), path) for path in paths]
+    schemas = [decode_schema(_payload(store, path, key), path) for path in paths]
     try:
-        found.append(decode_schema(_payload(store, OLD_SCHEMA, key), OLD_SCHEMA))
+        schemas.append(decode_schema(_payload(store, OLD_SCHEMA, key), OLD_SCHEMA))
     except MissingObjectError:
-        if not found:
+        if not schemas:
             raise ArrayNotFoundError(store.uri, "expected an array, found no schema") from None
-    return tuple(_labelled(schema, store, key) for schema in found)
+    return tuple(_labelled(schema, store, key) for schema in schemas)
 
 
 def _payload(store: Store, path: str, key: bytes | None) -> bytes:
@@ -58,9 +54,7 @@ def _labelled(schema: Schema, store: Store, key: bytes | None) -> Schema:
     labels: list[Enumeration] = []
     for _, file in schema.enumeration_files:
         path = f"{ENUMERATIONS}/{file}"
-        try:
+        # A schema away from its array has no labels: its values then stay raw.
+        with suppress(ChronotileError):
             labels.append(decode_enumeration(_payload(store, path, key), path))
-        except ChronotileError:
-            # A schema away from its array has no labels: its values then stay raw.
-            continue
     return schema.with_enumerations(labels)
