@@ -414,5 +414,5 @@ def test_a_folder_that_is_not_looked_into_is_told(tmp_path: Path) -> None:
     (tmp_path / "fine").mkdir()
     status, out, err = run("check", str(tmp_path))
     assert status == 3
-    assert "was not looked at" in out + err
+    assert "were not searched" in out + err
     assert not hidden(out + err)

@@ -1,5 +1,5 @@
 """Many arrays at once.
 
-In: folders or buckets. Out: the arrays below them, and what `check` says of each. Knows nothing of
-Spark.
+In: folders or buckets. Out: the arrays below them, and the findings of `check` on each. Knows
+nothing of Spark.
 """

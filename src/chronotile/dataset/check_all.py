@@ -3,8 +3,8 @@
 In: folders or arrays. Out: `FleetCheck`: findings, array by array, and the folders that could not
 be listed. One array that cannot be read does not stop the others.
 
-That an array is damaged, and that it could not be read, are two things: storage that refuses, or
-memory that runs out, says nothing of the array, and nothing must be repaired for it.
+A damaged array differs from one that could not be read: if the storage refuses, or memory runs
+out, the array may be sound, and needs no repair.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["UNREADABLE", "FleetCheck", "check_fleet", "may_pass", "unreadable"]
 
 UNREADABLE = "unreadable"
-"""The code of what could not be read, whatever state it is in."""
+"""The code of an array or folder that could not be read, and may be sound."""
 
 _SEALED = (KeyNeededError, WrongKeyError)
 _UNSOUND = (BadFileError, BadNameError)
 _NO_DAMAGE = (TooLargeError, UnsupportedFilterError)
-"""Errors that are told of a file, and that no repair does away with."""
+"""Errors that name a file, but that no repair removes."""
 
 
 class FleetCheck(NamedTuple):
-    """What was found on a fleet."""
+    """The findings on every array of a fleet."""
 
     arrays: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -51,13 +51,12 @@ class FleetCheck(NamedTuple):
     """Folders that could not be listed: arrays below them were not checked."""
 
     def worst(self) -> str | None:
-        """The worst severity found.
+        """The worst severity of all findings.
 
         >>> FleetCheck((), (), ()).worst() is None
         True
         """
-        found = {item.severity for item in self.findings}
-        return next((severity for severity in SEVERITIES if severity in found), None)
+        return min((item.severity for item in self.findings), key=SEVERITIES.index, default=None)
 
     def is_whole(self) -> bool:
         """Whether everything could be read.
@@ -76,14 +75,14 @@ def check_fleet(
     on_array: Callable[[str], None] | None = None,
     log_only: bool = False,
 ) -> FleetCheck:
-    """Checks every array at or below the roots.
+    """Check every array at or below the roots.
 
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
-        key: The key of those that are encrypted.
-        storage_options: What the storage needs to know.
+        key: The key of the encrypted arrays.
+        storage_options: Options of the storage, such as a region.
         on_array: Called with each array before it is read.
-        log_only: Look at the commit logs, and at no fragment.
+        log_only: Check the commit logs, and no fragment.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -94,34 +93,24 @@ def check_fleet(
     ['name-malformed']
     """
     fleet = find_arrays(roots, storage_options)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for uri in fleet.uris:
         if on_array is not None:
             on_array(uri)
         try:
             store = open_store(uri, storage_options)
             history = read_history(uri, key=key, store=store)
-            found += check(history, store=None if log_only else store)
-        except Exception as error:  # one array, whatever comes of it, never stops the others
-            found.append(unreadable(uri, error))
-    return FleetCheck(fleet.uris, (*found, *map(unlisted, fleet.problems)), fleet.problems)
+            findings += check(history, store=None if log_only else store)
+        except Exception as error:  # no error of one array may stop the others
+            findings.append(unreadable(uri, error))
+    return FleetCheck(fleet.uris, (*findings, *map(unlisted, fleet.problems)), fleet.problems)
 
 
 def unreadable(array: str, error: Exception, more: str = "") -> Finding:
-    """The finding on an array that could not be read at all.
+    """Make the finding on an array that could not be read at all; `more` ends its message.
 
-    Args:
-        array: The array.
-        error: What came of reading it.
-        more: Further words, if there is more to say.
-
-    >>> from chronotile.errors import StorageError
     >>> unreadable("a", WrongKeyError("a", "expected its key, found another")).code
     'tile-encrypted'
-    >>> unreadable("a", StorageError("a", "the storage answered: 503")).code
-    'unreadable'
-    >>> unreadable("a", BadFileError("a/s", "expected a tile, found 3 bytes")).code
-    'tile-corrupt'
     """
     code = UNREADABLE
     if isinstance(error, _SEALED):
@@ -132,17 +121,17 @@ def unreadable(array: str, error: Exception, more: str = "") -> Finding:
 
 
 def unlisted(folder: Unlisted) -> Finding:
-    """The finding on a folder that could not be listed.
+    """Make the finding on a folder that could not be listed.
 
     >>> unlisted(Unlisted("s3://lake", "the storage answered: 403")).message
     'it cannot be listed: the storage answered: 403'
     """
-    found = "it is not there" if folder.missing else "it cannot be listed"
-    return finding(folder.uri, UNREADABLE, "", f"{found}: {folder.message}")
+    problem = "it is not there" if folder.missing else "it cannot be listed"
+    return finding(folder.uri, UNREADABLE, "", f"{problem}: {folder.message}")
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the reading failed, and not the array: then another try may succeed.
+    """Whether another try may succeed: the reading failed, and the array may be sound.
 
     >>> from chronotile.errors import StorageError
     >>> may_pass(StorageError("a", "503")), may_pass(ArrayNotFoundError("a", "no schema"))
@@ -152,7 +141,7 @@ def may_pass(error: Exception) -> bool:
 
 
 def words(error: Exception) -> str:
-    """An error in words; one that is not ours with its name.
+    """An error in words, with its class if it is not ours.
 
     >>> words(MemoryError())
     'MemoryError'

@@ -1,11 +1,11 @@
 """Finding the arrays of a fleet.
 
 In: folders, or patterns of folders, on any storage. Out: `Fleet`: every array below them, each
-with what its commit log weighs, and the folders that could not be listed. Opens no file.
+with the weight of its commit log, and the folders that could not be listed. Opens no file.
 
-A folder with a schema, or with what only an array has, is an array. Nothing below it is looked
-at: what lies in its own folders, such as the arrays in `__labels`, is part of it. Every other
-folder is a group, or just a folder, and is gone through.
+A folder with a schema, or with another folder that only arrays have, is an array. The search does
+not go below it: the arrays in its `__labels` are parts of it. The search goes through every other
+folder, which is a group or a plain folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Visited: TypeAlias = "tuple[Found | None, tuple[Store, ...], tuple[Unlisted, ...]]"
 
 CONCURRENCY = 64
-"""How many folders are listed at once: in a bucket most of the time is waiting."""
+"""Folders to list at once: in a bucket most of the time is waiting."""
 
 _OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
 _OF_GROUPS = frozenset({"__group", "__meta"})
@@ -37,9 +37,9 @@ _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 
 WEIGHT_OF_ARRAY = 4096
-"""What opening an array costs beside its commit files, in bytes that would take as long."""
+"""The cost of opening an array without its commit files, in bytes that take as long to read."""
 WEIGHT_OF_FILE = 128
-"""What one commit file costs beside its content."""
+"""The cost of one commit file without its content."""
 
 
 class Found(NamedTuple):
@@ -51,16 +51,16 @@ class Found(NamedTuple):
 
 
 class Unlisted(NamedTuple):
-    """A folder that could not be listed, so that arrays below it may be missing."""
+    """A folder that could not be listed: arrays below it may be missing."""
 
     uri: str
     message: str
     missing: bool = False
-    """Whether there is nothing at all."""
+    """Whether the folder does not exist."""
 
 
 class Fleet(NamedTuple):
-    """What lies below the roots, sorted."""
+    """The arrays below the roots, and the folders that could not be listed, both sorted."""
 
     arrays: tuple[Found, ...]
     problems: tuple[Unlisted, ...]
@@ -79,18 +79,18 @@ def find_arrays(
     missing_ok: bool = False,
     concurrency: int = CONCURRENCY,
 ) -> Fleet:
-    """Finds all arrays at or below the roots, each once.
+    """Find all arrays at or below the roots, each once.
 
-    A symbolic link below a root is not followed. One folder that cannot be listed does not
-    stop the search: it is among the problems.
+    The search follows no symbolic link below a root. A folder that cannot be listed does not stop
+    it: it is among the problems.
 
     Args:
         roots: Folders or URIs. `*`, `?` and `[…]` match within a folder's name, and `**` any
-            number of folders; a root that exists as it is written is taken as it is written.
-        storage_options: What the storage needs to know.
+            number of folders; a root that exists as written is no pattern.
+        storage_options: Options of the storage, such as a region.
         weigh: List also the commit files of each array, for `Found.weight`.
-        missing_ok: Count a root that does not exist among the problems, as one of a long list.
-        concurrency: How many folders are listed at once.
+        missing_ok: Put a root that does not exist among the problems.
+        concurrency: Folders to list at once.
 
     Raises:
         ArrayNotFoundError: A root does not exist, or a pattern matches no folder.
@@ -106,27 +106,21 @@ def find_arrays(
     """
     wanted = (roots,) if isinstance(roots, str) else tuple(roots)
     stores = [store for root in wanted for store in _expanded(root, storage_options or {})]
-    fleet = _search(stores, weigh=weigh, concurrency=max(concurrency, 1))
-    failed = {problem.uri: problem for problem in fleet.problems}
-    for root in (failed[store.uri] for store in stores if store.uri in failed):
+    search = _Search(weigh)
+    fresh = search.fresh(stores)
+    search.on_disk([store for store in fresh if store.place.scheme == "file"])
+    search.in_buckets([s for s in fresh if s.place.scheme != "file"], max(concurrency, 1))
+    for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
         if not root.missing:
             raise StorageError(root.uri, root.message)
         if not missing_ok:
             raise ArrayNotFoundError(root.uri, root.message)
-    return fleet
-
-
-def _search(stores: Iterable[Store], *, weigh: bool, concurrency: int) -> Fleet:
-    search = _Search(weigh)
-    wanted = search.fresh(stores)
-    search.on_disk([store for store in wanted if store.place.scheme == "file"])
-    search.in_buckets([s for s in wanted if s.place.scheme != "file"], concurrency)
     arrays, problems = search.arrays.values(), search.problems.values()
     return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)))
 
 
 class _Search:
-    """One search, and what it has found so far."""
+    """One search, with the arrays and problems that it has found so far."""
 
     def __init__(self, weigh: bool) -> None:
         self.weigh = weigh
@@ -135,63 +129,57 @@ class _Search:
         self._seen: set[str] = set()
 
     def fresh(self, stores: Iterable[Store]) -> list[Store]:
-        """Those of some folders that were not come upon before."""
-        found = {store.uri: store for store in stores if store.uri not in self._seen}
-        self._seen.update(found)
-        return [*found.values()]
+        """The folders that the search has not met before."""
+        new = {store.uri: store for store in stores if store.uri not in self._seen}
+        self._seen.update(new)
+        return [*new.values()]
 
     def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
-        """Keeps what a visit found, and gives the folders to go on with."""
+        """Keep the result of a visit, and give the folders to visit next."""
         try:
-            array, folders, odd = visit()
+            array, folders, problems = visit()
         except ChronotileError as error:
             missing = isinstance(error, ArrayNotFoundError)
             self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
             return []
         if array is not None:
             self.arrays[array.uri] = array
-        self.problems |= {problem.uri: problem for problem in odd}
+        self.problems |= {problem.uri: problem for problem in problems}
         return self.fresh(folders)
 
-    def on_disk(self, look: list[Store]) -> None:
-        """Goes through folders of a disk, one by one: threads gain nothing there."""
-        while look:
-            store = look.pop()
-            look += self._taken(store, partial(_visit, store, self.weigh))
+    def on_disk(self, waiting: list[Store]) -> None:
+        """Visit folders of a disk, one by one: threads gain nothing there."""
+        while waiting:
+            store = waiting.pop()
+            waiting += self._taken(store, partial(_visit, store, self.weigh))
 
-    def in_buckets(self, look: list[Store], concurrency: int) -> None:
-        """Goes through folders of buckets, many at once."""
-        # Whoever waits for the first of very many futures asks each of them, each time.
+    def in_buckets(self, waiting: list[Store], concurrency: int) -> None:
+        """Visit folders of buckets, many at once."""
+        # `concurrent.futures.wait` would look at every future again for each one that is done.
         done: SimpleQueue[tuple[Store, Future[_Visited]]] = SimpleQueue()
-        under_way = 0
+        running = 0
         with ThreadPoolExecutor(concurrency, thread_name_prefix="chronotile-find") as pool:
-            while look or under_way:
-                for store in look:
-                    visit = partial(_visit, store, self.weigh)
-                    pool.submit(visit).add_done_callback(partial(_put, done, store))
-                under_way += len(look)
-                store, over = done.get()
-                under_way -= 1
-                look = self._taken(store, over.result)
-
-
-def _put(
-    queue: SimpleQueue[tuple[Store, Future[_Visited]]], store: Store, over: Future[_Visited]
-) -> None:
-    queue.put((store, over))
+            while waiting or running:
+                for store in waiting:
+                    visit = pool.submit(_visit, store, self.weigh)
+                    visit.add_done_callback(lambda visit, store=store: done.put((store, visit)))  # type: ignore[misc]
+                running += len(waiting)
+                store, visit = done.get()
+                running -= 1
+                waiting = self._taken(store, visit.result)
 
 
 def _visit(store: Store, weigh: bool) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
         return Found(store.uri, _weight(store, folder) if weigh else 0), (), ()
-    below = [name for name in folder.folders if name not in _OF_GROUPS]
-    odd = [
-        Unlisted(store.uri_of(one.path), f"{one.what}: what is below it was not looked at", False)
-        for one in folder.strangers
-        if one.kind == "folder"
+    below = [store.child(name) for name in folder.folders if name not in _OF_GROUPS]
+    problems = [
+        Unlisted(store.uri_of(stranger.path), f"{stranger.what}: arrays below it were not searched")
+        for stranger in folder.strangers
+        if stranger.kind == "folder"
     ]
-    return None, tuple(store.child(name) for name in below), tuple(odd)
+    return None, tuple(below), tuple(problems)
 
 
 def _weight(store: Store, folder: Folder) -> int:
@@ -200,13 +188,13 @@ def _weight(store: Store, folder: Folder) -> int:
         try:
             files += store.list_dir(COMMITS, sizes=True).files
         except ChronotileError:
-            return WEIGHT_OF_ARRAY  # whoever reads it will say what is wrong
+            return WEIGHT_OF_ARRAY  # the read of the array will say what is wrong
     sizes = sum(entry.size or 0 for entry in files)
     return WEIGHT_OF_ARRAY + WEIGHT_OF_FILE * len(files) + sizes
 
 
 def is_array(folder: Folder) -> bool:
-    """Whether a folder, by what lies in it, is an array, if perhaps a damaged one.
+    """Whether a folder is an array, perhaps a damaged one, by the names in it.
 
     >>> from chronotile.storage.store import Folder
     >>> is_array(Folder(folders=("__schema",))), is_array(Folder(folders=("__group", "a")))
@@ -218,22 +206,19 @@ def is_array(folder: Folder) -> bool:
 
 
 def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:
-    """The folders that a root, or a pattern, stands for."""
-    if not _WILD.search(root):
-        yield open_store(root, options)
-        return
+    """The folders that a root or a pattern names."""
     literal = open_store(root, options)
-    if literal.exists():
+    if not _WILD.search(root) or literal.exists():
         yield literal
         return
-    scheme, mark, path = root.rpartition("://")
+    scheme, separator, path = root.rpartition("://")
     parts = path.split("/")
-    fixed = next(at for at, part in enumerate(parts) if _WILD.search(part))
-    top = scheme + mark + ("/".join(parts[:fixed]) or ("/" if path.startswith("/") else "."))
-    found = list(_matches(open_store(top, options), [part for part in parts[fixed:] if part]))
-    if not found:
+    fixed = next(depth for depth, part in enumerate(parts) if _WILD.search(part))
+    top = scheme + separator + ("/".join(parts[:fixed]) or ("/" if path.startswith("/") else "."))
+    matches = list(_matches(open_store(top, options), [part for part in parts[fixed:] if part]))
+    if not matches:
         raise ArrayNotFoundError(root, "expected folders of that pattern, found none")
-    yield from found
+    yield from matches
 
 
 def _matches(store: Store, patterns: list[str]) -> Iterator[Store]:
