@@ -2,11 +2,11 @@
 
 In: nothing, or text from anywhere. Out: one root, `ChronotileError`, and its few kinds; and the
 text with escapes for all that cannot be seen. Every message says where, what was expected and what
-was found; every error can be pickled, as Spark sends it.
+was found; every error can be pickled, as Spark sends it. Knows nothing of styles.
 
-Text from files may hold what moves a cursor, colours a terminal, turns the order of letters around
-or shows nothing at all. Whoever writes text to a terminal, a page or a picture, writes it
-`printable`; whoever writes JSON, writes it with `printable_json`. Both know nothing of styles.
+Text from files may hold characters that move a cursor, colour a terminal, reverse the order of
+letters or show nothing at all. Code that writes to a terminal, a page or a picture passes the text
+through `printable`; code that writes JSON passes it through `printable_json`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOUND = re.compile(r"[,;] found:? ")
 _SEMICOLON = re.compile("; ")
 # Letters and marks, by their category, that show nothing: fillers, variation selectors, the
 # empty Braille pattern. `str.isprintable` knows the rest: control and format characters,
-# separators but the space, surrogates, and what is private or not assigned.
+# separators except the space, surrogates, private and unassigned characters.
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0100-\U000e01ef]"
@@ -37,21 +37,19 @@ def is_printable(character: str) -> bool:
 
 
 def printable(text: str) -> str:
-    r"""Escape what cannot be printed, as Python's `repr` does.
+    r"""Escape the characters that cannot be printed, as Python's `repr` does.
 
-    A backslash stays as it is. So a text that is escaped already does not change, and a predicate,
-    whose strings are escaped, can be copied from where it is shown. JSON has the exact text.
+    A backslash stays as it is: escaped text does not change, and a user can copy a predicate,
+    whose strings are escaped, from the output. JSON has the exact text.
 
     >>> printable("a\udcff\nb")
     'a\\udcff\\nb'
-    >>> printable(printable("\x1b[2J Größe")) == "\\x1b[2J Größe"
-    True
     """
     return _NOT_ASCII_TEXT.sub(_escaped, text)
 
 
 def printable_json(document: str) -> str:
-    r"""Escape what cannot be printed in a JSON document; what it says stays the same.
+    r"""Escape the characters of a JSON document that cannot be printed; its content stays the same.
 
     >>> printable_json('{"ä": "\u202e\U000e0001"}')
     '{"ä": "\\u202e\\udb40\\udc01"}'
@@ -61,14 +59,14 @@ def printable_json(document: str) -> str:
     return _NOT_JSON_TEXT.sub(_escaped_in_json, document)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     return "".join(
-        c if is_printable(c) else c.encode("unicode_escape").decode("ascii") for c in found.group()
+        c if is_printable(c) else c.encode("unicode_escape").decode("ascii") for c in match.group()
     )
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in found.group())
+def _escaped_in_json(match: re.Match[str]) -> str:
+    return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in match.group())
 
 
 class ChronotileError(Exception):
@@ -79,9 +77,9 @@ class ChronotileError(Exception):
     """
 
     exit_code = 1
-    """What the command line exits with."""
+    """The exit status of the command line."""
     hint: str | None = None
-    """What to try, where a kind of error always asks for the same."""
+    """What to try, if it is the same for every error of a kind."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
@@ -90,7 +88,7 @@ class ChronotileError(Exception):
 
     @property
     def place(self) -> str:
-        """Where, to the byte if that is known."""
+        """The file or array; the byte too, if it is known."""
         return self.where
 
     def __str__(self) -> str:
@@ -106,57 +104,54 @@ class ChronotileError(Exception):
 
 
 def split_problem(problem: str) -> dict[str, str | None]:
-    """Take "expected …, found …" or "expected …; …" apart; else all is what was found.
+    """Take "expected …, found …" or "expected …; …" apart; any other problem is all `found`.
 
-    The first "found" counts: what was expected is in words of ours, what was found may be anything.
+    The first "found" counts: only the text after it may come from a file.
 
     >>> split_problem("expected at least one, found none: 'x, found y'")["found"]
     "none: 'x, found y'"
-    >>> split_problem("the storage answered: no")
-    {'expected': None, 'found': 'the storage answered: no'}
     """
     if not problem.startswith("expected "):
         return {"expected": None, "found": problem}
-    told = problem.removeprefix("expected ")
-    expected, *found = (_FOUND if _FOUND.search(told) else _SEMICOLON).split(told, maxsplit=1)
+    text = problem.removeprefix("expected ")
+    expected, *found = (_FOUND if _FOUND.search(text) else _SEMICOLON).split(text, maxsplit=1)
     return {"expected": expected, "found": found[0] if found else None}
 
 
 class ReadError(ChronotileError):
-    """Something could not be read: what it holds is not known."""
+    """Something could not be read: its content is not known."""
 
     exit_code = 3
 
 
 class BadNameError(ChronotileError, ValueError):
-    """A name that is no timestamped name."""
+    """A name or path that is not allowed."""
 
 
 class BadFileError(ReadError, ValueError):
-    """Bytes that are not what their file claims to be.
+    """Bytes that do not fit the kind of their file.
 
     >>> str(BadFileError("a.del", "expected 34 bytes, found 3", offset=0))
     'a.del: at byte 0: expected 34 bytes, found 3'
     """
 
     def __init__(self, where: str, problem: str, offset: int | None = None) -> None:
-        Exception.__init__(self, where, problem, offset)
-        self.where = where
-        self.problem = problem
+        super().__init__(where, problem)
+        self.args = (where, problem, offset)  # what a pickle makes the error from
         self.offset = offset
 
     @property
     def place(self) -> str:
-        """The file, and the byte if that is known."""
+        """The file; the byte too, if it is known."""
         return self.where if self.offset is None else f"{self.where}: at byte {self.offset}"
 
 
 class TooLargeError(BadFileError):
-    """A size that is over the ceiling that the caller set."""
+    """A size over the limit that the caller set."""
 
 
 class UnsupportedFilterError(BadFileError):
-    """A tile whose pipeline names a filter that is not supported."""
+    """A tile with a filter that this package does not have."""
 
 
 class KeyNeededError(ReadError):

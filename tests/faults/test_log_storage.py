@@ -265,7 +265,7 @@ def test_everything_is_listed_once_and_read_once(case: str) -> None:
     array = CASES[case].array
     calls: list[tuple[str, str]] = []
     store = open_store(array, on_operation=lambda *step: calls.append(step))
-    fresh = None in (store.mark("__commits"), store.mark("__fragments"))
+    fresh = None in (store.change_time("__commits"), store.change_time("__fragments"))
     history = read_history(str(array), store=store)
     counted = Counter(call for call in calls if not call[0].endswith(".done"))
     lists = {path: n for (what, path), n in counted.items() if what == "list"}

@@ -141,59 +141,59 @@ def _leaf_bytes(leaf: Compare) -> bytes:
 class _Reader:
     """A position in the bytes; it checks each size against the bytes left before it uses it."""
 
-    __slots__ = ("at", "data", "where")
+    __slots__ = ("data", "position", "where")
 
     def __init__(self, data: bytes, where: str) -> None:
         self.data = data
         self.where = where
-        self.at = 0
+        self.position = 0
 
     def left(self, after: int = 0) -> int:
-        return len(self.data) - self.at - after
+        return len(self.data) - self.position - after
 
-    def wrong(self, problem: str, at: int) -> BadFileError:
-        return BadFileError(self.where, problem, at)
+    def wrong(self, problem: str, start: int) -> BadFileError:
+        return BadFileError(self.where, problem, start)
 
     def take(self, size: int) -> bytes:
         if self.left() < size:
-            raise self.wrong(f"expected {size} bytes, found {self.left()}", self.at)
-        self.at += size
-        return self.data[self.at - size : self.at]
+            raise self.wrong(f"expected {size} bytes, found {self.left()}", self.position)
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def u64(self, what: str, most: int) -> int:
-        at = self.at
+        start = self.position
         number: int = _U64.unpack(self.take(8))[0]
         if number > most:
-            raise self.wrong(f"expected {what} of at most {max(most, 0)}, found {number}", at)
+            raise self.wrong(f"expected {what} of at most {max(most, 0)}, found {number}", start)
         return number
 
     def text(self, size: int) -> str:
-        at = self.at
+        start = self.position
         try:
             return self.take(size).decode()
         except UnicodeDecodeError as cause:
-            raise self.wrong("expected a field name in UTF-8, found other bytes", at) from cause
+            raise self.wrong("expected a field name in UTF-8, found other bytes", start) from cause
 
     def finish(self) -> None:
         if self.left():
-            raise self.wrong(f"expected the end, found {self.left()} bytes more", self.at)
+            raise self.wrong(f"expected the end, found {self.left()} bytes more", self.position)
 
     def tree(self) -> Condition:
         """Read one tree, without recursion: the bytes choose its depth."""
         open_nodes: list[tuple[int, int, list[Condition]]] = []
         while True:
-            at = self.at
+            start = self.position
             kind, op = _NODE.unpack(self.take(2))
             if kind == 1:
-                node: Condition = self.leaf(op, at)
+                node: Condition = self.leaf(op, start)
             elif kind == 0:
-                count = self.count(op, len(open_nodes) + 1, at)
+                count = self.count(op, len(open_nodes) + 1, start)
                 if count:
                     open_nodes.append((op, count, []))
                     continue
                 node = _joined(op, [])
             else:
-                raise self.wrong(f"expected node type 0 or 1, found {kind}", at)
+                raise self.wrong(f"expected node type 0 or 1, found {kind}", start)
             while open_nodes:
                 op, count, parts = open_nodes[-1]
                 parts.append(node)
@@ -204,33 +204,33 @@ class _Reader:
             else:
                 return node
 
-    def count(self, op: int, level: int, at: int) -> int:
+    def count(self, op: int, level: int, start: int) -> int:
         if op > 2:
-            raise self.wrong(f"expected combination op 0, 1 or 2, found {op}", at + 1)
+            raise self.wrong(f"expected combination op 0, 1 or 2, found {op}", start + 1)
         count = self.u64("a number of children", self.left(8) // _SMALLEST_NODE)
         if count and level >= MAX_LEVELS:
-            raise self.wrong(f"expected at most {MAX_LEVELS} levels, found more", at)
+            raise self.wrong(f"expected at most {MAX_LEVELS} levels, found more", start)
         if op == 2 and count != 1:
-            raise self.wrong(f"expected one child of NOT, found {count}", at + 2)
+            raise self.wrong(f"expected one child of NOT, found {count}", start + 2)
         return count
 
-    def leaf(self, number: int, at: int) -> Compare:
+    def leaf(self, number: int, start: int) -> Compare:
         op = _OPS.get(number)
         if op is None:
-            raise self.wrong(f"expected an op from 0 to 7, 253 or 254, found {number}", at + 1)
+            raise self.wrong(f"expected an op from 0 to 7, 253 or 254, found {number}", start + 1)
         field = self.text(_U32.unpack(self.take(4))[0])
         value = self.take(self.u64("a value size", self.left(8)))
         offsets = self.offsets(len(value)) if op.is_set else ()
         return Compare(field=field, op=op, value=value, offsets=offsets)
 
     def offsets(self, most: int) -> tuple[int, ...]:
-        at = self.at
+        start = self.position
         size = self.u64("a size of offsets", self.left(8))
         if size % 8:
-            raise self.wrong(f"expected offsets of 8 bytes each, found {size} bytes", at)
+            raise self.wrong(f"expected offsets of 8 bytes each, found {size} bytes", start)
         offsets: tuple[int, ...] = struct.unpack(f"<{size // 8}Q", self.take(size))
         if any(a > b for a, b in itertools.pairwise(offsets)) or (offsets and offsets[-1] > most):
-            raise self.wrong(f"expected offsets that rise, up to {most}, found others", at + 8)
+            raise self.wrong(f"expected offsets that rise, up to {most}, found others", start + 8)
         return offsets
 
 

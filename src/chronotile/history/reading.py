@@ -215,7 +215,7 @@ def _read(
 
 
 def _is_as_marked(store: Store, listing: Listing) -> bool:
-    now = store.mark(COMMITS), store.mark(FRAGMENTS)
+    now = store.change_time(COMMITS), store.change_time(FRAGMENTS)
     return None not in now and now == (listing.commits_mark, listing.fragments_mark)
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Enumeration, Schema
 
 WORDS: dict[Kind, str] = {
-    "wrt": "the mark of a committed fragment",
-    "ok": "the mark of a committed fragment, before version 12",
+    "wrt": "the commit of a fragment",
+    "ok": "the commit of a fragment, before version 12",
     "del": "a delete",
     "upd": "an update",
     "con": "consolidated commits",

@@ -178,7 +178,7 @@ class Bucket:
         """List one level as bare names."""
         return self.list_dir(path, sizes=False).bare()
 
-    def mark(self, path: str) -> None:
+    def change_time(self, path: str) -> None:
         """Give None: a bucket does not say when a prefix changed."""
 
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here

@@ -112,7 +112,7 @@ class Disk:
         folders: list[str] = []
         try:
             with self._in(path) as folder:
-                mark = _mark(folder)
+                change_time = _change_time(folder)
                 with os.scandir(folder) as scan:
                     items = list(scan)
         except MissingObjectError:
@@ -123,13 +123,13 @@ class Disk:
         odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()
-        return Names(tuple(files), tuple(folders), mark=mark)
+        return Names(tuple(files), tuple(folders), change_time=change_time)
 
-    def mark(self, path: str) -> int | None:
+    def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""
         try:
             with self._in(path) as folder:
-                return _mark(folder)
+                return _change_time(folder)
         except MissingObjectError:
             return None
 
@@ -349,7 +349,7 @@ def _is_filled(buffer: memoryview, file: int) -> bool:
     return whole and not os.pread(file, 1, len(buffer))
 
 
-def _mark(folder: int) -> int | None:
+def _change_time(folder: int) -> int | None:
     changed = os.fstat(folder).st_mtime_ns
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 

@@ -79,9 +79,9 @@ class _Overlay:
         names = {*listed.files, *(entry.path.rpartition("/")[2] for entry in added)}
         return Names(tuple(names), listed.folders, listed.strangers)
 
-    def mark(self, path: str) -> int | None:
-        """The mark of a folder; None if files were added to it."""
-        return None if self._added(path) else self._below.mark(path)
+    def change_time(self, path: str) -> int | None:
+        """The change time of a folder; None if files were added to it."""
+        return None if self._added(path) else self._below.change_time(path)
 
     def head(self, path: str) -> Entry:
         """Size and time of one file."""

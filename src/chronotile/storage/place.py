@@ -76,8 +76,8 @@ class Names(NamedTuple):
     folders: tuple[str, ...] = ()
     strangers: tuple[Stranger, ...] = ()
     """With whole paths."""
-    mark: int | None = None
-    """The store's `mark` just before the listing."""
+    change_time: int | None = None
+    """The store's `change_time` just before the listing."""
     entries: tuple[Entry, ...] = ()
     """The files again, if the listing gave more than their names."""
 

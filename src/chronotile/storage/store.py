@@ -163,9 +163,9 @@ class Store:
         with self._step("list", path):
             return self._backend.walk(path and self._checked(path), sizes=sizes).files
 
-    def mark(self, path: str) -> int | None:
-        """A number that changes as soon as one level changes; None if the storage has none."""
-        return self._backend.mark(self._checked(path))
+    def change_time(self, path: str) -> int | None:
+        """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
+        return self._backend.change_time(self._checked(path))
 
     def exists(self) -> bool:
         """Tell whether the root exists; in a bucket, whether any object is below it."""
