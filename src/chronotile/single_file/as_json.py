@@ -15,7 +15,7 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
-from chronotile.format.names import try_parse_name
+from chronotile.format.names import try_parse
 from chronotile.format.schema import Field
 from chronotile.single_file.decode import (
     AnyFile,
@@ -56,7 +56,7 @@ def name_json(place: str, kind: Kind) -> dict[str, Any]:
     >>> name_json("a/__1_2_00112233445566778899aabbccddeeff_22.wrt", "wrt")["t2"]
     2
     """
-    name = try_parse_name(place.rpartition("/")[2].partition(".")[0])
+    name = try_parse(place.rpartition("/")[2].partition(".")[0])
     # The name of an enumeration is a uuid, which looks like a name of era 1.
     if name is None or kind == "enumeration":
         return {}

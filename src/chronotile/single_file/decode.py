@@ -29,7 +29,7 @@ from chronotile.format.kinds import (
     WRITES,
     Kind,
 )
-from chronotile.format.names import try_parse_name
+from chronotile.format.names import try_parse
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
@@ -315,9 +315,9 @@ def _line_kinds(data: bytes, where: str) -> list[Kind]:
         return []
     if all(_is_commit(line) for line in lines):
         return ["con", "ign"] if records else ["ign"]
-    return ["vac"] if all(try_parse_name(vacuumed_name(line)) for line in lines) else []
+    return ["vac"] if all(try_parse(vacuumed_name(line)) for line in lines) else []
 
 
 def _is_commit(uri: str) -> bool:
     stem, _, extension = uri.rpartition("/")[2].rpartition(".")
-    return f".{extension}" in (*WRITES, *TILES) and try_parse_name(stem) is not None
+    return f".{extension}" in (*WRITES, *TILES) and try_parse(stem) is not None
