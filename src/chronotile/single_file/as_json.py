@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chronotile.conditions import update_values
-from chronotile.conditions.text import to_json as condition_json
-from chronotile.conditions.text import to_text
-from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
@@ -84,7 +80,10 @@ def to_json(
         case ConsolidatedFile():
             return {"records": [_record(record, schemas, key) for record in file.records]}
         case DeleteFile():
-            return _envelope(file.tile) | _condition(file, schemas)
+            return _envelope(file.tile) | file.to_json(schemas)
+        case UpdateFile():
+            said = {"set": file.values_json(schemas)}
+            return _envelope(file.tile) | file.to_json(schemas) | said
         case ArraySchemaFile():
             return _envelope(file.tile) | _schema(file.schema)
         case EnumerationFile():
@@ -100,22 +99,6 @@ def _envelope(tile: tiles.Tile) -> dict[str, Any]:
         "encrypted": tile.encrypted,
         "payload_size": len(tile.payload),
     }
-
-
-def _condition(file: DeleteFile, schemas: tuple[Schema, ...]) -> dict[str, Any]:
-    # The newest schema that has all fields of the condition, else the newest.
-    wanted = fields(file.stored)
-    complete = (schema for schema in schemas if all(map(schema.field, wanted)))
-    schema = next(complete, schemas[0] if schemas else None)
-    document: dict[str, Any] = {
-        "text": to_text(file.predicate, schema),
-        "predicate": condition_json(file.predicate, schema),
-        "stored_text": to_text(file.stored, schema),
-        "stored": condition_json(file.stored, schema),
-    }
-    if isinstance(file, UpdateFile):
-        document["set"] = update_values.to_json(file.values, schema)
-    return document
 
 
 def _record(record: Record, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:

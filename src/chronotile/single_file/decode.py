@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.conditions import codec
-from chronotile.conditions.tree import Condition, UpdateValue, negate
+from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
@@ -63,25 +63,19 @@ class ConsolidatedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteFile:
+class DeleteFile(StoredDelete):
     """A `.del`."""
 
     kind: Kind
     tile: tiles.Tile
-    stored: Condition
-    """The condition as on disk, which a row must satisfy to stay."""
-
-    @property
-    def predicate(self) -> Condition:
-        """The condition that the author asked for."""
-        return negate(self.stored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFile(DeleteFile):
+class UpdateFile(StoredUpdate):
     """A `.upd`."""
 
-    values: tuple[UpdateValue, ...]
+    kind: Kind
+    tile: tiles.Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
-from chronotile.conditions import codec
-from chronotile.conditions.text import to_json, to_text
-from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
-from chronotile.conditions.update_values import to_json as values_to_json
+from chronotile.conditions.delete import (
+    StoredDelete,
+    StoredUpdate,
+    decode_delete,
+    decode_update,
+)
+from chronotile.conditions.text import to_text
 from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.visibility.rules import schema_at
@@ -24,6 +27,7 @@ from chronotile.visibility.rules import schema_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from chronotile.conditions.tree import Condition, UpdateValue
     from chronotile.format.schema import Schema
     from chronotile.history.reading import History, SchemaFile
     from chronotile.history.uri_columns import I64
@@ -63,32 +67,33 @@ class Delete:
     """The schemas of the array, the one in force first."""
 
     @property
-    def stored(self) -> Condition:
-        """The condition as on disk: what the rows must satisfy to stay."""
+    def content(self) -> StoredDelete:
+        """What it says, decoded.
+
+        Raises:
+            ChronotileError: Its tile cannot be read.
+        """
         try:
-            return _decode(self.tile, self.key)
+            return _decoded(self.tile, self.key, is_update=isinstance(self, Update))
         except ChronotileError as error:
-            raise self._located(error) from error
+            # Equal tiles are decoded once, wherever they stand: only here is the file known.
+            where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
+            raise type(error)(where, *error.args[1:]) from error
+
+    @property
+    def stored(self) -> Condition:
+        """The condition as on disk, which a row must satisfy to stay."""
+        return self.content.stored
 
     @property
     def predicate(self) -> Condition:
-        """What its author asked for: the negation of what is stored."""
-        return negate(self.stored)
-
-    def _located(self, error: ChronotileError) -> ChronotileError:
-        """The error with its file: equal tiles are decoded once, wherever they stand."""
-        where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
-        return type(error)(where, *error.args[1:])
+        """The condition that the author asked for: the negation of the stored one."""
+        return self.content.predicate
 
     @property
     def schema(self) -> Schema | None:
         """What types its values: the schema in force, unless that has lost one of its fields."""
-        if len(self.schemas) > 1:
-            wanted = fields(self.stored)
-            for schema in self.schemas:
-                if all(schema.field(name) is not None for name in wanted):
-                    return schema
-        return self.schemas[0] if self.schemas else None
+        return self.content.schema_among(self.schemas)
 
     @property
     def text(self) -> str:
@@ -97,23 +102,14 @@ class Delete:
 
     def to_dict(self) -> dict[str, Any]:
         """What `visible --json` prints of it; with `error` where it cannot be read."""
-        head: dict[str, Any] = {
-            "name": self.name,
-            "t1": self.t1,
-            "t2": self.t2,
-            "version": self.version,
-            "source": self.source,
-            "offset": self.offset,
-        }
+        heads = ("name", "t1", "t2", "version", "source", "offset")
+        document: dict[str, Any] = {name: getattr(self, name) for name in heads}
+        parts = ("stored", "predicate", "text")
         try:
-            return head | {
-                "stored": to_json(self.stored, self.schema),
-                "predicate": to_json(self.predicate, self.schema),
-                "text": self.text,
-            }
+            said = self.content.to_json(self.schemas)
+            return document | {name: said[name] for name in parts}
         except ChronotileError as error:
-            unknown = dict.fromkeys(("stored", "predicate", "text"))
-            return head | unknown | {"error": str(error)}
+            return document | dict.fromkeys(parts) | {"error": str(error)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,49 +117,35 @@ class Update(Delete):
     """An update in force."""
 
     @property
-    def stored(self) -> Condition:
-        """The condition as on disk: what the rows must satisfy to stay as they are."""
-        return self._content[0]
-
-    @property
     def values(self) -> tuple[UpdateValue, ...]:
-        """What it sets."""
-        return self._content[1]
+        """The values that it sets."""
+        return self._update.values
 
     @property
-    def _content(self) -> tuple[Condition, tuple[UpdateValue, ...]]:
-        try:
-            return _decode_update(self.tile, self.key)
-        except ChronotileError as error:
-            raise self._located(error) from error
+    def _update(self) -> StoredUpdate:
+        content = self.content
+        assert isinstance(content, StoredUpdate)
+        return content
 
     def to_dict(self) -> dict[str, Any]:
         """As of a delete, with the values."""
         document = Delete.to_dict(self)
         try:
-            values = values_to_json(self.values, self.schema)
+            values = self._update.values_json(self.schemas)
         except ChronotileError:
             values = None
         return document | {"values": values}
 
 
 @lru_cache(maxsize=4096)
-def _decode(tile: bytes, key: bytes | None) -> Condition:
-    return codec.decode(_payload(tile, key), "tile")
-
-
-@lru_cache(maxsize=4096)
-def _decode_update(tile: bytes, key: bytes | None) -> tuple[Condition, tuple[UpdateValue, ...]]:
-    return codec.decode_update(_payload(tile, key), "tile")
-
-
-def _payload(tile: bytes, key: bytes | None) -> bytes:
+def _decoded(tile: bytes, key: bytes | None, *, is_update: bool) -> StoredDelete:
     try:
-        return tiles.decode(tile, "tile", key=key).payload
+        payload = tiles.decode(tile, "tile", key=key).payload
     except WrongKeyError as cause:
         # The key has opened the array's schema, or nobody would have got this far.
         problem = "expected a tile that the array's key opens, found damaged bytes"
         raise BadFileError("tile", problem) from cause
+    return decode_update(payload, "tile") if is_update else decode_delete(payload, "tile")
 
 
 class LazySequence(Sequence[T], Generic[T]):
