@@ -160,4 +160,4 @@ def _days(year: int, month: int, day: int) -> int:
 def _date_text(days: int) -> str:
     era, day_of_era = divmod(days + _EPOCH - 1, _ERA_DAYS)
     day = date.fromordinal(day_of_era + 1)
-    return f"{_year_text(era * 400 + day.year)}-{day:%m-%d}"
+    return f"{_year_text(era * 400 + day.year)}-{day.month:02}-{day.day:02}"

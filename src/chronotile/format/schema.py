@@ -86,7 +86,10 @@ class Schema:
 
     def field(self, name: str) -> Field | None:
         """The dimension or attribute of that name, if there is one."""
-        return next((field for field in self.fields if field.name == name), None)
+        for field in self.fields:
+            if field.name == name:
+                return field
+        return None
 
     def with_enumerations(self, enumerations: Iterable[Enumeration]) -> Schema:
         """The same schema, with the labels of each attribute that indexes an enumeration."""
