@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +56,7 @@ EXPECTED = {
 }
 
 
+@cache
 def of(name: str, key: bytes | None = None) -> tuple[Finding, ...]:
     return open_log(str(CASES[name].array), key=key).check()
 
@@ -145,28 +147,6 @@ def test_a_field_that_came_back_is_no_error() -> None:
     """A field that was dropped and came back: at most reads that end between the two fail."""
     found = of("schema-retype")
     assert not any(item.severity == "error" for item in found)
-
-
-def test_a_fleet(tmp_path: pathlib.Path) -> None:
-    for name in ("bad-name", "bare", "con-twice"):
-        shutil.copytree(CASES[name].array, tmp_path / "lake" / name)
-    (tmp_path / "lake" / "bare.quarantine" / "1").mkdir(parents=True)
-    fleet = check_fleet(str(tmp_path / "lake"))
-    assert len(fleet.arrays) == 3
-    assert {item.code for item in fleet.findings} == {"name-malformed", "delete-duplicate"}
-    assert fleet.worst() == "error"
-    assert {item.array.rpartition("/")[2] for item in fleet.findings} == {"bad-name", "con-twice"}
-    assert check_fleet(str(tmp_path / "lake" / "bare")).findings == ()
-
-
-def test_an_array_that_cannot_be_read_does_not_stop_the_others(tmp_path: pathlib.Path) -> None:
-    shutil.copytree(CASES["secret-loose-v22"].array, tmp_path / "a")
-    shutil.copytree(CASES["bad-name"].array, tmp_path / "b")
-    fleet = check_fleet(str(tmp_path), key=b"x" * 32)
-    assert [(item.array[-1], item.code) for item in fleet.findings] == [
-        ("a", "tile-encrypted"),
-        ("b", "name-malformed"),
-    ]
 
 
 def test_refusals_can_be_pickled() -> None:
