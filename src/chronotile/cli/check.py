@@ -1,28 +1,25 @@
 """`chronotile check`: what is wrong with an array, or with all below a folder.
 
-In: arrays or folders. Out: findings with what to do about each. Changes nothing.
+In: arrays or folders. Out: findings, each with what to do about it. Changes nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import (
-    Place,
-    json_option,
-    read_key,
-    read_storage,
-    storage_options,
-)
+from chronotile.cli.options import Place, access_options, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
+    from chronotile.check.findings import Finding
+    from chronotile.cli.options import Access
     from chronotile.dataset.check_all import FleetCheck
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -34,15 +31,22 @@ class CheckReport:
 
     found: FleetCheck
     least: str
+    """The least severity to show."""
+
+    @property
+    def status(self) -> int:
+        """3 if something could not be read, 1 if something is wrong, else 0."""
+        if not self.found.is_whole():
+            return 3
+        return int(self.found.worst() in ("error", "warning"))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """As the contract has it."""
+        """One object for each finding."""
         return [item.to_dict() for item in self._shown()]
 
-    def _shown(self) -> list[Any]:
-        from chronotile.check.findings import SEVERITIES
-
-        kept = SEVERITIES[: SEVERITIES.index(self.least) + 1]
+    def _shown(self) -> list[Finding]:
+        severities = list(_STYLES)
+        kept = severities[: severities.index(self.least) + 1]
         return [item for item in self.found.findings if item.severity in kept]
 
     def to_text(self) -> Iterator[RenderableType]:
@@ -55,15 +59,13 @@ class CheckReport:
                 yield Text(item.array, "bold")
                 last = item.array
             yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
-            yield Text(f"      {item.message}")
+            yield f"      {item.message}"
             yield Text(f"      -> {item.hint}", "green")
-        counts = dict.fromkeys(_STYLES, 0)
-        for item in self.found.findings:
-            counts[item.severity] += 1
+        counts = Counter(item.severity for item in self.found.findings)
+        parts = [count_text(counts[word], word) for word in ("error", "warning") if counts[word]]
+        parts += [f"{counts['info']:,} info"] if counts["info"] else []
         arrays = count_text(len(self.found.arrays), "array")
-        found = ", ".join(count_text(n, word) for word, n in counts.items() if n and word != "info")
-        infos = f"{counts['info']:,} info" if counts["info"] else ""
-        yield Text(f"{arrays}: {', '.join(t for t in (found, infos) if t) or 'nothing found'}")
+        yield f"{arrays}: {', '.join(parts) or 'nothing found'}"
 
 
 @click.command(
@@ -72,40 +74,30 @@ class CheckReport:
 @click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=Place("dir"))
 @click.option(
     "--severity",
-    type=click.Choice(["error", "warning", "info"]),
+    type=click.Choice(list(_STYLES)),
     default="info",
     help="The least severity to show: info.",
 )
 @click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
-@storage_options
-@json_option
-def check(
-    places: tuple[str, ...],
-    severity: str,
-    log_only: bool,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> int:
+@access_options
+@reporting
+def check(places: tuple[str, ...], severity: str, log_only: bool, access: Access) -> CheckReport:
     """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
-    are debt. Besides the log, the metadata of each fragment is read, and held to the files beside
-    it; cells are not. Exits with 1 if there is an error or a warning, and with 3 if something could
-    not be read, so that nobody knows.
+    are debt. The check reads the log and the metadata of each fragment, and compares them with the
+    files; it reads no cells. Exits with 1 if there is an error or a warning, and with 3 if
+    something could not be read.
     """
     from chronotile.dataset.check_all import check_fleet
-    from chronotile.report.output import emit, progress
+    from chronotile.report.output import progress
 
     with progress("checking arrays") as step:
         found = check_fleet(
             places,
-            key=read_key(key_file),
-            storage_options=read_storage(storage),
+            key=access.key,
+            storage_options=access.storage,
             on_array=lambda _: step(),
             log_only=log_only,
         )
-    emit(CheckReport(found=found, least=severity), as_json=as_json)
-    if not found.is_whole():
-        return 3
-    return 1 if found.worst() in ("error", "warning") else 0
+    return CheckReport(found=found, least=severity)

@@ -1,4 +1,4 @@
-"""`chronotile demo`: a sample array, and a walk through what one can ask of it.
+"""`chronotile demo`: a sample array, and a walk through the commands.
 
 In: a folder. Out: the sample array in it, and each answer as a file beside it. Each step is a
 command as a user types it.
@@ -21,27 +21,28 @@ from chronotile.errors import ChronotileError, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.cli.sample_array import Sample
-    from chronotile.report.output import Text
+    from rich.console import RenderableType
 
-MARK = ".chronotile-demo"
-"""A file that tells a folder of an earlier demo from any other."""
+    from chronotile.cli.sample_array import Sample
+
+OWN = ".chronotile-demo"
+"""The file that marks the folder of an earlier demo."""
 
 
 class Step(NamedTuple):
     """One command of the walk."""
 
     words: str
-    """What it shows."""
+    """The question that the command answers."""
     arguments: tuple[str, ...]
     file: str
-    """Where its answer is kept."""
+    """The file that keeps the answer."""
     writes_it: bool = False
-    """Whether the command writes that file itself."""
+    """True if the command writes that file itself."""
 
 
 class Outcome(NamedTuple):
-    """What became of a step."""
+    """How a step ended."""
 
     command: str
     status: int
@@ -50,7 +51,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What the demo has left behind."""
+    """The files that the demo has written."""
 
     folder: str
     array: str
@@ -61,33 +62,30 @@ class DemoReport:
         steps = [outcome._asdict() for outcome in self.outcomes]
         return {"folder": self.folder, "array": self.array, "steps": steps}
 
-    def to_text(self) -> Iterator[Text]:
-        """Where everything is."""
+    def to_text(self) -> Iterator[RenderableType]:
+        """Each file, and the command behind it."""
         from chronotile.report.output import Text
 
-        yield Text()
+        yield ""
         yield Text(f"All of this is in {self.folder}:", "bold")
         for outcome in self.outcomes:
             failed = f"  (exit status {outcome.status})" if outcome.status else ""
-            yield Text(f"  {outcome.file:<32} {outcome.command}{failed}")
+            yield f"  {outcome.file:<32} {outcome.command}{failed}"
 
 
 def _steps(folder: Path, sample: Sample, *, spark: bool) -> Iterator[Step]:
     array = str(folder / "array")
     yield Step("What happened to this array?", ("log", array), "log.txt")
-    for at, (words, moment) in enumerate(
-        (
-            ("What did an open see before the first delete?", sample.first_delete - 1),
-            ("And right after the update?", sample.update),
-            ("And after the last write?", sample.last_write),
-        ),
-        start=1,
-    ):
-        yield Step(words, ("visible", array, "--end", str(moment)), f"visible-{at}.txt")
+    moments = {
+        "What did an open see before the first delete?": sample.first_delete - 1,
+        "And right after the update?": sample.update,
+        "And after the last write?": sample.last_write,
+    }
+    for number, (words, moment) in enumerate(moments.items(), start=1):
+        yield Step(words, ("visible", array, "--end", str(moment)), f"visible-{number}.txt")
     yield Step("Why don't I see my data?", ("explain", array), "explain.txt")
-    delete = next((folder / "array" / "__commits").glob("*.del"))
-    shown = ("show", str(delete), "--hex")
-    yield Step("What is in one file, byte by byte?", shown, "show.txt")
+    delete = str(next((folder / "array" / "__commits").glob("*.del")))
+    yield Step("What is in one file, byte by byte?", ("show", delete, "--hex"), "show.txt")
     yield Step("Is anything wrong?", ("check", array), "check.txt")
     for form in ("html", "svg"):
         target = str(folder / f"timeline.{form}")
@@ -102,12 +100,12 @@ def _make(folder: Path) -> Sample:
     from chronotile.cli.sample_array import make_sample
 
     if folder.exists():
-        if not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        if not (folder / OWN).is_file() and (not folder.is_dir() or any(folder.iterdir())):
             problem = "expected an empty folder or an earlier demo, found something else"
             raise ChronotileError(str(folder), problem)
         shutil.rmtree(folder)
     (folder / "array").mkdir(parents=True)
-    (folder / MARK).write_text("Made by `chronotile demo`, which may replace this folder.\n")
+    (folder / OWN).write_text("Made by `chronotile demo`, which may replace this folder.\n")
     return make_sample(str(folder / "array"))
 
 
@@ -133,7 +131,7 @@ def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
 @click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
 @json_option
 def demo(folder: str, spark: bool, as_json: bool) -> None:
-    """Make a sample array in FOLDER (demo), and walk through what one can ask of it.
+    """Make a sample array in FOLDER (demo), and walk through the commands.
 
     The array has writes, deletes, an update, merged fragments, consolidated commits and a vacuum
     behind it; no engine is needed. Each answer is kept in the folder.
@@ -145,5 +143,4 @@ def demo(folder: str, spark: bool, as_json: bool) -> None:
     outcomes = tuple(
         _walk(step, place, quiet=as_json) for step in _steps(place, sample, spark=spark)
     )
-    report = DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes)
-    emit(report, as_json=as_json)
+    emit(DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes), as_json=as_json)

@@ -1,7 +1,7 @@
 """`chronotile log`: the history of an array.
 
-In: an array, and which events to tell. Out: each event, the newest first. What to say of an event
-is `events`'; this only sets it out.
+In: an array, and which events to show. Out: each event, the newest first. `events` finds the words
+for an event; this module only lays them out.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import (
-    Moment,
-    array_argument,
-    check_window,
-    json_option,
-    open_log,
-    read_storage,
-    storage_options,
-)
+from chronotile.cli.options import MOMENT, access_options, array_argument, check_window, reporting
 from chronotile.format.kinds import EVENTS
+from chronotile.format.timestamps import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import RenderableType
+
+    from chronotile.cli.options import Access
     from chronotile.report.events import Event, Story, Window
     from chronotile.report.output import Text
 
@@ -42,62 +38,51 @@ class LogReport:
     limit: int | None
 
     def _events(self) -> Iterator[Event]:
-        found = self.story.events(self.window, reverse=self.reverse)
-        return itertools.islice(found, self.limit)
+        return itertools.islice(self.story.events(self.window, reverse=self.reverse), self.limit)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object an event."""
+        """One object for each event."""
         return [event.to_dict() for event in self._events()]
 
-    def to_text(self) -> Iterator[Text]:
-        """A line on the array, then a few lines an event."""
-        from chronotile.report.output import Text
-
+    def to_text(self) -> Iterator[RenderableType]:
+        """A line on the array, then a few lines for each event."""
         yield self._headline()
         for event in self._events():
-            yield Text()
+            yield ""
             yield from _event_text(event)
 
     def _headline(self) -> Text:
         from chronotile.report.output import Text, count_text, place_text
 
         view, history = self.story.view, self.story.log.history
-        fragments = [item for item in self.story.explained if item.kind == "fragment"]
+        fragments = sum(item.kind == "fragment" for item in self.story.explained)
         kind = "dense" if history.dense else "sparse"
         text = Text(place_text(history.array), style="bold")
         text.append(f": {kind}, {count_text(len(history.table), 'commit record')}; now ", "default")
-        text.append(f"{len(view.fragments):,} of {count_text(len(fragments), 'fragment')}", "green")
-        text.append(" visible, ")
-        text.append(f"{count_text(len(view.deletes), 'delete')}", "green")
-        text.append(" and ")
-        text.append(f"{count_text(len(view.updates), 'update')}", "green")
-        text.append(" in force")
-        return text
+        text.append(f"{len(view.fragments):,} of {count_text(fragments, 'fragment')}", "green")
+        text.append(" visible, ").append(count_text(len(view.deletes), "delete"), "green")
+        text.append(" and ").append(count_text(len(view.updates), "update"), "green")
+        return text.append(" in force")
 
 
-def _event_text(event: Event) -> Iterator[Text]:
+def _event_text(event: Event) -> Iterator[RenderableType]:
     from chronotile.report.output import Text, size_text
 
     head = Text(_when(event), style="yellow")
     head.append(f"  {event.kind}  ", "bold")
     head.append(_state(event), _STYLES[event.status])
     yield head
-    yield Text(f"    {event.text}")
+    yield f"    {event.text}"
     for note in event.notes:
         yield Text(f"    note: {note}", style="red")
-    where = Text("    ", style="dim")
-    where.append(f"{size_text(event.size)}, " if event.size is not None else "")
-    if event.name not in event.source:
-        where.append(f"{event.name}, ")
-    where.append(f"in {event.source}")
-    where.append(f" at byte {event.offset}" if event.offset else "")
-    where.append("".join(f", also in {other}" for other in event.also))
-    yield where
+    size = f"{size_text(event.size)}, " if event.size is not None else ""
+    name = "" if event.name in event.source else f"{event.name}, "
+    offset = f" at byte {event.offset}" if event.offset else ""
+    also = "".join(f", also in {other}" for other in event.also)
+    yield Text(f"    {size}{name}in {event.source}{offset}{also}", style="dim")
 
 
 def _when(event: Event) -> str:
-    from chronotile.format.timestamps import local_time
-
     if event.t1 is None or event.t2 is None:
         return "at an unknown time"
     if event.t1 == event.t2:
@@ -106,8 +91,8 @@ def _when(event: Event) -> str:
 
 
 def _state(event: Event) -> str:
-    by = f" by {event.because}" if event.because and event.status == "hidden" else ""
     if event.status == "hidden":
+        by = f" by {event.because}" if event.because else ""
         return f"hidden now: {event.reason}{by}"
     if event.kind in ("delete", "update", "schema"):
         return "in force now"
@@ -118,14 +103,14 @@ def _state(event: Event) -> str:
 
 @click.command(epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01")
 @array_argument
-@click.option("--since", metavar="TIME", type=Moment(), default=0, help="Not before this.")
-@click.option("--until", metavar="TIME", type=Moment(), help="Not after this.")
+@click.option("--since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
+@click.option("--until", metavar="TIME", type=MOMENT, help="Not after this.")
 @click.option("--kind", "kinds", type=click.Choice(EVENTS), multiple=True, help="Only this kind.")
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option("--no-size", is_flag=True, help="Do not list the fragments' files.")
-@storage_options
-@json_option
+@access_options
+@reporting
 def log(
     array: str,
     since: int,
@@ -134,27 +119,23 @@ def log(
     limit: int | None,
     reverse: bool,
     no_size: bool,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> None:
+    access: Access,
+) -> LogReport:
     """The history of ARRAY: what happened, when, and whether an open now still sees it.
 
     The newest comes first. A fragment is what one write left behind. A delete or update changes
     no fragment: it is a condition that every read applies to rows written up to its time.
     """
     from chronotile.report.events import Story, Window, array_sizes
-    from chronotile.report.output import emit, progress
-    from chronotile.storage.store import open_store
+    from chronotile.report.output import progress
 
     if until is not None:
         check_window(since, until)
-    opened = open_log(array, key_file, storage)
+    opened = access.open_log(array)
     sizes: dict[str, int] = {}
     if not no_size:
         with progress("adding up the files"):
-            entries = open_store(array, read_storage(storage)).list_prefix(sizes=True)
-            sizes = array_sizes(entries)
+            sizes = array_sizes(access.open_store(array).list_prefix(sizes=True))
     window = Window(since=since, until=until, kinds=frozenset(kinds or EVENTS))
     story = Story(opened, opened.view(), sizes)
-    emit(LogReport(story=story, window=window, reverse=reverse, limit=limit), as_json=as_json)
+    return LogReport(story=story, window=window, reverse=reverse, limit=limit)

@@ -1,17 +1,20 @@
-"""What several commands take.
+"""Arguments and options that several commands share.
 
-In: nothing. Out: arguments and options of click, and how a log is opened with them. Light to
-load: whatever is heavy is loaded when a command runs.
+In: what the user typed. Out: checked values: a place, a time, a window, and `Access` to an array.
+Light to load: a heavy module is imported only when a command runs.
 """
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from chronotile.errors import ChronotileError, printable
+from chronotile.format.timestamps import now_ms, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from chronotile.log import Log
+    from chronotile.storage.store import Store
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -43,99 +47,137 @@ class Place(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         return [CompletionItem(incomplete, type=self.completes)]
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]  # likewise
-    """A time: ms, ISO-8601 or `now`."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
+    """A text that a function parses; its `ChronotileError` becomes a usage error."""
 
-    name = "time"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it."""
-        from chronotile.format.timestamps import parse_time
-
-        if isinstance(value, int):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parses the text; a default that is a value already stays as it is."""
         try:
-            return parse_time(value)
+            return self._parse(value) if isinstance(value, str) else value
         except ChronotileError as error:
             self.fail(error.problem, param, ctx)
 
 
+MOMENT = Parsed("time", parse_time)
+"""A time: ms, ISO-8601 or `now`."""
+
 array_argument = click.argument("array", metavar="ARRAY", type=Place("dir"))
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-start_option = click.option(
-    "--start", metavar="TIME", type=Moment(), default=0, help="Start of the window: 0."
-)
-end_option = click.option("--end", metavar="TIME", type=Moment(), help="End of the window: now.")
-_key_option = click.option(
-    "--key-file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    envvar="CHRONOTILE_KEY_FILE",
-    help="File with the 32-byte key of an encrypted array.",
-)
-_storage_option = click.option(
-    "--storage", metavar="NAME=VALUE", multiple=True, help="What the storage needs to know."
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What opens an array: its key, and what its storage needs to know."""
+
+    key: bytes | None = field(repr=False)
+    storage: dict[str, str] = field(repr=False)
+
+    def open_store(self, array: str) -> Store:
+        """Opens the storage of an array."""
+        from chronotile.storage.store import open_store
+
+        return open_store(array, self.storage)
+
+    def open_log(self, array: str) -> Log:
+        """Opens a log; a terminal shows how many files have been read."""
+        from chronotile.history.reading import read_history
+        from chronotile.log import Log
+        from chronotile.report.output import progress
+
+        store = self.open_store(array)
+        with progress("reading the commit log") as step:
+            watched = store.watched(lambda what, _: step() if what == "read.done" else None)
+            return Log(read_history(array, key=self.key, store=watched))
+
+
+def access_options(function: F) -> F:
+    """Adds `--key-file` and `--storage`, which the command gets as `access`."""
+
+    @click.option(
+        "--key-file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        envvar="CHRONOTILE_KEY_FILE",
+        help="File with the 32-byte key of an encrypted array.",
+    )
+    @click.option(
+        "--storage", metavar="NAME=VALUE", multiple=True, help="What the storage needs to know."
+    )
+    @functools.wraps(function)
+    def call(*args: Any, key_file: str | None, storage: tuple[str, ...], **rest: Any) -> Any:
+        access = Access(_read_key(key_file), read_pairs("--storage", storage))
+        return function(*args, access=access, **rest)
+
+    return call  # type: ignore[return-value]  # the same to click, which passes names
+
+
+def window_options(function: F) -> F:
+    """Adds `--start` and `--end`, which the command gets as `window`."""
+
+    @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
+    @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
+    @functools.wraps(function)
+    def call(*args: Any, start: int, end: int | None, **rest: Any) -> Any:
+        last = now_ms() if end is None else end
+        check_window(start, last)
+        return function(*args, window=(start, last), **rest)
+
+    return call  # type: ignore[return-value]  # likewise
+
+
+def reporting(function: F) -> F:
+    """Adds `--json`, emits the report that the command returns, and exits with its `status`."""
+
+    @json_option
+    @functools.wraps(function)
+    def call(*args: Any, as_json: bool, **rest: Any) -> int:
+        from chronotile.report.output import emit
+
+        report = function(*args, **rest)
+        emit(report, as_json=as_json)
+        return getattr(report, "status", 0)
+
+    return call  # type: ignore[return-value]  # likewise
 
 
 def say(words: str) -> None:
-    """Tells the user something beside the answer, on standard error."""
+    """Writes a message to standard error, beside the report."""
     click.echo(printable(words), err=True)
 
 
-def storage_options(function: F) -> F:
-    """Adds `--key-file` and `--storage`."""
-    return _key_option(_storage_option(function))
+def wrong_call(message: str) -> click.UsageError:
+    """The error of a call that makes no sense; its exit status is 2."""
+    return click.UsageError(message, click.get_current_context(silent=True))
 
 
-def read_key(path: str | None) -> bytes | None:
-    """The key in a file; one end of line behind it is not part of it.
+def read_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
+    """The values of an option that takes NAME=VALUE.
 
-    >>> read_key(None) is None
-    True
+    >>> read_pairs("--storage", ("region=eu-west-1",))
+    {'region': 'eu-west-1'}
     """
+    for pair in pairs:
+        name, equals, _ = pair.partition("=")
+        if not equals or not name:
+            # The message does not repeat the text: it may be a secret.
+            missing = "NAME" if equals else "="
+            raise wrong_call(f"{option}: expected NAME=VALUE, found no {missing} in it")
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def check_window(start: int, end: int) -> None:
+    """Refuses a window that ends before it starts."""
+    if end < start:
+        raise wrong_call(f"expected a window that ends after it starts, found {start} to {end}")
+
+
+def _read_key(path: str | None) -> bytes | None:
+    """The key in a file, without the line break at its end."""
     if path is None:
         return None
     data = Path(path).read_bytes()
     return data.removesuffix(b"\n").removesuffix(b"\r") if len(data) > 32 else data
-
-
-def read_storage(pairs: tuple[str, ...]) -> dict[str, str]:
-    """The options of the storage.
-
-    >>> read_storage(("region=eu-west-1",))
-    {'region': 'eu-west-1'}
-    """
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            # The text is not repeated: it may be a secret.
-            message = f"--storage: expected NAME=VALUE, found no {'NAME' if equals else '='} in it"
-            raise click.UsageError(message, click.get_current_context(silent=True))
-        found[name] = value
-    return found
-
-
-def check_window(start: int, end: int) -> None:
-    """Refuses a window that ends before it starts.
-
-    >>> check_window(0, 1)
-    """
-    if end < start:
-        message = f"expected a window that ends after it starts, found {start} to {end}"
-        raise click.UsageError(message, click.get_current_context(silent=True))
-
-
-def open_log(array: str, key_file: str | None, storage: tuple[str, ...]) -> Log:
-    """Opens a log, with a count of what has been read on a terminal."""
-    from chronotile.history.reading import read_history
-    from chronotile.log import Log
-    from chronotile.report.output import progress
-    from chronotile.storage.store import open_store
-
-    store = open_store(array, read_storage(storage))
-    with progress("reading the commit log") as step:
-        watched = store.watched(lambda what, _: step() if what == "read.done" else None)
-        history = read_history(array, key=read_key(key_file), store=watched)
-    return Log(history)

@@ -1,7 +1,7 @@
 """`chronotile pipeline`: tables of a whole fleet, with Spark.
 
-In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary. What is
-done is `spark.pipeline`'s; this only asks for it and tells of it.
+In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary.
+`spark.pipeline` does the work; this module starts it, and shows its progress and summary.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import (
+    Parsed,
     Place,
-    json_option,
-    read_key,
-    read_storage,
-    storage_options,
+    access_options,
+    read_pairs,
+    reporting,
+    wrong_call,
 )
 from chronotile.errors import ChronotileError
 from chronotile.spark.limits import MAX_UNREADABLE, Limit, read_limit
@@ -28,52 +29,44 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from chronotile.cli.options import Access
     from chronotile.spark.run_summary import Summary
-
-_FAILING = "error"
-
-
-class UnreadableLimit(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click
-    """A number of arrays, or a share of them."""
-
-    name = "limit"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Limit:
-        """Reads what was typed."""
-        try:
-            return read_limit(str(value))
-        except ChronotileError as error:
-            self.fail(f"{error.problem}, found {error.where}", param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineReport:
-    """What a run has done, as `output.emit` takes it."""
+    """The summary of a run."""
 
     summary: Summary
 
+    @property
+    def status(self) -> int:
+        """3 if something could not be read, 1 if there is an error, else 0."""
+        from chronotile.dataset.check_all import UNREADABLE
+
+        errors = {code for severity, code, _ in self.summary.totals.findings if severity == "error"}
+        return 3 if UNREADABLE in errors else int(bool(errors))
+
     def to_json(self) -> dict[str, Any]:
-        """One object."""
+        """The form of `Summary.to_json`."""
         return self.summary.to_json()
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The numbers, then the findings, the worst arrays, and what can be saved."""
+        """The numbers, the findings, the costliest arrays, and what maintenance saves."""
         from chronotile.report.output import Text, count_text, plain_table, size_text
 
-        one, totals = self.summary, self.summary.totals
-        yield Text(
+        summary, totals = self.summary, self.summary.totals
+        yield (
             f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
-            f"{count_text(totals.fragments, 'fragment')} in {one.seconds:.1f} s; "
-            f"{size_text(totals.bytes)} in {count_text(one.files_read, 'file')} read"
+            f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
+            f"{size_text(totals.bytes)} in {count_text(summary.files_read, 'file')} read"
         )
-        if one.unchanged:
-            yield Text(f"{count_text(one.unchanged, 'array')} unchanged since the last run")
-        if one.unreadable:
+        if summary.unchanged:
+            yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
+        if summary.unreadable:
             stale = "could not be read: their rows are of an older run, or missing"
-            yield Text(f"{count_text(one.unreadable, 'array')} {stale}", "red")
-        yield Text(f"tables in {one.run}")
+            yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
+        yield f"tables in {summary.run}"
         if totals.findings:
             table = plain_table("findings", "severity", "code", right=1)
             for severity, code, count in totals.findings:
@@ -84,12 +77,12 @@ class PipelineReport:
             for cost, array in totals.worst:
                 table.add_row(f"{cost:,}", array)
             yield table
-        yield Text(
+        yield (
             f"opening every array once costs {totals.open_requests:,} requests, "
-            f"after maintenance {totals.requests_after:,}: {one.saved:,} saved"
+            f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
         )
-        for outcome, count in one.maintained:
-            yield Text(f"{outcome}: {count_text(count, 'array')}")
+        for outcome, count in summary.maintained:
+            yield f"{outcome}: {count_text(count, 'array')}"
 
 
 @click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -105,14 +98,14 @@ class PipelineReport:
 @click.option(
     "--max-unreadable",
     metavar="N",
-    type=UnreadableLimit(),
+    type=Parsed("limit", read_limit),
     default=MAX_UNREADABLE.text,
     help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
     "published: 0.001, so in a fleet of fewer than 1,000 none.",
 )
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
-@storage_options
-@json_option
+@access_options
+@reporting
 def pipeline(
     roots: tuple[str, ...],
     out: str,
@@ -125,52 +118,44 @@ def pipeline(
     fragments: bool,
     max_unreadable: Limit,
     partition_bytes: int | None,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> int:
+    access: Access,
+) -> PipelineReport:
     """Turns the commit logs of all arrays below ROOT into tables, with Spark.
 
-    Each commit file is read once. The tables (arrays, commits, conditions, fragments, findings)
-    are replaced all at once; if the run fails, the last good ones stay. ROOT may hold `*`, `?`
-    and `**`. Exit status 1 tells that there are findings of severity error, and 3 that something
-    could not be read: the rows of such an array then stay as they were (its column `stale` names
-    their run), or, above --max-unreadable, all tables do.
+    Each commit file is read once. A run replaces all tables (arrays, commits, conditions,
+    fragments, findings) in one step; if it fails, the last good ones stay. ROOT may hold `*`, `?`
+    and `**`. Exits with 1 if there are findings of severity error, and with 3 if something could
+    not be read: the rows of such an array then stay as they were (its column `stale` names their
+    run), or, above --max-unreadable, all tables do.
     """
     if bool(roots) == (arrays is not None):
-        raise _wrong(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
+        raise wrong_call(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
     if (dry_run or fragments) and not maintain:
-        raise _wrong(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
+        raise wrong_call(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
     _need_spark()
-    from chronotile.dataset.check_all import UNREADABLE
-    from chronotile.report.output import emit
     from chronotile.spark.options import PARTITION_BYTES, Options
     from chronotile.spark.pipeline import Job, run
     from chronotile.spark.session import session
 
-    found = read_storage(storage)
     options = Options(
         roots=roots,
         arrays=arrays,
-        key=read_key(key_file),
-        storage=tuple(sorted(found.items())),
+        key=access.key,
+        storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,
     )
     job = Job(
         options=options,
         out=out,
-        out_storage=found if "://" in out else {},
+        out_storage=access.storage if "://" in out else {},
         since_last=since_last,
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,
         max_unreadable=max_unreadable,
     )
-    with session(master, _settings(conf)) as spark, _bar() as step:
-        summary = run(spark, job, step)
-    emit(PipelineReport(summary=summary), as_json=as_json)
-    failing = {code for severity, code, _ in summary.totals.findings if severity == _FAILING}
-    return 3 if UNREADABLE in failing else int(bool(failing))
+    with session(master, read_pairs("--conf", conf)) as spark, _bar() as step:
+        return PipelineReport(summary=run(spark, job, step))
 
 
 def _need_spark() -> None:
@@ -181,21 +166,6 @@ def _need_spark() -> None:
             raise
         problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
         raise ChronotileError("pipeline", problem) from None
-
-
-def _wrong(message: str) -> click.UsageError:
-    return click.UsageError(message, click.get_current_context(silent=True))
-
-
-def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            missing = "NAME" if equals else "="
-            raise _wrong(f"--conf: expected NAME=VALUE, found no {missing} in it")
-        found[name] = value
-    return found
 
 
 @contextmanager

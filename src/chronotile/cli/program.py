@@ -1,8 +1,8 @@
 """The command line.
 
 In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call, 3
-something could not be read. Knows the names of the commands and where each lives; a command's
-module is loaded when it is called. How an error is told is `complaints`' to say.
+something could not be read. Knows the names of the commands and where each lives; it loads the
+module of the command that is called. `complaints` finds the words for an error.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ class LazyGroup(click.Group):
             home = importlib.import_module(f"chronotile.cli.{module}")
             command: click.Command = getattr(home, function)
         except (ModuleNotFoundError, AttributeError) as cause:
-            if isinstance(cause, ModuleNotFoundError) and cause.name != (
-                f"chronotile.cli.{module}"
-            ):
+            if cause.name not in (f"chronotile.cli.{module}", function):
                 raise
             message = f"expected the command {cmd_name}, found that it is not installed"
             raise click.UsageError(message, ctx) from cause
@@ -86,14 +84,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command, or says which one may have been meant."""
+        """Finds the command, or suggests one with a similar name."""
         name = args[0]
         if name in _ALL or name.startswith("-"):
             return super().resolve_command(ctx, args)
         near = difflib.get_close_matches(name, _ALL, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        message = f"expected a command, found {name!r}{hint}"
-        raise click.UsageError(message, ctx)
+        raise click.UsageError(f"expected a command, found {name!r}{hint}", ctx)
 
     def format_commands(
         self,
@@ -110,12 +107,10 @@ class LazyGroup(click.Group):
         """Completes a command's name without loading it."""
         from click.shell_completion import CompletionItem
 
-        found = [
-            CompletionItem(name, help=entry.words)
-            for name, entry in _ALL.items()
-            if name.startswith(incomplete)
-        ]
-        return found + (super().shell_complete(ctx, incomplete) if incomplete[:1] == "-" else [])
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        names = [name for name in _ALL if name.startswith(incomplete)]
+        return [CompletionItem(name, help=_ALL[name].words) for name in names]
 
 
 EPILOG = """\
@@ -168,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough: that is no error, and nothing is left to tell it.
+        # The reader has closed the pipe: that is no error, and nobody reads a message.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -182,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> NoReturn:
     """The entry point of the process."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a letter gets its escape instead of a traceback.
+        # For a letter that a terminal cannot show, write its escape: do not fail.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -1,15 +1,15 @@
 """A sample array, made without the engine.
 
 In: an empty place. Out: a sparse array with a history: writes, deletes, an update, merged
-fragments, consolidated commits, a vacuum. Its commit log is whole and real, and so is the metadata
-of its fragments; these have no cells, so that there is nothing for the engine to read.
+fragments, consolidated commits, a vacuum. Its commit log and the metadata of its fragments are
+real; the fragments have no cells, so the engine finds nothing to read.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.delete_update import write_delete, write_update
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 
 VERSION = 22
 START = 1_714_550_400_000
-"""2024-05-01 08:00:00 UTC: when the sample array was made."""
+"""2024-05-01 08:00:00 UTC: the creation of the sample array."""
 MINUTE = 60_000
 
 _NO_FILTERS = struct.pack("<II", 64 << 10, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """A sample array, and moments worth looking at."""
+class Sample(NamedTuple):
+    """A sample array, and moments of it that are worth a look."""
 
     array: str
     first_delete: int
@@ -45,31 +44,23 @@ class Sample:
 
 
 def sample_schema() -> Schema:
-    """The schema of the sample array: sales, by number.
+    """The schema of the sample array: sales.
 
     >>> [field.name for field in sample_schema().fields]
     ['id', 'amount', 'region']
     """
-
-    def field(name: str, datatype: Datatype, count: int, nullable: bool, dimension: bool) -> Field:
-        return Field(
-            name=name,
-            datatype=datatype,
-            cell_val_num=count,
-            nullable=nullable,
-            is_dimension=dimension,
-            enumeration_name=None,
-            enumeration=None,
-        )
-
+    field = partial(Field, is_dimension=False, enumeration_name=None, enumeration=None)
+    integer, text = Datatype.INT64, Datatype.STRING_ASCII
     return Schema(
         version=VERSION,
         dense=False,
         allows_duplicates=False,
-        dimensions=(field("id", Datatype.INT64, 1, False, True),),
+        dimensions=(
+            field(name="id", datatype=integer, cell_val_num=1, nullable=False, is_dimension=True),
+        ),
         attributes=(
-            field("amount", Datatype.FLOAT64, 1, True, False),
-            field("region", Datatype.STRING_ASCII, VAR_NUM, False, False),
+            field(name="amount", datatype=Datatype.FLOAT64, cell_val_num=1, nullable=True),
+            field(name="region", datatype=text, cell_val_num=VAR_NUM, nullable=False),
         ),
         enumeration_files=(),
     )
@@ -88,16 +79,10 @@ def encode_schema(schema: Schema) -> bytes:
     attributes = b"".join(_attribute(field) for field in schema.attributes)
     labels_and_enumerations = struct.pack("<II", 0, 0)
     empty_current_domain = struct.pack("<IB", 0, 1)
-    return (
-        head
-        + 3 * _NO_FILTERS
-        + struct.pack("<I", len(schema.dimensions))
-        + dimensions
-        + struct.pack("<I", len(schema.attributes))
-        + attributes
-        + labels_and_enumerations
-        + empty_current_domain
-    )
+    dimensions = struct.pack("<I", len(schema.dimensions)) + dimensions
+    attributes = struct.pack("<I", len(schema.attributes)) + attributes
+    tail = labels_and_enumerations + empty_current_domain
+    return head + 3 * _NO_FILTERS + dimensions + attributes + tail
 
 
 def _dimension(field: Field) -> bytes:
@@ -120,11 +105,7 @@ def _named(field: Field) -> bytes:
 
 
 def make_sample(array: str) -> Sample:
-    """Makes the sample array.
-
-    Args:
-        array: An empty folder, or a URI with nothing below it.
-    """
+    """Makes the sample array in an empty folder, or at a URI with nothing below it."""
     store = open_store(array)
     at = [START + 10 * MINUTE * step for step in range(12)]
     payload, schema = encode_schema(sample_schema()), new_name(at[0], at[0], None)
@@ -155,19 +136,19 @@ class _Fragments:
         self._store, self._metadata = store, encode_fragment_metadata(sample_schema(), schema)
 
     def put(self, first: int, last: int) -> str:
-        """A fragment without a commit."""
+        """Puts a fragment without a commit."""
         name = new_name(first, last, VERSION)
         self._store.put_if_absent(f"{FRAGMENTS}/{name}/{METADATA}", self._metadata)
         return name
 
     def write(self, moment: int) -> str:
-        """A fragment and its commit."""
+        """Puts a fragment and its commit."""
         name = self.put(moment, moment)
         self._store.put_if_absent(f"{COMMITS}/{name}.wrt", b"")
         return name
 
     def merge(self, *names: str) -> None:
-        """One fragment in place of several, which a `.vac` leaves to the next vacuum."""
+        """Puts one fragment in place of several, and a `.vac` that names those."""
         times = [parse_name(name) for name in names]
         name = self.put(min(n.t1 for n in times), max(n.t2 for n in times))
         lines = (f"/{FRAGMENTS}/{old}" for old in names)
@@ -193,17 +174,13 @@ def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
     statistics = struct.pack("<QQQQ", 0, 0, 0, 0)
     fields = len(schema.attributes) + 1 + len(schema.dimensions)
     summary = tiles.encode(statistics * fields, version=VERSION)
-    conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
-    empty = tiles.encode(struct.pack("<Q", 0), version=VERSION)
-    offsets, body = [], b""
-    for tile in (tree, empty, summary, conditions):
-        offsets.append(len(body))
-        body += tile
-    text = name.encode()
-    footer = struct.pack("<IQ", VERSION, len(text)) + text
+    empty = conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    at_empty, at_summary = len(tree), len(tree + empty)
+    body = tree + empty + summary + conditions
+    footer = struct.pack("<IQ", VERSION, len(name.encode())) + name.encode()
     sparse, no_domain, no_tiles, no_times = b"\0", b"\1", bytes(16), bytes(2)
     footer += sparse + no_domain + no_tiles + no_times
     footer += bytes(8 * 3 * fields)
-    footer += struct.pack("<Q", offsets[0]) + struct.pack("<Q", offsets[1]) * 8 * fields
-    footer += struct.pack("<QQ", offsets[2], offsets[3])
+    footer += struct.pack("<Q", 0) + struct.pack("<Q", at_empty) * 8 * fields
+    footer += struct.pack("<QQ", at_summary, len(body) - len(conditions))
     return body + footer + struct.pack("<Q", len(footer))

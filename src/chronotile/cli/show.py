@@ -1,7 +1,7 @@
 """`chronotile show`: one file of any kind, decoded.
 
 In: a file, in its array or away from it. Out: its content as a tree or as JSON, and the byte range
-of each field. Values are typed by the array around the file, or by the schema that is given.
+of each field. The schema that the user gives, or the array around the file, types the values.
 """
 
 from __future__ import annotations
@@ -11,27 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import (
-    Place,
-    json_option,
-    read_key,
-    read_storage,
-    storage_options,
-)
+from chronotile.cli.options import Place, access_options, reporting
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
+    from chronotile.cli.options import Access
     from chronotile.format.schema import Schema
     from chronotile.single_file.byte_ranges import Region
     from chronotile.single_file.decode import AnyFile
 
 _HEX = 16
-"""Bytes of a field that are shown."""
+"""Bytes of a field that a table shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +41,16 @@ class ShowReport:
     regions: tuple[Region, ...] | None
     """The byte ranges, if they were asked for."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything that is known of the file."""
+    def _content(self) -> dict[str, Any]:
         from chronotile.single_file.as_json import name_json, to_json
 
-        document: dict[str, Any] = {"file": self.place, "kind": self.file.kind, "size": self.size}
-        document |= name_json(self.place, self.file.kind) | to_json(
-            self.file, self.schemas, self.key
-        )
+        name = name_json(self.place, self.file.kind)
+        return name | to_json(self.file, self.schemas, self.key)
+
+    def to_json(self) -> dict[str, Any]:
+        """The file, its kind and size, its content, and the byte ranges."""
+        document = {"file": self.place, "kind": self.file.kind, "size": self.size}
+        document |= self._content()
         if self.regions is not None:
             document["layout"] = [_region_json(region) for region in self.regions]
         return document
@@ -63,22 +60,20 @@ class ShowReport:
         from rich.tree import Tree
 
         from chronotile.report.output import Text, size_text
-        from chronotile.single_file.as_json import WORDS, name_json, to_json
+        from chronotile.single_file.as_json import WORDS
 
         title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
         tree = Tree(Text(title, "bold"), guide_style="dim")
-        _grow(
-            tree, name_json(self.place, self.file.kind) | to_json(self.file, self.schemas, self.key)
-        )
+        _grow(tree, self._content())
         yield tree
         for region in self.regions or ():
-            yield Text()
+            yield ""
             yield Text(f"{region.title}: {size_text(len(region.data))}", "bold")
             yield _region_table(region)
 
 
 def _grow(tree: Any, document: Any) -> None:
-    """Adds a JSON value to a tree, a line for each thing that fits one."""
+    """Adds a JSON value to a tree: one line for each value that fits a line."""
     from chronotile.report.output import Text
 
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
@@ -95,8 +90,8 @@ def _one_line(value: Any) -> str | None:
     match value:
         case {"key": key, "removed": True}:
             return f"{key} removed"
-        case {"key": key, "value": held, "datatype": datatype}:
-            return f"{key} = {held} ({datatype.lower()})"
+        case {"key": key, "value": of_key, "datatype": datatype}:
+            return f"{key} = {of_key} ({datatype.lower()})"
         case {"field": field, "raw": raw}:
             shown = f" {value['value']}" if value.get("value") is not None else ""
             return f"{field} {value.get('op', '=')}{shown}, raw {raw or 'empty'}"
@@ -136,21 +131,20 @@ def _region_table(region: Region) -> RenderableType:
     for span in region.spans:
         raw = region.data[span.start : span.end]
         more = " …" if len(raw) > _HEX else ""
-        value = _plain(span.value)
-        shown = "" if isinstance(span.value, bytes) else str(value)
+        shown = "" if isinstance(span.value, bytes) else str(_plain(span.value))
         table.add_row(str(span.start), str(span.end), raw[:_HEX].hex(" ") + more, span.path, shown)
     return table
 
 
 def _plain(value: Any) -> Any:
-    """A value of the generated parsers, as JSON holds it: an enum by its name."""
+    """A value of the generated parsers for JSON: bytes as hex, an enum as its name."""
     if isinstance(value, bytes):
         return value.hex()
     return value.name if hasattr(value, "name") else value
 
 
-def _schemas_near(place: str, options: Mapping[str, str], key: bytes | None) -> tuple[Schema, ...]:
-    """The schemas of the array that a file lies in, if it lies in one."""
+def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
+    """The schemas of the array that a file lies in; none if it lies in no array."""
     from chronotile.single_file.decode import split_place
     from chronotile.single_file.nearby_schemas import read_schemas
 
@@ -158,7 +152,7 @@ def _schemas_near(place: str, options: Mapping[str, str], key: bytes | None) -> 
     while array.rpartition("/")[2].startswith("__"):
         array = array.rpartition("/")[0]
     try:
-        return read_schemas(array, options, key)
+        return read_schemas(array, access.storage, access.key)
     except ChronotileError:
         return ()
 
@@ -168,36 +162,31 @@ def _schemas_near(place: str, options: Mapping[str, str], key: bytes | None) -> 
 @click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
 @click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")
 @click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
-@storage_options
-@json_option
+@access_options
+@reporting
 def show(
-    file: str,
-    kind: str | None,
-    schema: str | None,
-    as_hex: bool,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> None:
+    file: str, kind: str | None, schema: str | None, as_hex: bool, access: Access
+) -> ShowReport:
     """Decode one FILE of any kind: commit, schema, enumeration or metadata.
 
-    Values are typed by the array that the file lies in. Away from it they stay raw, unless
-    --schema names a schema file or an array. A file whose name does not tell its kind is
-    recognised by its content where that is possible.
+    The array that the file lies in types the values. Away from it they stay raw, unless --schema
+    names a schema file or an array. If the name of a file does not tell its kind, its content may.
     """
-    from chronotile.report.output import emit
     from chronotile.single_file.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
     from chronotile.single_file.nearby_schemas import read_schemas
 
-    options, key = read_storage(storage), read_key(key_file)
-    data = read_file(file, options)
+    key = access.key
+    data = read_file(file, access.storage)
     chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
-    found = decode(data, chosen, file, key=key)
-    near = _schemas_near(file, options, key) if schema is None else None
-    schemas = read_schemas(schema, options, key) if schema is not None else near or ()
-    regions = layout(data, chosen, file, key=key) if as_hex else None
-    report = ShowReport(
-        place=file, size=len(data), file=found, schemas=schemas, key=key, regions=regions
+    decoded = decode(data, chosen, file, key=key)
+    return ShowReport(
+        place=file,
+        size=len(data),
+        file=decoded,
+        schemas=_schemas_near(file, access)
+        if schema is None
+        else read_schemas(schema, access.storage, key),
+        key=key,
+        regions=layout(data, chosen, file, key=key) if as_hex else None,
     )
-    emit(report, as_json=as_json)

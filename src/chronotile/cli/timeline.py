@@ -1,7 +1,7 @@
 """`chronotile timeline`: a picture of the history.
 
-In: an array, and the file to write. Out: that file: a page with a slider, SVG or PNG. What it
-shows is `timeline`'s.
+In: an array, and the file to write. Out: that file: a page with a slider, SVG or PNG. The package
+`timeline` decides what it shows.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import (
-    Moment,
+    MOMENT,
     Place,
+    access_options,
     array_argument,
-    json_option,
-    open_log,
-    storage_options,
+    reporting,
+    wrong_call,
 )
+from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.report.output import Text
+    from chronotile.cli.options import Access
     from chronotile.timeline.model import Picture
 
 FORMS = (".html", ".svg", ".png")
@@ -52,14 +53,14 @@ class TimelineReport:
             "counted": picture.counts is not None,
         }
 
-    def to_text(self) -> Iterator[Text]:
+    def to_text(self) -> Iterator[str]:
         """One line."""
-        from chronotile.report.output import Text, count_text, size_text
+        from chronotile.report.output import count_text, size_text
 
         shown = count_text(self.picture.fragments, "fragment")
         marks = count_text(self.picture.commits, "delete or update", "deletes and updates")
         how = ", counted" if self.picture.counts is not None else ""
-        yield Text(f"{self.output}: {shown}, {marks}{how}; {size_text(self.size)}")
+        yield f"{self.output}: {shown}, {marks}{how}; {size_text(self.size)}"
 
 
 @click.command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
@@ -72,36 +73,27 @@ class TimelineReport:
     required=True,
     help="An .html, .svg or .png file.",
 )
-@click.option("--now", metavar="TIME", type=Moment(), help="What counts as now.")
-@storage_options
-@json_option
-def timeline(
-    array: str,
-    output: str,
-    now: int | None,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@click.option("--now", metavar="TIME", type=MOMENT, help="What counts as now.")
+@access_options
+@reporting
+def timeline(array: str, output: str, now: int | None, access: Access) -> TimelineReport:
     """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
-    history too long to be drawn commit by commit is counted.
+    picture of a very long history counts commits, and does not draw each.
     """
     path = Path(output)
     if path.suffix.lower() not in FORMS:
-        message = f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}"
-        raise click.UsageError(message, click.get_current_context())
-    from chronotile.format.timestamps import now_ms
-    from chronotile.report.output import emit, progress
+        raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    from chronotile.report.output import progress
     from chronotile.timeline.model import make_picture
 
-    opened = open_log(array, key_file, storage)
+    log = access.open_log(array)
     with progress("drawing"):
-        picture = make_picture(opened, now_ms() if now is None else now)
+        picture = make_picture(log, now_ms() if now is None else now)
         data = _draw(picture, path.suffix.lower())
         path.write_bytes(data)
-    emit(TimelineReport(picture=picture, output=output, size=len(data)), as_json=as_json)
+    return TimelineReport(picture=picture, output=output, size=len(data))
 
 
 def _draw(picture: Picture, form: str) -> bytes:

@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import (
-    array_argument,
-    check_window,
-    end_option,
-    json_option,
-    open_log,
-    start_option,
-    storage_options,
-)
+from chronotile.cli.options import access_options, array_argument, reporting, window_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
+    from chronotile.cli.options import Access
     from chronotile.log import View
+    from chronotile.visibility.view import Delete
 
 SHOWN = 1000
-"""Rows of a table; a longer one is of no use to a reader."""
+"""Rows of a table that are shown; nobody reads a longer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +33,7 @@ class VisibleReport:
     view: View
 
     def to_json(self) -> dict[str, Any]:
-        """As the contract has it."""
+        """The form of `View.to_dict`."""
         return self.view.to_dict()
 
     def to_text(self) -> Iterator[RenderableType]:
@@ -49,16 +43,16 @@ class VisibleReport:
         view = self.view
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
-        yield Text(f"schema {view.schema or 'none'}")
-        yield Text()
+        yield f"schema {view.schema or 'none'}"
+        yield ""
         yield Text(f"{count_text(len(view.fragments), 'fragment')} visible", "bold green")
         if len(view.fragments):
             yield self._fragments()
-        for words, commits in (("delete", view.deletes), ("update", view.updates)):
+        for kind, commits in (("delete", view.deletes), ("update", view.updates)):
             if len(commits):
-                yield Text()
-                yield Text(f"{count_text(len(commits), words)} in force", "bold yellow")
-                yield from self._commits(words)
+                yield ""
+                yield Text(f"{count_text(len(commits), kind)} in force", "bold yellow")
+                yield from _commits(commits)
 
     def _fragments(self) -> RenderableType:
         from chronotile.report.output import plain_table
@@ -75,45 +69,29 @@ class VisibleReport:
             table.add_row(f"and {len(self.view.fragments) - SHOWN:,} more (--json)", "", "")
         return table
 
-    def _commits(self, kind: str) -> Iterator[RenderableType]:
-        from chronotile.report.events import delete_words, update_words
-        from chronotile.report.output import Text
-        from chronotile.visibility.view import Update
 
-        commits = self.view.updates if kind == "update" else self.view.deletes
-        for commit in commits[:SHOWN]:
-            words, notes = (
-                update_words(commit) if isinstance(commit, Update) else delete_words(commit)
-            )
-            yield Text(f"  {commit.t2}  {words}")
-            for note in notes:
-                yield Text(f"      note: {note}", "red")
-        if len(commits) > SHOWN:
-            yield Text(f"  … and {len(commits) - SHOWN:,} more (--json)")
+def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
+    from chronotile.report.events import delete_words, update_words
+    from chronotile.report.output import Text
+    from chronotile.visibility.view import Update
+
+    for commit in commits[:SHOWN]:
+        words, notes = update_words(commit) if isinstance(commit, Update) else delete_words(commit)
+        yield f"  {commit.t2}  {words}"
+        for note in notes:
+            yield Text(f"      note: {note}", "red")
+    if len(commits) > SHOWN:
+        yield f"  … and {len(commits) - SHOWN:,} more (--json)"
 
 
 @click.command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
-@start_option
-@end_option
-@storage_options
-@json_option
-def visible(
-    array: str,
-    start: int,
-    end: int | None,
-    key_file: str | None,
-    storage: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@window_options
+@access_options
+@reporting
+def visible(array: str, window: tuple[int, int], access: Access) -> VisibleReport:
     """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
 
     Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
     """
-    from chronotile.format.timestamps import now_ms
-    from chronotile.report.output import emit
-
-    last = now_ms() if end is None else end
-    check_window(start, last)
-    view = open_log(array, key_file, storage).view(start, last)
-    emit(VisibleReport(view=view), as_json=as_json)
+    return VisibleReport(view=access.open_log(array).view(*window))

@@ -1,4 +1,4 @@
-"""How many arrays of a fleet may be unreadable before a run is worth nothing.
+"""How many arrays of a fleet may be unreadable before a run publishes nothing.
 
 In: a number or a share, as text. Out: `Limit`, and the error of a run that is above it. Touches no
 storage, and knows nothing of Spark.
@@ -21,11 +21,11 @@ _WORDS_MAX = 300
 
 
 class Unread(NamedTuple):
-    """An array that could not be read, whatever state it is in."""
+    """An array that could not be read: nobody knows what state it is in."""
 
     array: str
     words: str
-    """What came of it."""
+    """The error, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +33,12 @@ class Limit:
     """A number of arrays, or a share of the fleet."""
 
     text: str
-    """As it was given."""
+    """The limit as the user wrote it."""
     count: int | None
     share: Fraction = Fraction(0)
 
     def of(self, total: int) -> int:
-        """How many of so many arrays may be unreadable.
+        """The number of arrays that may be unreadable in a fleet of `total` arrays.
 
         >>> [read_limit("0.001").of(total) for total in (5, 999, 1_000, 2_500)]
         [0, 0, 1, 2]
@@ -47,16 +47,16 @@ class Limit:
 
 
 def read_limit(text: str) -> Limit:
-    """Takes a limit apart: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
+    """Parses a limit: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
 
     Raises:
-        ChronotileError: It is neither.
+        ChronotileError: The text is neither.
 
     >>> read_limit("3").of(10), read_limit("25%").of(10), read_limit("1.0").of(10)
     (3, 2, 10)
     >>> read_limit("many")
     Traceback (most recent call last):
-    chronotile.errors.ChronotileError: 'many': expected a number of arrays or a share of them
+    chronotile.errors.ChronotileError: limit: expected a number of arrays or a share, found 'many'
     """
     if text.isascii() and text.isdigit():
         return Limit(text=text, count=int(text))
@@ -65,7 +65,7 @@ def read_limit(text: str) -> Limit:
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share <= 1:
-        raise ChronotileError(repr(text), "expected a number of arrays or a share of them")
+        raise ChronotileError("limit", f"expected a number of arrays or a share, found {text!r}")
     return Limit(text=text, count=None, share=share)
 
 
@@ -74,16 +74,16 @@ MAX_UNREADABLE = read_limit("0.001")
 
 
 class UnreadableError(StorageError):
-    """So much of a fleet could not be read that nothing is said of it."""
+    """Too many arrays of a fleet could not be read: the run publishes nothing."""
 
     exit_code = 3
 
 
 def check_limit(out: str, unread: Sequence[Unread], total: int, limit: Limit) -> None:
-    """Refuses a run of which too much could not be read.
+    """Refuses a run that could not read more arrays than the limit allows.
 
     Raises:
-        UnreadableError: It is above the limit.
+        UnreadableError: The run is above the limit.
 
     >>> check_limit("out", [Unread("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
