@@ -15,7 +15,7 @@ from support.fleets import make_fleet
 
 import chronotile as ct
 from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark.tables import SCHEMAS, Rows
+from chronotile.spark.tables import SCHEMAS, ArrayTables
 
 SCRIPT = Path(__file__).parents[1] / "support" / "spark_on_cluster.py"
 
@@ -45,7 +45,7 @@ def run_on_cluster(what: str, tmp_path: Path, root: Path, out: Path) -> Any:
 
 def check_tables(out: Path, logs: list[ct.Log]) -> None:
     for name in SCHEMAS:
-        expected = pa.concat_tables([Rows(log).table(name) for log in logs])
+        expected = pa.concat_tables([ArrayTables(log).table(name) for log in logs])
         assert _sorted(pq.read_table(out / name)) == _sorted(expected)
 
 

@@ -28,7 +28,7 @@ from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.runs import last_run
-from chronotile.spark.tables import SCHEMAS, Rows
+from chronotile.spark.tables import SCHEMAS, ArrayTables
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def expected(arrays: Iterable[Path | str], name: str) -> Table:
     rows: Table = []
     for array in arrays:
         try:
-            table = Rows(ct.open_log(str(array))).table(name)
+            table = ArrayTables(ct.open_log(str(array))).table(name)
         except ct.ChronotileError:
             continue
         rows += [_frozen(row.values()) for row in table.to_pylist()]

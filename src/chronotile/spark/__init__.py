@@ -1,7 +1,7 @@
 """Commit logs of whole fleets as Spark tables.
 
 In: roots of arrays. Out: the data source `chronotile`, for batches and streams, and the pipeline.
-Nothing here is loaded by `import chronotile`.
+`import chronotile` loads nothing of this.
 
     chronotile.spark.register(spark)
     spark.read.format("chronotile").option("table", "commits").load("s3://lake/arrays")
@@ -18,10 +18,10 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format `chronotile` known to a session.
+    """Registers the format `chronotile` with a session.
 
-    Spark finds it by itself where this package is installed; this is for sessions that were
-    told not to look, or that started before.
+    Spark finds an installed format by itself; a session that started before the installation, or
+    that is set not to look for formats, needs this.
     """
     from chronotile.spark.source import ChronotileSource
 

@@ -1,30 +1,31 @@
 """Maintenance of a fleet.
 
-In: the findings of a run. Out: which arrays need maintenance, and for each what `consolidate` and
-`vacuum` did, or would do, as a table. An array that they refuse is a row like any other.
+In: the findings of a run. Out: which arrays need maintenance, and a table of what `consolidate` and
+`vacuum` did, or would do, to each. An array that they refuse is a row like any other.
 
-What is about to be done to an array is written down first, by name, in the output; the report of
-what was done takes its place. A record that still says `begun` is of maintenance that was broken
-off. The plan of a dry run is that of the run: of `vacuum`, for the array as it would be with the
-`.con` that `consolidate` would put.
+Before a change, a record in the output names the files that it puts and removes; the report of the
+change replaces the record. A record that still says `begun` belongs to maintenance that was killed.
+A dry run plans what the run then does: it plans `vacuum` for the array with the `.con` that
+`consolidate` would put.
 
-Only commits are vacuumed unless fragments are asked for: removing replaced fragments can end the
-time travel of a dense array, which is nothing to do to a whole fleet unasked.
+Maintenance vacuums only commits, unless the user asks for fragments: without replaced fragments, a
+dense array loses time travel.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.sound_array import begun_json
 from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChronotileError
+from chronotile.spark.tables import columns
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
 
@@ -36,57 +37,45 @@ if TYPE_CHECKING:
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Run
 
-NEEDS = frozenset(
-    {
-        "many-loose-commits",
-        "con-superseded",
-        "con-name-range",
-        "delete-duplicate",
-        "delete-ignored",
-    }
+MENDED_BY_COMMITS = (
+    "many-loose-commits",
+    "con-superseded",
+    "con-name-range",
+    "delete-duplicate",
+    "delete-ignored",
 )
-"""Findings that consolidating and vacuuming commits does away with."""
+"""Findings that go when commits are consolidated and vacuumed."""
 
-NEEDS_FRAGMENTS = frozenset({"vac-absolute"})
-"""Those that vacuuming fragments does away with."""
+MENDED_BY_FRAGMENTS = ("vac-absolute",)
+"""Findings that go when fragments are vacuumed."""
 
-MAINTENANCE = pa.schema(
-    [
-        ("array", pa.string()),
-        ("command", pa.string()),
-        ("dry_run", pa.bool_()),
-        ("outcome", pa.string()),
-        ("put", pa.int64()),
-        ("removed", pa.int64()),
-        ("bytes_put", pa.int64()),
-        ("bytes_removed", pa.int64()),
-        ("notes", pa.list_(pa.string())),
-    ]
+MAINTENANCE = columns(
+    "array string, command string, dry_run boolean, outcome string, put bigint, removed bigint, "
+    "bytes_put bigint, bytes_removed bigint, notes array<string>"
 )
-"""`outcome` is `done`, `planned` (of a dry run), `nothing` or `refused`; `notes` says why. Where a
-task was lost after it had done its work, the one that ran again says `nothing`: the record tells
+"""`outcome` is `done`, `planned` (of a dry run), `nothing` or `refused`; `notes` says why. If a
+task is lost after its work is done, the task that runs again reports `nothing`; the record tells
 what the first one did."""
 
 
 def arrays_in_need(findings: Iterable[pa.Table], *, fragments: bool) -> tuple[str, ...]:
-    """The arrays with a finding that maintenance does away with, sorted.
+    """The arrays with a finding that maintenance mends, sorted.
 
     >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "array": ["a", "b"]})
     >>> arrays_in_need([table], fragments=False)
     ('a',)
     """
-    codes = NEEDS | NEEDS_FRAGMENTS if fragments else NEEDS
-    found: set[str] = set()
+    mended = pa.array((*MENDED_BY_COMMITS, *(MENDED_BY_FRAGMENTS if fragments else ())))
+    arrays: set[str] = set()
     for table in findings:
-        pairs = zip(table["code"].to_pylist(), table["array"].to_pylist(), strict=True)
-        found |= {array for code, array in pairs if code in codes}
-    return tuple(sorted(found))
+        arrays.update(table.filter(pc.is_in(table["code"], mended))["array"].to_pylist())
+    return tuple(sorted(arrays))
 
 
 def maintain(
     array: str, options: Options, run: Run, *, dry_run: bool, fragments: bool
 ) -> list[dict[str, Any]]:
-    """Consolidates and vacuums one array; gives a row of the report for each."""
+    """Consolidates and vacuums one array; returns a row of the report for each command."""
     store = open_store(array, options.storage_options)
     mode: Mode = "all" if fragments else "commits"
     rows = []
@@ -102,19 +91,19 @@ def maintain(
                     array, mode=mode, dry_run=dry_run, key=key, store=store, before=record
                 )
             record.finish(report)
-        except Exception as error:  # one bad array never stops a fleet
+        except Exception as error:  # one bad array must not stop a fleet
             rows.append(_refused(array, command, error, dry_run=dry_run))
-            break  # nothing is removed from an array that could not be consolidated
+            break  # vacuum removes nothing from an array that could not be consolidated
         rows.append(_row(array, report))
     return rows
 
 
 class _Record:
-    """What is about to be done to one array, and then what was done, in the output."""
+    """A file of the output: what a command is about to do to an array, then what it did."""
 
     def __init__(self, run: Run, array: str) -> None:
         self._run = run
-        # A task that is run twice leaves a record of either time.
+        # A task that runs twice leaves a record of each time.
         name = hashlib.blake2b(array.encode(), digest_size=8).hexdigest()
         self._name = f"{name}-{secrets.token_hex(4)}"
         self._begun: str | None = None
@@ -129,25 +118,24 @@ class _Record:
 
 
 def _row(array: str, report: Report) -> dict[str, Any]:
-    ops = Counter(step.op for step in report.steps)
-    sizes: Counter[str] = Counter()
+    sizes: dict[str, list[int]] = {"put": [], "remove": []}
     for step in report.steps:
-        sizes[step.op] += step.size or 0
+        sizes.setdefault(step.op, []).append(step.size or 0)
     return {
         "array": array,
         "command": report.command,
         "dry_run": report.dry_run,
         "outcome": ("planned" if report.dry_run else "done") if report.steps else "nothing",
-        "put": ops["put"],
-        "removed": ops["remove"],
-        "bytes_put": sizes["put"],
-        "bytes_removed": sizes["remove"],
+        "put": len(sizes["put"]),
+        "removed": len(sizes["remove"]),
+        "bytes_put": sum(sizes["put"]),
+        "bytes_removed": sum(sizes["remove"]),
         "notes": list(report.notes),
     }
 
 
 def broken_off(array: str, words: str, dry_run: bool) -> dict[str, Any]:
-    """The row of an array whose maintenance came to no end."""
+    """The row of an array whose maintenance never ended."""
     return _refused(array, "maintain", ChronotileError(array, words), dry_run=dry_run)
 
 
@@ -155,8 +143,3 @@ def _refused(array: str, command: str, error: Exception, *, dry_run: bool) -> di
     counts = dict.fromkeys(("put", "removed", "bytes_put", "bytes_removed"), 0)
     head = {"array": array, "command": command, "dry_run": dry_run, "outcome": "refused"}
     return {**head, **counts, "notes": [str(error) or type(error).__name__]}
-
-
-def write_report(run: Run, rows: list[dict[str, Any]]) -> Any:
-    """Writes the report as a table of the run."""
-    return run.write("maintenance", pa.Table.from_pylist(rows, schema=MAINTENANCE))

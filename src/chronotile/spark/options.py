@@ -1,8 +1,7 @@
 """The options of the data source.
 
 In: the text that Spark hands over. Out: `Options`, checked: an unknown option, or a value that
-makes no sense, is an error before anything is read. Touches no storage but for a table of URIs
-and a key that are given as files.
+makes no sense, is an error before anything is read. Reads no file but those of URIs and of a key.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STORAGE = "storage."
-"""What options for the storage start with."""
+"""The prefix of options for the storage."""
 HIDDEN = "storage.secret."
-"""Likewise, of those whose own name does not tell Spark to hide them in its plans."""
+"""The prefix that makes Spark hide an option in its plans, whatever its own name."""
 
 KNOWN = {
-    "path": "the root that `load` was given",
-    "paths": "several of them, as Spark hands them over",
+    "path": "the root that the user gave to `load`",
+    "paths": "several roots, as Spark hands them over",
     "table": "which table: " + ", ".join(SCHEMAS),
     "arrays": "a Parquet, CSV or text file of array URIs, in place of roots",
-    "column": "the column of that file; `array`, if it is left out",
+    "column": "the column of that file: `array`",
     "start": "the start of the window: ms, ISO-8601 or `now`",
-    "end": "its end",
+    "end": "the end of the window",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
-    "key": "the same; Spark hides an option by its name, and shows this one in its plans",
+    "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
-    "partition_bytes": "how much of commit files one task reads",
+    "partition_bytes": "bytes of commit files that one task reads",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
-    "state": "streams only: a folder for what has been read, where an offset would be too long",
+    "state": "streams only: a folder for what has been read, if an offset would be too long",
 }
-"""Option -> what it means."""
+"""Option -> its meaning."""
 
 PARTITION_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a user asked the data source for."""
+    """The checked options."""
 
     roots: tuple[str, ...] = ()
     table: str = "commits"
@@ -71,26 +70,22 @@ class Options:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """As `open_log` takes them."""
+        """The options of the storage, as `open_log` takes them."""
         return dict(self.storage)
 
     def read_key(self) -> bytes | None:
-        """The key; a key file is read where this is called."""
+        """The key; the calling process reads the key file."""
         return self.key if self.key_file is None else _key_in(self.key_file, self.storage)
 
     def uris(self) -> tuple[str, ...]:
-        """The arrays that a table of URIs names."""
+        """The arrays in the file that the option `arrays` names."""
         if self.arrays is None:
             return ()
         return read_uris(self.arrays, self.column, self.storage_options)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Options:
-    """Checks what a user gave.
-
-    Args:
-        given: Options as text; case does not matter in their names.
-        streaming: Whether they are for a stream.
+    """Checks the options that a user gave, as text; case does not matter in their names.
 
     Raises:
         ChronotileError: An option is unknown, missing, or has a value that makes no sense.
@@ -110,7 +105,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
             raise _unknown(name)
-    found = Options(
+    push_filters = options.get("push_filters", "false").lower()
+    checked = Options(
         roots=_roots(options),
         table=_one_of("table", options.get("table", "commits"), tuple(SCHEMAS)),
         arrays=options.get("arrays"),
@@ -121,14 +117,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
         partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
-        push_filters=_one_of(
-            "push_filters", options.get("push_filters", "false").lower(), ("true", "false")
-        )
-        == "true",
+        push_filters=_one_of("push_filters", push_filters, ("true", "false")) == "true",
         state=options.get("state"),
     )
-    _check(found, streaming=streaming)
-    return found
+    _check(checked, streaming=streaming)
+    return checked
 
 
 def _check(options: Options, *, streaming: bool) -> None:
@@ -137,17 +130,17 @@ def _check(options: Options, *, streaming: bool) -> None:
     if options.roots and options.arrays is not None:
         raise _wrong("arrays", "expected a root or a table of arrays, found both")
     if options.start > options.end:
-        problem = f"expected a window that ends after it starts, found {options.start}"
-        raise _wrong("start", f"{problem} to {options.end}")
+        window = f"{options.start} to {options.end}"
+        raise _wrong("start", f"expected a window that ends after it starts, found {window}")
     windowed = options.start > 0 or options.end < MAX_TIMESTAMP
     if windowed and options.table not in WINDOWED:
-        problem = f"expected a window only with {', '.join(WINDOWED)}, found {options.table}"
-        raise _wrong("start", problem)
+        tables = ", ".join(WINDOWED)
+        raise _wrong("start", f"expected a window only with {tables}, found {options.table}")
     if options.key is not None and options.key_file is not None:
         raise _wrong("key_file", "expected one key, found the key itself as well")
     if streaming and options.table not in STREAMED:
-        problem = f"expected {' or '.join(STREAMED)}, which only grow, found {options.table}"
-        raise _wrong("table", problem)
+        tables = " or ".join(STREAMED)
+        raise _wrong("table", f"expected {tables}, which only grow, found {options.table}")
     if not streaming and options.state is not None:
         raise _wrong("state", "expected it only with readStream")
 
@@ -200,14 +193,14 @@ def _key(value: bytes, name: str) -> bytes:
         except ValueError:
             pass
     if len(value) != 32:
-        # The value itself is never shown.
+        # The message never shows the value itself.
         raise _wrong(name, f"expected 32 bytes or 64 hex digits, found {len(value)} bytes")
     return value
 
 
 @lru_cache(maxsize=4)
 def _key_in(place: str, storage: tuple[tuple[str, str], ...]) -> bytes:
-    """The key in a file, which is read once in a process, and not once an array."""
+    """The key in a file, which each process reads once, and not once for each array."""
     folder, _, name = find_place(place).uri.rpartition("/")
     data = open_store(folder or "/", dict(storage)).read(name, limit=1 << 10)
     return _key(data.rstrip(b"\r\n") if len(data) > 32 else data, "key_file")
@@ -229,7 +222,7 @@ def read_uris(
     r"""The array URIs in a Parquet file, a folder of them, a CSV file or a text file.
 
     Raises:
-        ChronotileError: There is no such file, or no such column in it.
+        ChronotileError: The file, or the column, does not exist.
 
     >>> from chronotile.storage.store import open_store
     >>> open_store("memory:doc-uris").put_if_absent("list.txt", b"s3://lake/a\ns3://lake/b\n")
@@ -241,19 +234,19 @@ def read_uris(
         files = {name: open_store(folder or "/", storage_options).read(name)}
     else:
         store = open_store(place, storage_options)
-        listed = [e.path for e in store.list_dir().files if e.path.endswith(".parquet")]
-        files = {path: store.read(path) for path in listed}
+        paths = [file.path for file in store.list_dir().files if file.path.endswith(".parquet")]
+        files = {path: store.read(path) for path in paths}
     if not files:
         raise ChronotileError(place, "expected .parquet, .csv or .txt, found none")
-    found: list[str] = []
+    uris: list[str] = []
     for path, data in files.items():
         if path.endswith(".txt"):
-            found += [line.strip() for line in data.decode().splitlines() if line.strip()]
+            uris += map(str.strip, data.decode().splitlines())
             continue
         reader = pyarrow.csv.read_csv if path.endswith(".csv") else pyarrow.parquet.read_table
         table = reader(io.BytesIO(data))
         if column not in table.column_names:
-            held = ", ".join(table.column_names)
-            raise ChronotileError(place, f"expected a column {column!r}, found {held}")
-        found += [uri for uri in table[column].to_pylist() if uri]
-    return tuple(dict.fromkeys(found))
+            names = ", ".join(table.column_names)
+            raise ChronotileError(place, f"expected a column {column!r}, found {names}")
+        uris += table[column].to_pylist()
+    return tuple(dict.fromkeys(uri for uri in uris if uri))

@@ -3,8 +3,9 @@
 In: roots of arrays, and a folder for output. Out: a complete run (see `runs`) and its `Summary`;
 or an error, and the last good run still in place. The driver plans and publishes; tasks read.
 
-An array that cannot be read is no damaged array. If there are more of them than the limit allows,
-nothing is published; else their rows are those of the last run that could read them, marked so.
+An array that cannot be read is not a damaged array. If more of them than the limit allows cannot be
+read, the run publishes nothing; else it repeats their rows from the last run that could read them,
+and marks them as stale.
 
 What a fleet of 1 million arrays with 10 billion commits costs, on paper. Measured on arrays of
 10,000 commits in one `.con`, each with its fragments, a tenth of them with 500 deletes, on one core
@@ -18,8 +19,8 @@ of two:
     time of one core           0.11 s                       31 hours
     bytes written, all tables  0.77 MB                      0.77 TB
 
-The driver's own part are the 2 million lists of the plan: 26 minutes with 64 at once, if an answer
-takes 50 ms. A task waits for 18 such answers an array, 8 arrays at once, so 0.11 s of waiting
+The driver itself makes the 2 million lists of the plan: 26 minutes with 64 at once, if an answer
+takes 50 ms. A task waits for 18 such answers for each array, 8 arrays at once, so 0.11 s of waiting
 beside 0.11 s of work: 20 executors of 2 cores are done in about an hour, which is 40 core hours.
 Next time, with `since_last`, an array that has not changed costs its lists (18 million in all),
 no read, and a copy of its rows.
@@ -29,14 +30,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.spark.fleet_maintenance import arrays_in_need, broken_off, maintain, write_report
+from chronotile.spark.fleet_maintenance import MAINTENANCE, arrays_in_need, broken_off, maintain
 from chronotile.spark.limits import MAX_UNREADABLE, Limit, Unread, check_limit
 from chronotile.spark.pipeline_task import (
     WRITTEN,
@@ -44,13 +48,13 @@ from chronotile.spark.pipeline_task import (
     Done,
     Task,
     carry,
-    read_marks,
+    read_fingerprints,
     run_task,
     write_tables,
 )
 from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
-from chronotile.spark.shares import Share, find_fleet, shares, split
+from chronotile.spark.shares import Share, find_fleet, packed, shares, split
 from chronotile.spark.stale import below, known_arrays, rows_of_unread
 from chronotile.spark.surviving_tasks import Care, run_job
 
@@ -63,21 +67,20 @@ if TYPE_CHECKING:
     from chronotile.spark.options import Options
 
 FORMAT = 2
-"""Of what a run leaves for the next one; a run of another format is not built upon."""
+"""The format of what a run leaves for the next one, which uses no run of another format."""
 CARRIED_BYTES = 32 << 20
-"""Bytes of old files that one task puts together."""
+"""Bytes of old files that one task merges."""
+CARRIED_FILES = 1 << 20
 
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
-_AGAIN = 16
-"""Arrays that one task tries again."""
+_FEW = 16
+"""Arrays that one task tries again, or maintains."""
 _KILLED = "each process that tried was killed, as where memory runs out"
-_MAINTAINED_AT_ONCE = 16
-"""Arrays that one task maintains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a user asks of the pipeline."""
+    """What the user asks of the pipeline."""
 
     options: Options
     out: str
@@ -86,11 +89,11 @@ class Job:
     """Read only arrays whose listing has changed since the last run."""
     maintain: bool = False
     dry_run: bool = False
-    """Of maintenance: only say what would be done."""
+    """Maintenance only reports what it would do."""
     fragments: bool = False
-    """Of maintenance: vacuum fragments as well."""
+    """Maintenance vacuums fragments as well."""
     max_unreadable: Limit = MAX_UNREADABLE
-    """How much of the fleet may be unreadable before nothing is published."""
+    """How much of the fleet may be unreadable before the run publishes nothing."""
 
 
 def run(
@@ -103,7 +106,7 @@ def run(
     Args:
         spark: The session to run it in.
         job: What to do.
-        progress: Called now and then with (what is under way, tasks done, tasks in all).
+        progress: Called now and then with (what is under way, tasks done, all tasks).
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -120,7 +123,7 @@ def run(
         raise
     except Exception as cause:
         run_.abandon()
-        problem = f"expected the job to end, found: {_said(cause)}"
+        problem = f"expected the job to end, found: {_last_error(cause)}"
         raise StorageError(job.out, problem) from cause
     except BaseException:
         run_.abandon()
@@ -149,26 +152,27 @@ class _Pipeline:
         self._job = job
         self._progress = progress
         self._killers: list[Unread] = []
-        """Arrays that kill whoever reads them."""
-        self._found = 0
-        """Arrays of the fleet."""
+        """Arrays that kill every process that reads them."""
+        self._fleet_size = 0
 
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
         old = self._last()
-        marks = read_marks(old) if old and self._job.since_last else {}
+        known = read_fingerprints(old) if old and self._job.since_last else {}
         self._progress("looking for arrays", 0, 0)
         fleet = find_fleet(self._job.options)
-        self._found = len(fleet.arrays)
-        done = self._read(run_, shares(fleet, self._job.options.partition_bytes), marks)
+        self._fleet_size = len(fleet.arrays)
+        done = self._read(run_, shares(fleet, self._job.options.partition_bytes), known)
         if done.unread and (done.read or done.unchanged):
-            # The storage answers: what it refused a while ago it may give now.
-            arrays = [one.array for one in done.unread]
-            again = [Share(tuple(arrays[at : at + _AGAIN])) for at in range(0, len(arrays), _AGAIN)]
+            # The storage answers: it may now give what it refused a while ago.
+            again = map(Share, packed([one.array for one in done.unread], _FEW))
             done = replace(done, unread=()) + self._read(run_, again, {})
         done += Done(unread=tuple(self._killers))
         done += self._unread(run_, old, fleet, done)
-        parts = [*done.parts, *_empty_parts(run_, done.parts)]
+        written = {part.table for part in done.parts}
+        # A table without rows gets an empty file, so that readers can read it.
+        empty = [run_.write(t, s.empty_table()) for t, s in WRITTEN.items() if t not in written]
+        parts = [*done.parts, *empty]
         maintained: tuple[tuple[str, int], ...] = ()
         if self._job.maintain:
             part, maintained = self._maintain(run_, parts, {one.array for one in done.unread})
@@ -177,12 +181,12 @@ class _Pipeline:
         run_.publish(parts, words)
         return done, maintained
 
-    def _read(self, run_: Run, wanted: Iterable[Share], marks: Mapping[str, str]) -> Done:
+    def _read(self, run_: Run, wanted: Iterable[Share], known: Mapping[str, str]) -> Done:
         """Reads some shares of the fleet."""
         tasks = [
             Task(
                 share=share,
-                marks={a: marks[a] for a in share.arrays if a in marks},
+                fingerprints={array: known[array] for array in share.arrays if array in known},
                 options=self._job.options,
                 run=run_,
             )
@@ -192,30 +196,29 @@ class _Pipeline:
         return self._all("reading commit logs", run_task, tasks, care)
 
     def _killed(self, task: Task) -> Done:
-        """An array whose reading kills the process, tried alone: it is told, and others go on."""
+        """Notes an array that kills the process that reads it; others go on."""
         self._killers += [Unread(array, _KILLED) for array in task.share.arrays]
-        check_limit(self._job.out, self._killers, self._found, self._job.max_unreadable)
+        check_limit(self._job.out, self._killers, self._fleet_size, self._job.max_unreadable)
         return Done()
 
     def _unread(self, run_: Run, old: Run | None, fleet: Fleet, done: Done) -> Done:
-        """The rows of what was not read: it has not changed, or it could not be read."""
-        found = frozenset(fleet.uris)
+        """Writes the rows of arrays that have not changed, or that could not be read."""
+        arrays = frozenset(fleet.uris)
         known = known_arrays(old) if done.unread or fleet.problems else {}
-        hidden = below(fleet.problems, known, found)
+        hidden = below(fleet.problems, known, arrays)
         unread = [*done.unread, *hidden]
-        total = len(found) + len(hidden)
+        total = len(arrays) + len(hidden)
         check_limit(self._job.out, unread, total, self._job.max_unreadable)
         kept = frozenset(done.unchanged)
         stale = frozenset(one.array for one in unread if one.array in known)
         carries = list(_carries(old, run_)) if old is not None and kept | stale else []
         work = partial(carry, kept=kept, stale=stale)
         carried = self._all("carrying tables over", work, carries)
-        said = rows_of_unread(unread, known, found)
-        told = write_tables(run_, {name: [table] for name, table in said.items()})
-        return carried + told + Done(unread=tuple(hidden))
+        own = write_tables(run_, [rows_of_unread(unread, known, arrays)])
+        return carried + own + Done(unread=tuple(hidden))
 
     def _last(self) -> Run | None:
-        """The run to build upon, if there is one that can be built upon."""
+        """The last run, if this one can use its tables."""
         old = last_run(self._job.out, self._job.out_storage)
         end = old.read_end() if old else None
         if end is None or end.get("format") != FORMAT or end.get("asked") != self._asked():
@@ -223,7 +226,7 @@ class _Pipeline:
         return old
 
     def _asked(self) -> dict[str, Any]:
-        """What must be the same for a run to be built upon another."""
+        """What must be equal in two runs if one uses the tables of the other."""
         options = self._job.options
         has_key = options.key is not None or options.key_file is not None
         return {"has_key": has_key, "version": __version__}
@@ -235,8 +238,8 @@ class _Pipeline:
         items: list[Any],
         care: Care[Any, Done] | None = None,
     ) -> Done:
-        found = run_job(self._spark, work, items, partial(self._progress, words), care)
-        return reduce(add, found, Done())
+        results = run_job(self._spark, work, items, partial(self._progress, words), care)
+        return reduce(add, results, Done())
 
     def _maintain(
         self, run_: Run, parts: list[Part], unread: Collection[str]
@@ -244,11 +247,7 @@ class _Pipeline:
         job = self._job
         findings = (run_.read(part) for part in parts if part.table == "findings")
         needy = arrays_in_need(findings, fragments=job.fragments)
-        arrays = tuple(array for array in needy if array not in unread)
-        groups = [
-            arrays[at : at + _MAINTAINED_AT_ONCE]
-            for at in range(0, len(arrays), _MAINTAINED_AT_ONCE)
-        ]
+        groups = list(packed((array for array in needy if array not in unread), _FEW))
         work = partial(
             _maintain_group,
             options=job.options,
@@ -261,21 +260,16 @@ class _Pipeline:
             give_up=lambda group: [broken_off(array, _KILLED, job.dry_run) for array in group],
         )
         progress = partial(self._progress, "maintaining arrays")
-        found = run_job(self._spark, work, groups, progress, care)
-        rows = [row for group in found for row in group]
-        outcomes: dict[str, int] = {}
-        for row in rows:
-            name = f"{row['command']} {row['outcome']}"
-            outcomes[name] = outcomes.get(name, 0) + 1
-        return write_report(run_, rows), tuple(sorted(outcomes.items()))
+        results = run_job(self._spark, work, groups, progress, care)
+        rows = [row for group in results for row in group]
+        outcomes = Counter(f"{row['command']} {row['outcome']}" for row in rows)
+        report = run_.write("maintenance", pa.Table.from_pylist(rows, schema=MAINTENANCE))
+        return report, tuple(sorted(outcomes.items()))
 
 
 def _split(task: Task) -> list[Task]:
-    """The same work in smaller pieces."""
-    return [
-        replace(task, share=share, marks={a: m for a, m in task.marks.items() if a in share.arrays})
-        for share in split(task.share)
-    ]
+    """Splits the work of a task into smaller pieces."""
+    return [replace(task, share=share) for share in split(task.share)]
 
 
 def _maintain_group(
@@ -289,29 +283,16 @@ def _maintain_group(
 
 
 def _carries(old: Run, run_: Run) -> Iterator[Carry]:
-    """The files of the last run, some to a task."""
+    """The files of the last run, a few for each task."""
     parts = old.parts()
     for table in WRITTEN:
-        group: list[Part] = []
-        for part in (one for one in parts if one.table == table):
-            if group and sum(one.size for one in group) + part.size > CARRIED_BYTES:
-                yield Carry(table=table, parts=tuple(group), old=old, run=run_)
-                group = []
-            group.append(part)
-        if group:
-            yield Carry(table=table, parts=tuple(group), old=old, run=run_)
+        of_table = (part for part in parts if part.table == table)
+        for group in packed(of_table, CARRIED_FILES, lambda part: part.size, CARRIED_BYTES):
+            yield Carry(table=table, parts=group, old=old, run=run_)
 
 
-def _empty_parts(run_: Run, parts: tuple[Part, ...]) -> Iterator[Part]:
-    """A file without rows for each table that has none, so that it can be read."""
-    there = {part.table for part in parts}
-    for table, schema in WRITTEN.items():
-        if table not in there:
-            yield run_.write(table, schema.empty_table())
-
-
-def _said(cause: Exception) -> str:
-    """What went wrong in a task, out of a traceback that came a long way."""
+def _last_error(cause: Exception) -> str:
+    """The error of a task, out of the traceback that Spark passes on."""
     lines = [line for line in str(cause).splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line)]
     return (errors or lines or [type(cause).__name__])[-1][:500]

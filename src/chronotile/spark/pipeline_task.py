@@ -1,11 +1,12 @@
 """What one task of the pipeline does.
 
-In: a share of the fleet, and where the tables go. Out: files of all tables, made in one pass over
-the share's arrays, and `Done`, which tells the driver of them. Each task opens what it needs.
+In: a share of the fleet, and where the tables go. Out: files of all tables, written in one pass
+over the share's arrays, and `Done`, which tells the driver about them. Each task opens what it
+needs.
 
-An array that cannot be read is tried again when the share is done, unless nothing of it could be.
-What is still not read then, is told to the driver and written nowhere: only the driver knows how
-the others fared, and what was read of the array before.
+A task tries again the arrays that it could not read, at the end of the share, unless it could read
+none. It names those that still fail to the driver, and writes nothing about them: only the driver
+knows how other tasks fared, and what an earlier run read of the array.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,25 +32,29 @@ from chronotile.spark.read_share import folder_findings, in_order
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.run_summary import Totals, totals_of
 from chronotile.spark.stale import as_stale
-from chronotile.spark.stream_state import listing_mark
-from chronotile.spark.tables import SCHEMAS, Rows, findings_table, tables_of_unreadable
+from chronotile.spark.stream_state import listing_fingerprint
+from chronotile.spark.tables import (
+    SCHEMAS,
+    ArrayTables,
+    columns,
+    findings_table,
+    tables_of_unreadable,
+)
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Part, Run
     from chronotile.spark.shares import Share
 
-LISTINGS = pa.schema(
-    [("array", pa.string()), ("listing", pa.string()), ("requests_after", pa.int64())]
-)
-"""What the next run needs to know of an array: a mark of its listing, null where it was not read
-as it should be, or where it was only just written."""
+LISTINGS = columns("array string, listing string, requests_after bigint")
+"""What the next run needs to know of an array. `listing` is the fingerprint of its listing; null if
+the array could not be read properly, or was written only just before."""
 
 AGAIN_S = 1.0
-"""Seconds to wait before the arrays of a share that could not be read are tried again."""
+"""Seconds to wait before a task tries again the arrays that it could not read."""
 
 WRITTEN: dict[str, pa.Schema] = {**SCHEMAS, "listings": LISTINGS}
 """Every table that a run writes."""
@@ -57,11 +62,11 @@ WRITTEN: dict[str, pa.Schema] = {**SCHEMAS, "listings": LISTINGS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What one task is asked to do."""
+    """The work of one task."""
 
     share: Share
-    marks: Mapping[str, str]
-    """Array -> its listing's mark in the last run; one that still has it is not read."""
+    fingerprints: Mapping[str, str]
+    """Array -> its listing's fingerprint in the last run; if it is the same, skip the array."""
     options: Options
     run: Run
 
@@ -79,43 +84,36 @@ class Done:
     reads: int = 0
 
     def __add__(self, other: Done) -> Done:
-        return Done(
-            parts=self.parts + other.parts,
-            totals=self.totals + other.totals,
-            unchanged=self.unchanged + other.unchanged,
-            unread=self.unread + other.unread,
-            read=self.read + other.read,
-            files_read=self.files_read + other.files_read,
-            reads=self.reads + other.reads,
-        )
+        names = [one.name for one in fields(self)]
+        return Done(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def run_task(task: Task) -> Done:
     """Reads a share and writes its part of every table."""
     reads = _Reads()
-    tables: dict[str, list[pa.Table]] = {name: [] for name in WRITTEN}
+    arrays: list[dict[str, pa.Table]] = []
     unchanged: list[str] = []
     waiting = task.share.arrays
     failed: dict[str, Exception] = {}
     for attempt in range(2):
         failed = {}
-        for array, found in in_order(lambda a: _outcome(a, task, reads), waiting):
-            if isinstance(found, Exception):
-                failed[array] = found
-            elif found is None:
+        for array, outcome in in_order(lambda a: _outcome(a, task, reads), waiting):
+            if isinstance(outcome, Exception):
+                failed[array] = outcome
+            elif outcome is None:
                 unchanged.append(array)
             else:
-                _add(tables, found)
-        if attempt or not failed or (len(failed) == len(waiting) and not _lost(failed)):
+                arrays.append(outcome)
+        # A list may miss what was just written: then an array looks as if it were gone.
+        gone = any(not may_pass(error) for error in failed.values())
+        if attempt or not failed or (len(failed) == len(waiting) and not gone):
             break
         time.sleep(AGAIN_S)
         waiting = tuple(failed)
     unread = [Unread(array, words(error)) for array, error in failed.items() if may_pass(error)]
-    for array, error in failed.items():
-        if not may_pass(error):
-            _add(tables, _tables_without(array, error, task))
-    tables["findings"].append(folder_findings(task.share))
-    done = write_tables(task.run, tables)
+    damaged = [(array, error) for array, error in failed.items() if not may_pass(error)]
+    arrays += [_tables_without(array, error, task) for array, error in damaged]
+    done = write_tables(task.run, [*arrays, {"findings": folder_findings(task.share)}])
     return replace(
         done,
         unchanged=tuple(unchanged),
@@ -126,21 +124,13 @@ def run_task(task: Task) -> Done:
     )
 
 
-def _lost(failed: Mapping[str, Exception]) -> bool:
-    """Whether some arrays look as if they were none: as when a list misses what is new."""
-    return any(not may_pass(error) for error in failed.values())
-
-
-def _add(tables: dict[str, list[pa.Table]], found: Mapping[str, pa.Table]) -> None:
-    for name, table in found.items():
-        tables[name].append(table)
-
-
-def write_tables(run: Run, tables: Mapping[str, Iterable[pa.Table]]) -> Done:
-    """Writes one file a table, if it has rows."""
+def write_tables(run: Run, arrays: Sequence[Mapping[str, pa.Table]]) -> Done:
+    """Writes the tables of some arrays: one file for each table that has rows."""
     parts, totals = [], Totals()
-    for name, found in tables.items():
-        table = pa.concat_tables([WRITTEN[name].empty_table(), *found])
+    for name, schema in WRITTEN.items():
+        table = pa.concat_tables(
+            [schema.empty_table(), *(tables[name] for tables in arrays if name in tables)]
+        )
         if len(table):
             parts.append(run.write(name, table))
             totals += totals_of(name, table)
@@ -148,7 +138,7 @@ def write_tables(run: Run, tables: Mapping[str, Iterable[pa.Table]]) -> Done:
 
 
 class _Reads:
-    """How often each file was read."""
+    """Counts how often each file was read."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -161,13 +151,10 @@ class _Reads:
 
 
 def _outcome(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | Exception | None:
-    """Every table of one array; None if its listing is what it was; or what another try may mend.
-
-    Where a list misses a name that was just written, an array can look as if it were none.
-    """
+    """Every table of one array; None if it is unchanged; an error if another try may succeed."""
     try:
         return _tables(array, task, reads)
-    except Exception as error:  # one bad array, whatever is bad in it, never stops a fleet
+    except Exception as error:  # one bad array must not stop a fleet
         if may_pass(error) or isinstance(error, ArrayNotFoundError):
             return error
         return _tables_without(array, error, task)
@@ -175,30 +162,32 @@ def _outcome(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | Exc
 
 def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None:
     store, began_ms = open_store(array, task.options.storage_options), now_ms()
-    known = task.marks.get(array)
-    if known is not None and listing_mark(store, list_array(store), began_ms) == known:
+    known = task.fingerprints.get(array)
+    if known is not None and listing_fingerprint(store, list_array(store), began_ms) == known:
         return None
     watched = store.watched(lambda what, path: reads.hook(array, what, path))
     log = Log(read_history(array, key=task.options.read_key(), store=watched))
-    rows = Rows(log)
-    found = {name: rows.table(name) for name in SCHEMAS}
-    mark = listing_mark(store, log.history.listing, began_ms)
+    tables = ArrayTables(log)
+    made = {name: tables.table(name) for name in SCHEMAS}
+    fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
     after = requests_after_maintenance(log.history)
-    return {**found, "listings": _listing(array, mark, after)}
+    return {**made, "listings": _listing(array, fingerprint, after)}
 
 
-def _listing(array: str, mark: str | None, after: int | None) -> pa.Table:
-    row = {"array": array, "listing": mark, "requests_after": after}
+def _listing(
+    array: str, fingerprint: str | None = None, requests_after: int | None = None
+) -> pa.Table:
+    row = {"array": array, "listing": fingerprint, "requests_after": requests_after}
     return pa.Table.from_pylist([row], schema=LISTINGS)
 
 
 def _tables_without(array: str, error: Exception, task: Task) -> dict[str, pa.Table]:
-    """What the tables say of an array that is not as it should be, or not there at all."""
+    """The tables of an array that is damaged or gone."""
     if isinstance(error, ArrayNotFoundError) and _is_gone(array, task):
-        gone = "it is gone: it was there when the fleet was looked through"
-        found = finding(array, UNREADABLE, "", gone, severity="warning")
-        return {"findings": findings_table((found,))}
-    return {**tables_of_unreadable(array, error), "listings": _listing(array, None, None)}
+        gone = "it is gone: it was there when the fleet was listed"
+        item = finding(array, UNREADABLE, "", gone, severity="warning")
+        return {"findings": findings_table((item,))}
+    return {**tables_of_unreadable(array, error), "listings": _listing(array)}
 
 
 def _is_gone(array: str, task: Task) -> bool:
@@ -210,7 +199,7 @@ def _is_gone(array: str, task: Task) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """Files of one table of the last run, to be carried over."""
+    """Files of one table of the last run that the new run takes over."""
 
     table: str
     parts: tuple[Part, ...]
@@ -219,28 +208,26 @@ class Carry:
 
 
 def carry(task: Carry, kept: frozenset[str], stale: frozenset[str] = frozenset()) -> Done:
-    """Writes the rows of some arrays anew, into one file.
+    """Writes the rows of some arrays again, into one file.
 
     Args:
         task: Where the rows are.
         kept: The arrays that have not changed.
-        stale: Those that could not be read.
+        stale: The arrays that could not be read.
     """
     wanted = pa.array(sorted(kept | stale), pa.string())
-    marked = pa.array(sorted(stale), pa.string())
+    unread = pa.array(sorted(stale), pa.string())
     tables = [
-        as_stale(task.table, table.filter(pc.is_in(table["array"], wanted)), marked, task.old.name)
-        for table in (task.old.read(part) for part in task.parts)
+        as_stale(task.table, table.filter(pc.is_in(table["array"], wanted)), unread, task.old.name)
+        for table in map(task.old.read, task.parts)
     ]
-    return write_tables(task.run, {task.table: tables})
+    return write_tables(task.run, [{task.table: table} for table in tables])
 
 
-def read_marks(run: Run) -> dict[str, str]:
-    """The marks of the arrays of a run."""
-    marks: dict[str, str] = {}
-    for part in run.parts():
-        if part.table == "listings":
-            table = run.read(part)
-            pairs = zip(table["array"].to_pylist(), table["listing"].to_pylist(), strict=True)
-            marks |= {array: mark for array, mark in pairs if mark is not None}
-    return marks
+def read_fingerprints(run: Run) -> dict[str, str]:
+    """Array -> the fingerprint of its listing in a run."""
+    known: dict[str, str] = {}
+    for table in run.tables("listings"):
+        table = table.filter(pc.field("listing").is_valid())
+        known |= dict(zip(table["array"].to_pylist(), table["listing"].to_pylist(), strict=True))
+    return known

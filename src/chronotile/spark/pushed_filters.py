@@ -1,7 +1,7 @@
 """Filters that Spark hands down.
 
 In: filters of Spark on `array`, `kind`, `t1` and `t2`. Out: which arrays need not be opened, and
-which rows need not be sent. Whatever is not understood is left to Spark.
+which rows need not be sent. Spark itself applies all other filters.
 
 Spark hands filters down from version 4.1 on, if `spark.sql.python.filterPushdown.enabled` is on.
 """
@@ -30,7 +30,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Condition(NamedTuple):
-    """One filter that is applied here; rows where it is null go, as in SQL."""
+    """One filter that is applied here; a row where it is null goes, as in SQL."""
 
     column: str
     op: str
@@ -38,7 +38,7 @@ class Condition(NamedTuple):
     value: Any
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """Which rows satisfy it."""
+        """Mask of the rows that satisfy the filter."""
         column = batch.column(self.column)
         if self.op == "In":
             return pc.is_in(column, pa.array(self.value, column.type))
@@ -46,19 +46,19 @@ class Condition(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """All filters that were taken; every one of them must hold."""
+    """All filters that are applied here; a row must satisfy each."""
 
     conditions: tuple[Condition, ...] = ()
 
     @property
     def arrays(self) -> frozenset[str] | None:
-        """The only arrays that can have rows; None if it can be any."""
-        only: frozenset[str] | None = None
-        for one in self.conditions:
-            if one.column == "array" and one.op in ("EqualTo", "In"):
-                named = frozenset(one.value if one.op == "In" else (one.value,))
-                only = named if only is None else only & named
-        return only
+        """The only arrays that can have rows; None if any can."""
+        named = [
+            frozenset(one.value if one.op == "In" else (one.value,))
+            for one in self.conditions
+            if one.column == "array" and one.op in ("EqualTo", "In")
+        ]
+        return frozenset.intersection(*named) if named else None
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that satisfy all filters.
@@ -73,13 +73,13 @@ class Filters(NamedTuple):
 
 
 class FilterTaker:
-    """A reader that takes the filters that it understands."""
+    """A reader that applies some filters of Spark."""
 
     filters: Filters
     options: Any
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Takes filters; gives back those that are left to Spark."""
+        """Takes filters; returns those that Spark has to apply."""
         columns = SCHEMAS[self.options.table].names
         taken: list[Condition] = []
         for one in filters:
@@ -91,14 +91,13 @@ class FilterTaker:
         self.filters = Filters(tuple(taken))
 
 
-def _understood(given: Any) -> Condition | None:
-    op = type(given).__name__
-    path: tuple[str, ...] = getattr(given, "attribute", ())
+def _understood(pushed: Any) -> Condition | None:
+    op = type(pushed).__name__
+    path: tuple[str, ...] = getattr(pushed, "attribute", ())
     if len(path) != 1 or path[0] not in COLUMNS or op not in (*_COMPARISONS, "In"):
         return None
-    value: Any = given.value
-    values = tuple(value) if op == "In" else (value,)
+    values = tuple(pushed.value) if op == "In" else (pushed.value,)
     wanted = int if path[0] in ("t1", "t2") else str
-    if not all(type(one) is wanted for one in values):
+    if not all(type(value) is wanted for value in values):
         return None
-    return Condition(path[0], op, values if op == "In" else value)
+    return Condition(path[0], op, values if op == "In" else values[0])

@@ -1,7 +1,7 @@
 """Reading the arrays of one task.
 
-In: a share and options. Out: tables, array by array; one that cannot be read gives its finding
-and stops nobody. What a task needs is opened here, inside it.
+In: a share and options. Out: tables, array by array; an array that cannot be read becomes a
+finding, and stops no other. The task itself opens what it needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.tables import Rows, findings_table, tables_of_unreadable
+from chronotile.spark.tables import ArrayTables, findings_table, tables_of_unreadable
 from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from chronotile.spark.options import Options
     from chronotile.spark.shares import Share
-    from chronotile.storage.store import Hook
 
 T = TypeVar("T")
 
@@ -33,28 +32,28 @@ _log = logging.getLogger(__name__)
 BATCH_ROWS = 1 << 16
 """Rows of one Arrow batch, at most."""
 AHEAD = 8
-"""Arrays of a bucket that one task has under way at once: most of the time it waits."""
+"""Arrays of a bucket that one task reads at once: most of the time it waits for answers."""
 
 
-def open_array(array: str, options: Options, on_operation: Hook | None = None) -> Log:
+def open_array(array: str, options: Options) -> Log:
     """Opens the log of one array."""
-    store = open_store(array, options.storage_options, on_operation=on_operation)
+    store = open_store(array, options.storage_options)
     return Log(read_history(array, key=options.read_key(), store=store))
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
-    """Some tables of one array, whatever state it is in."""
+    """Some tables of one array, in whatever state it is."""
     try:
-        rows = Rows(open_array(array, options), options.start, options.end)
-        return {name: rows.table(name) for name in names}
-    except Exception as error:  # one bad array, whatever is bad in it, never stops a fleet
+        tables = ArrayTables(open_array(array, options), options.start, options.end)
+        return {name: tables.table(name) for name in names}
+    except Exception as error:  # one bad array must not stop a fleet
         if may_pass(error):
             _log.warning("no rows of %s: %s", array, words(error))
         return tables_of_unreadable(array, error)
 
 
 def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[str, T]]:
-    """What is made of each array, in order; in a bucket, a few arrays are read ahead.
+    """Each array with what `make` returns for it, in order; reads ahead in a bucket.
 
     >>> list(in_order(str.upper, ["a", "b"]))
     [('a', 'A'), ('b', 'B')]
@@ -65,7 +64,7 @@ def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[
 
 
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
-    """One table of all the arrays of a share, batch by batch."""
+    """One table of all arrays of a share, batch by batch."""
     name = options.table
     for _, tables in in_order(lambda array: tables_of(array, options, (name,)), share.arrays):
         yield from tables[name].to_batches(BATCH_ROWS)
@@ -74,5 +73,5 @@ def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
 
 
 def folder_findings(share: Share) -> pa.Table:
-    """What is said of folders that could not be listed."""
+    """The findings on folders that could not be listed."""
     return findings_table(tuple(map(unlisted, share.problems)))

@@ -1,7 +1,7 @@
 """What opening an array costs, and what maintenance would save.
 
-In: what one reading of an array found. Out: numbers of requests, as an object store bills them.
-Touches no storage.
+In: the history of an array. Out: numbers of requests, as an object store bills them. Touches no
+storage.
 
 An open lists the folders of the array, and reads every `.con`, `.ign`, `.vac`, `.del` and `.upd`,
 the schemas and their enumerations. A listing comes in pages of 1,000 names, each a request; a
@@ -33,12 +33,12 @@ def open_requests(history: History) -> int:
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
     folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    taken = history.requests + history.listing.absent_folders
-    return taken + sum(_pages(len(names)) - 1 for names in folders)
+    further_pages = sum(_pages(len(names)) - 1 for names in folders)
+    return history.requests + listing.absent_folders + further_pages
 
 
 def requests_after_maintenance(history: History) -> int:
-    """The requests that it would cost once its commits are consolidated and vacuumed."""
+    """The requests that an open would cost after commits are consolidated and vacuumed."""
     commits = history.listing.commits
     merged = sum(name.endswith(_MERGED) for name in commits)
     read = sum(name.endswith(_READ) for name in commits)

@@ -1,13 +1,13 @@
-"""What a run says at its end.
+"""The summary of a run.
 
-In: tables, part by part. Out: `Totals`, which add up, and their words: arrays, commits, findings
-by code, the arrays that cost most to open, what maintenance would save. Touches no storage.
+In: tables, part by part. Out: `Totals`, which can be added, and `Summary`: arrays, commits,
+findings by code, the costliest arrays, what maintenance would save. Touches no storage.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WORST = 10
-"""Arrays that are named."""
+"""Costly arrays that a summary names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,66 +32,54 @@ class Totals:
     open_requests: int = 0
     """Requests that it takes to open every array once."""
     requests_after: int = 0
-    """The same after maintenance."""
+    """Requests that this takes after maintenance."""
     findings: tuple[tuple[str, str, int], ...] = ()
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
     """(requests, array), the most first."""
 
     def __add__(self, other: Totals) -> Totals:
-        counts: Counter[tuple[str, str]] = Counter()
-        for severity, code, count in (*self.findings, *other.findings):
-            counts[severity, code] += count
-        return Totals(
-            arrays=self.arrays + other.arrays,
-            commits=self.commits + other.commits,
-            fragments=self.fragments + other.fragments,
-            bytes=self.bytes + other.bytes,
-            open_requests=self.open_requests + other.open_requests,
-            requests_after=self.requests_after + other.requests_after,
-            findings=tuple((*key, count) for key, count in counts.most_common()),
-            worst=_first(self.worst + other.worst),
-        )
+        names = [one.name for one in fields(self)]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        counted = {"findings": _most_frequent(sums["findings"]), "worst": _worst(sums["worst"])}
+        return Totals(**(sums | counted))
 
 
 def totals_of(name: str, table: pa.Table) -> Totals:
-    """What one part of one table adds.
+    """The totals of one part of one table.
 
     >>> import pyarrow as pa
     >>> totals_of("findings", pa.table({"severity": ["info"] * 2, "code": ["x"] * 2})).findings
     (('info', 'x', 2),)
     """
     if name == "arrays":
-        costs = table["open_requests"].to_pylist()
-        uris = table["array"].to_pylist()
-        return Totals(
-            arrays=len(table),
-            commits=_sum(table["commits"]),
-            fragments=_sum(table["fragments"]),
-            bytes=_sum(table["bytes"]),
-            open_requests=_sum(table["open_requests"]),
-            worst=_first((cost or 0, uri) for cost, uri in zip(costs, uris, strict=True)),
-        )
+        summed = ("commits", "fragments", "bytes", "open_requests")
+        sums: dict[str, Any] = {name: pc.sum(table[name]).as_py() or 0 for name in summed}
+        costs = pc.fill_null(table["open_requests"], 0).to_pylist()
+        worst = _worst(zip(costs, table["array"].to_pylist(), strict=True))
+        return Totals(arrays=len(table), worst=worst, **sums)
     if name == "listings":
-        return Totals(requests_after=_sum(table["requests_after"]))
+        return Totals(requests_after=pc.sum(table["requests_after"]).as_py() or 0)
     if name == "findings":
         pairs = zip(table["severity"].to_pylist(), table["code"].to_pylist(), strict=True)
-        counted = Counter(pairs).most_common()
-        return Totals(findings=tuple((*pair, count) for pair, count in counted))
+        return Totals(findings=_most_frequent((*pair, 1) for pair in pairs))
     return Totals()
 
 
-def _sum(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column).as_py() or 0)
+def _most_frequent(counts: Iterable[tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
+    sums: Counter[tuple[str, str]] = Counter()
+    for severity, code, count in counts:
+        sums[severity, code] += count
+    return tuple((*pair, count) for pair, count in sums.most_common())
 
 
-def _first(costs: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-    return tuple(sorted(costs, key=lambda one: (-one[0], one[1]))[:WORST])
+def _worst(costs: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    return tuple(sorted(costs, key=lambda pair: (-pair[0], pair[1]))[:WORST])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a run has done."""
+    """What a run did."""
 
     out: str
     run: str
@@ -100,12 +88,12 @@ class Summary:
     read: int
     """Arrays that were read."""
     unchanged: int
-    """Arrays that were not, as their listing is what it was."""
+    """Arrays that were not read, as their listing has not changed."""
     unreadable: int
     """Arrays that could not be read: their rows, if there are any, are of an older run."""
     files_read: int
     reads: int
-    """How often files were read: as often as there were files, unless an array changed."""
+    """Reads of files: one for each file, unless an array changed meanwhile."""
     seconds: float
     maintained: tuple[tuple[str, int], ...] = field(default=())
     """(outcome, arrays) of maintenance, if there was any."""
@@ -116,7 +104,7 @@ class Summary:
         return self.totals.open_requests - self.totals.requests_after
 
     def to_json(self) -> dict[str, Any]:
-        """As one JSON document."""
+        """One JSON object."""
         totals = self.totals
         return {
             "out": self.out,

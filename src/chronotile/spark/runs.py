@@ -1,7 +1,7 @@
 """Where the pipeline keeps its tables: run by run, each all or nothing.
 
-In: a folder or prefix for output. Out: `Run`, a place for the files of one run, which readers
-see whole once it is published, and never before. Knows nothing of what the tables hold.
+In: a folder or prefix for output. Out: `Run`, a place for the files of one run. Readers see all of
+them once the run is published, and none before. Knows nothing of what the tables hold.
 
     DIR/staging/<run>/<table>/part-….parquet   where tasks write: no reader looks there
     DIR/runs/<run>/<table>/part-….parquet      the tables of one run
@@ -10,17 +10,16 @@ see whole once it is published, and never before. Knows nothing of what the tabl
     DIR/latest -> runs/<run>                   on a disk: replaced in one step
     DIR/<table> -> latest/<table>              on a disk: never changes again
 
-Only the driver writes below `runs`, and only what tasks have told it of: each such file gets a
-second name there (a link on a disk, a copy that the storage makes by itself in a bucket). A task
-that is run twice, or that comes back from the dead after its run was published, leaves files in
-`staging`, and nowhere else; a later run sweeps them up.
+Only the driver writes below `runs`: it gives each file that a task has reported a second name
+there (a link on a disk, a copy that the storage itself makes in a bucket). A task that runs twice,
+or that goes on after its run was published, leaves files in `staging` only; a later run removes
+them.
 
-The order of runs is that of their names, which begin with the time of their start. A run that
-ends after a later one was published is dropped with an error; of two that are published in the
-same moment both stand. Either way `latest` only moves forward, to the one that started last. The
-last two complete runs are kept, for readers who have just opened the one before, and of those in
-which every array could be read the last two as well. Records go with their run; those of a run
-that never ended stay.
+The names of runs begin with the time of their start, and order them. A run that ends after a later
+one was published is dropped with an error; of two that are published in the same moment both stand.
+Either way `latest` only moves forward, to the run that started last. The last two complete runs
+stay, for readers who have just opened the one before, and so do the last two that could read every
+array. Records are removed with their run; those of a run that never ended stay.
 """
 
 from __future__ import annotations
@@ -51,19 +50,19 @@ RUNS = "runs"
 STAGING = "staging"
 RECORDS = "records"
 KEPT = 2
-"""Complete runs that are left in place, and good ones among them."""
+"""Complete runs that stay; and as many that could read every array."""
 ABANDONED_MS = 24 * 3600 * 1000
-"""After this time an incomplete run is nobody's any more."""
+"""An incomplete run that is older than this will never end."""
 
 PRIVATE = frozenset({"listings"})
-"""Tables that are for the next run, and not for readers."""
+"""Tables for the next run, and not for readers."""
 
 UNIQUE = frozenset({"name", "uuid", "t1", "t2", "visible_from"})
-"""Columns whose values hardly ever come twice: a dictionary of them costs time and space."""
+"""Columns whose values rarely repeat: a dictionary of them costs time and space."""
 
 _END = "run.json"
 _LOCK_S = 10.0
-"""How long a driver waits for another that sets the links; it may have been stopped for good."""
+"""How long a driver waits for another that sets the links, and that may never finish."""
 
 
 class Part(NamedTuple):
@@ -90,25 +89,25 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Where readers find it, relative to the output."""
+        """The folder that readers see, relative to the output."""
         return f"{RUNS}/{self.name}"
 
     @property
     def staging(self) -> str:
-        """Where tasks write, relative to the output."""
+        """The folder that tasks write to, relative to the output."""
         return f"{STAGING}/{self.name}"
 
     @property
     def uri(self) -> str:
-        """The folder of the run."""
+        """The URI of the folder that readers see."""
         return self.store().uri_of(self.folder)
 
     def store(self) -> Store:
-        """The output."""
+        """Opens the output."""
         return open_store(self.out, dict(self.storage))
 
     def write(self, name: str, table: pa.Table) -> Part:
-        """Writes one file of a table, which readers do not see yet."""
+        """Writes one file of a table; readers do not see it yet."""
         path = f"{self.staging}/{name}/part-{secrets.token_hex(8)}.parquet"
         buffer = io.BytesIO()
         repeated = [column for column in table.column_names if column not in UNIQUE]
@@ -117,7 +116,7 @@ class Run:
         return Part(name, path, len(table), buffer.tell())
 
     def record(self, name: str, text: str, instead_of: str | None = None) -> str:
-        """Writes down what is, or was, done to an array, and gives the place of it."""
+        """Writes a record of maintenance, and removes the one that it replaces."""
         store, path = self.store(), f"{RECORDS}/{self.name}/{name}"
         store.put_if_absent(path, text.encode())
         if instead_of is not None:
@@ -128,13 +127,17 @@ class Run:
         """Reads one file of a table."""
         return pq.read_table(io.BytesIO(self.store().read(part.path)))
 
+    def tables(self, name: str) -> Iterator[pa.Table]:
+        """Reads the files of one table of a complete run."""
+        return (self.read(part) for part in self.parts() if part.table == name)
+
     def read_end(self) -> dict[str, Any] | None:
         """What the run was published with; None if it is not complete."""
         try:
-            found: dict[str, Any] = json.loads(self.store().read(f"{self.folder}/{_END}"))
+            end: dict[str, Any] = json.loads(self.store().read(f"{self.folder}/{_END}"))
         except (MissingObjectError, ArrayNotFoundError):
             return None
-        return found
+        return end
 
     def parts(self) -> tuple[Part, ...]:
         """The files of a complete run."""
@@ -145,13 +148,13 @@ class Run:
         """Makes the run the one that readers see.
 
         Args:
-            parts: The files that count, as `write` gave them; no other is ever seen.
-            words: What else the next run should know. `unreadable` of more than 0 says that
-                something of the fleet could not be read.
+            parts: The files of the run, as `write` returned them; readers see no other.
+            words: What else the next run needs. `unreadable` is the number of arrays that could
+                not be read.
 
         Raises:
             OvertakenError: A run that started later is published already; this one is dropped.
-            StorageError: A file is not what it was when it was written.
+            StorageError: A file has changed since it was written.
         """
         store, staged = self.store(), tuple(parts)
         self._check_newest(store)
@@ -166,7 +169,7 @@ class Run:
         if store.place.scheme == "file":
             _point(self, Path(store.uri))
         with suppress(ChronotileError, OSError):
-            # What cannot be swept up now, a later run sweeps up.
+            # A later run removes what cannot be removed now.
             _forget(self)
 
     def _check_newest(self, store: Store) -> None:
@@ -178,19 +181,19 @@ class Run:
             raise OvertakenError(self.out, f"{problem}: its tables stay, these are dropped")
 
     def _check_files(self, store: Store, parts: tuple[Part, ...]) -> None:
-        """Makes sure that the folder of the run holds these files and no others."""
+        """Refuses a folder that does not hold exactly these files."""
         sizes = {one.path: one.size for one in store.list_prefix(self.folder, sizes=True)}
         for part in parts:
-            # A list may miss what was just written: then the file itself is asked.
-            found = sizes.pop(part.path, None) or store.head(part.path).size
-            if found != part.size:
-                problem = f"expected {part.size} bytes, as were written, found {found}"
+            # A list may miss what was just written: then ask for the file itself.
+            size = sizes.pop(part.path, None) or store.head(part.path).size
+            if size != part.size:
+                problem = f"expected {part.size} bytes, as were written, found {size}"
                 raise StorageError(store.uri_of(part.path), problem)
         for path in sizes:
             raise StorageError(store.uri_of(path), "expected only files of this run, found another")
 
     def abandon(self) -> None:
-        """Removes what the run has written, unless it is published: then it stays."""
+        """Removes the run, unless it is published."""
         with suppress(ChronotileError):
             if self.read_end() is None:
                 self.remove()
@@ -199,7 +202,7 @@ class Run:
         """Removes the run, published or not."""
         store = self.store()
         with suppress(ChronotileError):
-            # Without it the run is not complete, however much of it is still there.
+            # Without this file the run is incomplete, even if others remain.
             store.remove([f"{self.folder}/{_END}"])
             store.remove_folder(self.folder)
         with suppress(ChronotileError):
@@ -207,20 +210,20 @@ class Run:
 
 
 def new_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run:
-    """Starts a run; on a disk, the folder for output is made if it is not there.
+    """Starts a run; on a disk, makes the folder for output if it is missing.
 
     Raises:
-        StorageError: Nothing can be written there.
+        StorageError: The output cannot be written to.
     """
     storage = tuple(sorted((storage_options or {}).items()))
     store = open_store(out, storage_options)
     if store.place.scheme == "file":
         Path(store.uri).mkdir(parents=True, exist_ok=True)
-    # Later than any other, also where another machine's clock is ahead.
-    others = [_started_ms(name) for at in (RUNS, STAGING) for name in _run_names(store, at)]
-    at_ms = max([now_ms(), *(other + 1 for other in others)])
-    run = Run(out=out, name=f"{at_ms:013d}-{secrets.token_hex(4)}", storage=storage)
-    # Better now than after hours of reading.
+    # The new run is the latest, even if the clock of another machine is ahead.
+    names = (*_run_names(store, RUNS), *_run_names(store, STAGING))
+    started_ms = max([now_ms(), *(_started_ms(name) + 1 for name in names)])
+    run = Run(out=out, name=f"{started_ms:013d}-{secrets.token_hex(4)}", storage=storage)
+    # If the output cannot be written to, fail now, and not after hours of reading.
     store.put_if_absent(f"{run.staging}/started", b"")
     return run
 
@@ -257,7 +260,7 @@ def _started_ms(name: str) -> int:
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
-    """Keeps other drivers from setting links meanwhile, for as long as they may be waiting."""
+    """Keeps other drivers from setting links meanwhile; they wait for a while only."""
     with (root / ".lock").open("a") as file:
         end = time.monotonic() + _LOCK_S
         while time.monotonic() < end:
@@ -271,7 +274,7 @@ def _alone(root: Path) -> Iterator[None]:
 def _point(run: Run, root: Path) -> None:
     """Points `latest` at the newest run, in one step, and each table at `latest`."""
     with _alone(root):
-        # Whoever was stopped between two of these lines finds out that others went on.
+        # Another driver may publish between two of these lines: then look again.
         while (newest := _newest(run.out, run.storage, run.store())) is not None:
             if (root / "latest").is_symlink() and (root / "latest").readlink().name == newest.name:
                 break
@@ -284,7 +287,7 @@ def _point(run: Run, root: Path) -> None:
             with suppress(FileExistsError):
                 (root / table).symlink_to(f"latest/{table}")
         for link in root.iterdir():
-            # A table of maintenance is there only after maintenance.
+            # A run without maintenance has no table of it.
             if link.is_symlink() and link.name not in tables:
                 own = link.readlink() == Path("latest", link.name)
                 if own or link.name.startswith(".latest-"):
@@ -292,7 +295,7 @@ def _point(run: Run, root: Path) -> None:
 
 
 def _forget(current: Run) -> None:
-    """Removes what nobody needs: older runs, those that never ended, and what tasks left."""
+    """Removes older runs, runs that never ended, and files that tasks left."""
     store = current.store()
     names = _run_names(store, RUNS)
     runs = {name: Run(out=current.out, name=name, storage=current.storage) for name in names}
@@ -301,13 +304,12 @@ def _forget(current: Run) -> None:
     kept = {*list(ends)[:KEPT], *good[:KEPT]}
     oldest_ms = now_ms() - ABANDONED_MS
     for name in names:
-        if (name in ends and name not in kept) or (
-            name not in ends and _started_ms(name) < oldest_ms
-        ):
-            runs[name].remove()
         if name in ends and name not in kept:
+            runs[name].remove()
             with suppress(ChronotileError):
                 store.remove_folder(f"{RECORDS}/{name}")
+        elif name not in ends and _started_ms(name) < oldest_ms:
+            runs[name].remove()
     for name in _run_names(store, STAGING):
         if name in ends or _started_ms(name) < oldest_ms:
             with suppress(ChronotileError):

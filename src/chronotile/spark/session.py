@@ -1,7 +1,7 @@
 """Spark sessions for the command line.
 
-In: a master, and settings. Out: a session that can run the pipeline. A session that somebody else
-started is used as it is, and left running.
+In: a master, and settings. Out: a session that can run the pipeline. A session that is running
+already is used as it is, and left running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",
-    # The JVM only hands out tasks here: compiling it to the last costs a core that has work.
+    # The JVM only hands out tasks here: full compilation costs a core that has other work.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -30,16 +30,16 @@ _LOCAL = {
 def session(
     master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Gives the session that is there, or starts one and stops it in the end.
+    """Yields the active session, or starts one and stops it at the end.
 
     Args:
-        master: As Spark takes it. Without one, what `spark-submit` was given, or all cores of
-            this machine.
+        master: Spark's master. The default is the one of `spark-submit`, or all cores of this
+            machine.
         settings: Further settings of Spark.
     """
-    found = SparkSession.getActiveSession()
-    if found is not None:
-        yield found
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     master = master or (None if submitted else "local[*]")
@@ -47,13 +47,10 @@ def session(
     if master is not None:
         builder = builder.master(master)
     if master is not None and master.startswith("local"):
-        # Workers must find this package: it is where this process found it.
+        # Workers find this package where this process found it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        for name, value in _LOCAL.items():
-            builder = builder.config(name, value)
-    for name, value in (settings or {}).items():
-        builder = builder.config(name, value)
-    started: SparkSession = builder.getOrCreate()
+        builder = builder.config(map=_LOCAL)
+    started: SparkSession = builder.config(map=dict(settings or {})).getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     try:
         yield started

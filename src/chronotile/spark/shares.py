@@ -1,30 +1,30 @@
 """Which task reads which arrays.
 
-In: options. Out: `Share` values, each a few arrays whose commit files weigh about as much as
-every other's, small enough to send around. Lists folders, and opens no file.
+In: options. Out: `Share` values, each a few arrays whose commit files weigh about as much as those
+of every other share, small enough to send around. Lists folders, and opens no file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
+from chronotile.dataset.find_arrays import Fleet, Unlisted, find_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from chronotile.spark.options import Options
 
-ARRAYS_MAX = 256
-"""Arrays in one share, however small they are: what a lost task has to do again."""
+T = TypeVar("T")
 
+ARRAYS_MAX = 256
+"""Arrays in one share, however small they are: a lost task has to read them again."""
 
 SHARES_MIN = 32
-"""Shares of a fleet that is too small for more, so that a few cores have work to the end."""
-
+"""Shares of a small fleet, so that a few cores have work to the end."""
 
 PIECES = 16
-"""Of a share whose task has died: two such steps tell which array it was."""
+"""Pieces of a share whose task has died: two such steps find the array that killed it."""
 
 
 class Share(NamedTuple):
@@ -38,7 +38,7 @@ class Share(NamedTuple):
 def find_fleet(
     options: Options, only: Collection[str] | None = None, *, weigh: bool = True
 ) -> Fleet:
-    """The arrays that the options ask for, less those that a filter leaves out."""
+    """The arrays that the options ask for, without those that a filter leaves out."""
     listed = options.arrays is not None
     roots = options.uris() if listed else options.roots
     fleet = find_arrays(roots, options.storage_options, weigh=weigh, missing_ok=listed)
@@ -50,39 +50,55 @@ def find_fleet(
 def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
     """Splits a fleet into shares, in order.
 
+    >>> from chronotile.dataset.find_arrays import Found
     >>> fleet = Fleet((Found("a", 5), Found("b", 5), Found("c", 400)), ())
     >>> [share.arrays for share in shares(fleet, 10)]
     [('a', 'b'), ('c',)]
     """
     total = sum(array.weight for array in fleet.arrays)
     limit = min(partition_bytes, max(total // SHARES_MIN, 1))
-    made = [Share(tuple(uris)) for uris in _groups(fleet.arrays, limit)]
-    if fleet.problems:
-        made.append(Share((), fleet.problems))
-    return tuple(made)
+    groups = packed(fleet.arrays, ARRAYS_MAX, lambda array: array.weight, limit)
+    return _with_problems((tuple(array.uri for array in group) for group in groups), fleet.problems)
 
 
 def split(share: Share) -> tuple[Share, ...]:
-    """A share in up to 16 pieces; none if there is nothing to split.
+    """Cuts a share into up to 16 pieces; a share of one array has none.
 
     >>> [one.arrays for one in split(Share(("a", "b")))], split(Share(("a",)))
     ([('a',), ('b',)], ())
     """
-    arrays = share.arrays
-    if len(arrays) < 2:
+    if len(share.arrays) < 2:
         return ()
-    size = -(-len(arrays) // PIECES)
-    made = [Share(arrays[at : at + size]) for at in range(0, len(arrays), size)]
-    return (*made, Share((), share.problems)) if share.problems else tuple(made)
+    return _with_problems(packed(share.arrays, -(-len(share.arrays) // PIECES)), share.problems)
 
 
-def _groups(arrays: Iterable[Found], limit: int) -> list[list[str]]:
-    groups: list[list[str]] = []
-    room = 0
-    for array in arrays:
-        if not groups or array.weight > room or len(groups[-1]) == ARRAYS_MAX:
-            groups.append([])
-            room = limit
-        groups[-1].append(array.uri)
-        room -= array.weight
-    return groups
+def _with_problems(
+    groups: Iterable[tuple[str, ...]], problems: tuple[Unlisted, ...]
+) -> tuple[Share, ...]:
+    return (*map(Share, groups), *((Share((), problems),) if problems else ()))
+
+
+def packed(
+    items: Iterable[T], most: int, weight: Callable[[T], int] = lambda _: 0, limit: int = 0
+) -> Iterator[tuple[T, ...]]:
+    """Groups items in order; only a group of one item can weigh more than the limit.
+
+    Args:
+        items: The items.
+        most: The largest number of items in a group.
+        weight: The weight of an item.
+        limit: The largest weight of a group.
+
+    >>> list(packed("abcde", 2))
+    [('a', 'b'), ('c', 'd'), ('e',)]
+    """
+    group: list[T] = []
+    total = 0
+    for item in items:
+        if group and (total + weight(item) > limit or len(group) == most):
+            yield tuple(group)
+            group, total = [], 0
+        group.append(item)
+        total += weight(item)
+    if group:
+        yield tuple(group)

@@ -1,7 +1,7 @@
 """The Spark data source `chronotile`.
 
-In: options, as `options` explains them. Out: a table of the contract, in Arrow batches. Plans
-from listings; each task opens what it needs itself, so that it can run, and run again, anywhere.
+In: options, as `options` explains them. Out: one of the tables of `tables`, in Arrow batches. Plans
+from listings; each task opens what it needs, so that it can run, and run again, anywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SharePartition(InputPartition):
-    """What one task reads: a few URIs."""
+    """The share that one task reads."""
 
     share: Share
 
@@ -47,15 +47,15 @@ class ChronotileSource(DataSource):
         return "chronotile"
 
     def schema(self) -> StructType:
-        """The columns of the table that was asked for."""
+        """The columns of the table that the options name."""
         return from_arrow_schema(SCHEMAS[read_options(_without_state(self.options)).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table once."""
         options = read_options(self.options)
         self._check(schema, options)
-        # A reader that takes filters fails where Spark's switch for them is off, as it is by
-        # default: so only a user who asks for it gets one.
+        # A reader that takes filters fails if Spark's switch for them is off, which is the
+        # default: only a user who asks for such a reader gets it.
         return FilteredReader(options) if options.push_filters else TableReader(options)
 
     def streamReader(self, schema: StructType) -> CommitStream:  # noqa: N802 - Spark's name
@@ -80,7 +80,7 @@ class TableReader(DataSourceReader):
         self.filters = Filters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task a share."""
+        """One task for each share."""
         fleet = find_fleet(self.options, self.filters.arrays)
         made = shares(fleet, self.options.partition_bytes)
         return [SharePartition(share) for share in made or (Share(()),)]
@@ -95,9 +95,9 @@ class TableReader(DataSourceReader):
 
 
 class FilteredReader(FilterTaker, TableReader):
-    """The same, taking filters from Spark."""
+    """Reads one table of a fleet, and takes filters from Spark."""
 
 
 def _without_state(options: object) -> dict[str, str]:
-    # Spark asks for the schema before it says whether it will read once or stream.
+    # Spark asks for the schema before it says whether it reads once or streams.
     return {n: v for n, v in dict(options).items() if n.lower() != "state"}  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
-"""Rows of arrays that could not be read: those of the last run that could, marked as such.
+"""The rows of arrays that could not be read: a run repeats those of an older run.
 
-In: an older run, and the arrays. Out: which of them it has rows of, these rows as a later run
-repeats them, and what is said of the others. Touches no storage but the older run's.
+In: an older run, and the arrays. Out: the arrays that it has rows of, these rows as a later run
+repeats them, and findings on the others. Touches no storage but the older run's.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def known_arrays(run: Run | None) -> dict[str, str]:
-    """The arrays that a run has rows of -> the run in which these were read."""
+    """Array that a run has rows of -> the name of the run that read them."""
     known: dict[str, str] = {}
-    for part in run.parts() if run else ():
-        if run is not None and part.table == "arrays":
-            table = run.read(part).filter(pc.field("commits").is_valid())
+    if run is not None:
+        for table in run.tables("arrays"):
+            table = table.filter(pc.field("commits").is_valid())
             read_in = pc.fill_null(table["stale"], run.name)
             known |= dict(zip(table["array"].to_pylist(), read_in.to_pylist(), strict=True))
     return known
@@ -37,9 +37,9 @@ def known_arrays(run: Run | None) -> dict[str, str]:
 def below(
     folders: Sequence[Unlisted], known: Collection[str], found: Collection[str]
 ) -> list[Unread]:
-    """What could not be read as a folder could not be listed.
+    """The arrays that nobody could read, as a folder above them could not be listed.
 
-    These are the arrays below it that were there before; if there were none, the folder itself.
+    These are the arrays below it that an older run knows; if it knows none, the folder itself.
 
     >>> from chronotile.dataset.find_arrays import Unlisted
     >>> below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
@@ -51,32 +51,31 @@ def below(
             continue
         start = f"{folder.uri.rstrip('/')}/"
         inside = [uri for uri in known if uri.startswith(start) and uri not in found]
-        told = f"{folder.uri} cannot be listed: {folder.message}"
-        unread |= {uri: Unread(uri, told) for uri in inside or [folder.uri]}
+        problem = f"{folder.uri} cannot be listed: {folder.message}"
+        unread |= {uri: Unread(uri, problem) for uri in inside or [folder.uri]}
     return sorted(unread.values())
 
 
 def rows_of_unread(
     unread: Sequence[Unread], known: Mapping[str, str], arrays: Collection[str]
 ) -> dict[str, pa.Table]:
-    """What is said of arrays that could not be read, beside the rows that are repeated.
+    """The rows on arrays that could not be read, beside those that are repeated.
 
     Args:
         unread: The arrays, and folders.
-        known: Those that an older run has rows of -> the run in which these were read.
-        arrays: What of it is an array.
+        known: Array that an older run has rows of -> the run that read them.
+        arrays: The arrays of the fleet.
     """
-    told = []
+    findings, blank = [], []
     for array, words in unread:
         rows = f"its rows are of run {known[array]}" if array in known else "no run has its rows"
         if array in arrays or array in known:
-            told.append(finding(array, UNREADABLE, "", f"it cannot be read: {words}; {rows}"))
-    new = [one.array for one in unread if one.array in arrays and one.array not in known]
-    counts = {"errors": 1, "warnings": 0, "infos": 0}
-    blank = [{"array": array} | counts for array in new]
+            findings.append(finding(array, UNREADABLE, "", f"it cannot be read: {words}; {rows}"))
+        if array in arrays and array not in known:
+            blank.append({"array": array, "errors": 1, "warnings": 0, "infos": 0})
     return {
         "arrays": pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]),
-        "findings": findings_table(tuple(told)),
+        "findings": findings_table(tuple(findings)),
     }
 
 
@@ -86,26 +85,25 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array, run: str) -> pa.Table:
     Args:
         name: The table.
         table: Its rows, in the older run.
-        stale: The arrays among them that could not be read this time.
+        stale: The arrays that the later run could not read.
         run: The name of the older run.
     """
     is_stale = pc.is_in(table["array"], stale)
     if name == "findings":
-        # What was said of the array itself then is said anew now.
+        # The later run has its own finding on the array itself.
         again = pc.and_(pc.equal(table["code"], UNREADABLE), pc.equal(table["path"], ""))
         return table.filter(pc.invert(pc.and_(is_stale, again)))
     if name == "arrays":
         fresh = pc.and_(is_stale, pc.is_null(table["stale"]))
-        more = pc.add(table["errors"], pc.cast(fresh, pa.int64()))
-        table = _with(table, "errors", more)
+        table = _with(table, "errors", pc.add(table["errors"], pc.cast(fresh, pa.int64())))
         return _with(table, "stale", pc.if_else(fresh, run, table["stale"]))
     if name == "listings":
-        # Without a mark it is read next time, whatever its listing is.
+        # Without a fingerprint the next run reads the array, whatever its listing is.
         nothing = pa.scalar(None, pa.string())
         return _with(table, "listing", pc.if_else(is_stale, nothing, table["listing"]))
     return table
 
 
 def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), column)
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), column)

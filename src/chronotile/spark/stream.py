@@ -3,11 +3,10 @@
 In: options, and offsets from Spark. Out: every new commit once, also one that is dated in the
 past, across restarts. `stream_state` keeps what was read; each task opens the arrays that it reads.
 
-A batch is planned from listings: an array whose listing is as it was is not opened. A commit is
-new if its name is; that it moves from a file of its own into a `.con` makes it no new commit. An
-array that cannot be read is told in the driver's log, once for each way in which it fails, and
-left for a later batch. A commit that is vacuumed away between plan
-and reading, is gone from the log and from the stream.
+Listings plan a batch: an array with an unchanged listing is not opened. A commit is new if its name
+is new; a commit that moves from a file of its own into a `.con` is not. An array that cannot be
+read is left for a later batch; the driver's log says so, once for each error. A commit that is
+vacuumed away between plan and reading is gone from the log and from the stream.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.listing import list_array
 from chronotile.spark.read_share import BATCH_ROWS, open_array
-from chronotile.spark.shares import find_fleet
-from chronotile.spark.stream_state import less, listing_mark, marks, memory_of
-from chronotile.spark.tables import Rows
+from chronotile.spark.shares import find_fleet, packed
+from chronotile.spark.stream_state import hashes, listing_fingerprint, memory_of, without
+from chronotile.spark.tables import ArrayTables
 from chronotile.storage.store import open_store
 from chronotile.visibility.rules import overlaps
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from chronotile.log import Log
     from chronotile.spark.options import Options
-    from chronotile.spark.stream_state import Marks, Offset, Seen
+    from chronotile.spark.stream_state import Hashes, Offset, Seen
 
 _log = logging.getLogger(__name__)
 
@@ -51,17 +50,17 @@ ARRAYS_IN_PARTITION = 64
 
 @dataclass
 class CommitPartition(InputPartition):
-    """Arrays, each with the commits that one task gives."""
+    """The arrays of one task, each with the hashes of the commits to read."""
 
     commits: tuple[tuple[str, bytes], ...]
 
 
-def commit_marks(log: Log) -> Marks:
-    """The mark of each commit record of a log, row by row."""
+def commit_hashes(log: Log) -> Hashes:
+    """The hash of each commit record of a log, row by row."""
     table = log.history.table
     names = text_columns.names(table, np.arange(len(table))).to_pylist()
-    ends = [EXTENSIONS[ext] for ext in table.uris.ext.tolist()]
-    return marks(map(operator.add, names, ends))
+    extensions = [EXTENSIONS[ext] for ext in table.uris.ext.tolist()]
+    return hashes(map(operator.add, names, extensions))
 
 
 class CommitStream(DataSourceStreamReader):
@@ -70,19 +69,19 @@ class CommitStream(DataSourceStreamReader):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._memory = memory_of(options)
-        self._found: dict[str, tuple[str | None, Marks]] = {}
-        """Array -> (mark of its listing, its commits) when it was last looked at."""
-        self._told: dict[str, str] = {}
-        """What could not be read at the last look -> what was said of it."""
+        self._known: dict[str, tuple[str | None, Hashes]] = {}
+        """Array -> (fingerprint of its listing, its commits) as last read."""
+        self._warned: dict[str, str] = {}
+        """Array or folder that could not be read last time -> the warning."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Before all commits: the first batch brings what is there."""
+        """The offset before all commits: the first batch brings all that exist."""
         return self._memory.first()
 
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: N802
         """The end of the next batch; the start, if there is nothing new.
 
-        Spark gives the start from version 4.2 on; before that the folder tells it.
+        Spark passes the start from version 4.2 on; before that the folder tells it.
         """
         del limit
         if start is None:
@@ -93,13 +92,14 @@ class CommitStream(DataSourceStreamReader):
         planned = self._memory.planned(start)
         if planned is not None:
             return planned
-        new = less(self._all_commits(), self._memory.seen(start))
+        new = without(self._all_commits(), self._memory.seen(start))
         return self._memory.plan(start, new) if new else start
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The commits between two offsets, a few arrays to a task."""
-        new = less(self._memory.seen(end), self._memory.seen(start))
-        return [CommitPartition(tuple(group)) for group in _groups(new)]
+        new = sorted(without(self._memory.seen(end), self._memory.seen(start)).items())
+        groups = packed(new, ARRAYS_IN_PARTITION, lambda pair: len(pair[1]), COMMITS_IN_PARTITION)
+        return [CommitPartition(tuple((a, h.tobytes()) for a, h in group)) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some commits."""
@@ -117,53 +117,40 @@ class CommitStream(DataSourceStreamReader):
         fleet = find_fleet(self.options, weigh=False)
         uris = fleet.uris
         with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="chronotile-stream") as pool:
-            found = dict(zip(uris, pool.map(self._commits, uris), strict=True))
-        failed = {array: got for array, got in found.items() if isinstance(got, str)}
-        failed |= {one.uri: f"{one.uri} cannot be listed: {one.message}" for one in fleet.problems}
-        for place, said in failed.items():
-            if self._told.get(place) != said:
-                _log.warning("left for a later batch: %s", said)
-        self._told = failed
-        return {array: got for array, got in found.items() if not isinstance(got, str)}
+            commits = dict(zip(uris, pool.map(self._commits, uris), strict=True))
+        warnings = {array: one for array, one in commits.items() if isinstance(one, str)}
+        warnings |= {p.uri: f"{p.uri} cannot be listed: {p.message}" for p in fleet.problems}
+        for place, warning in warnings.items():
+            if self._warned.get(place) != warning:
+                _log.warning("left for a later batch: %s", warning)
+        self._warned = warnings
+        return {array: one for array, one in commits.items() if not isinstance(one, str)}
 
-    def _commits(self, array: str) -> Marks | str:
-        """The commits of an array, or why they cannot be told."""
+    def _commits(self, array: str) -> Hashes | str:
+        """The commits of an array, or a warning if it cannot be read."""
         try:
             store, began_ms = open_store(array, self.options.storage_options), now_ms()
-            mark = listing_mark(store, list_array(store), began_ms)
-            known = self._found.get(array)
-            if known is None or mark is None or known[0] != mark:
+            fingerprint = listing_fingerprint(store, list_array(store), began_ms)
+            known = self._known.get(array)
+            if known is None or fingerprint is None or known[0] != fingerprint:
                 log = open_array(array, self.options)
-                mark = listing_mark(store, log.history.listing, began_ms)
-                known = (mark, np.unique(commit_marks(log)))
-                self._found[array] = known
-        except Exception as error:  # one array, whatever comes of it, never stops the others
+                fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
+                known = self._known[array] = (fingerprint, np.unique(commit_hashes(log)))
+        except Exception as error:  # one bad array must not stop the others
             return f"{array} cannot be read: {words(error)}"
         return known[1]
 
 
-def _groups(new: Seen) -> Iterator[list[tuple[str, bytes]]]:
-    group: list[tuple[str, bytes]] = []
-    room = COMMITS_IN_PARTITION
-    for array, wanted in sorted(new.items()):
-        if group and (len(wanted) > room or len(group) == ARRAYS_IN_PARTITION):
-            yield group
-            group, room = [], COMMITS_IN_PARTITION
-        group.append((array, wanted.tobytes()))
-        room -= len(wanted)
-    if group:
-        yield group
-
-
-def _rows(log: Log, wanted: Marks, options: Options) -> pa.Table:
+def _rows(log: Log, wanted: Hashes, options: Options) -> pa.Table:
     """The rows of the wanted commits, one each."""
     if options.table == "conditions":
-        table = Rows(log, options.start, options.end).table("conditions")
-        ends = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
+        table = ArrayTables(log, options.start, options.end).table("conditions")
+        extensions = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
         pairs = zip(table["name"].to_pylist(), table["kind"].to_pylist(), strict=True)
-        return table.filter(pa.array(np.isin(marks(n + ends[k] for n, k in pairs), wanted)))
-    found, uris = commit_marks(log), log.history.table.uris
-    chosen = np.zeros(len(found), bool)
-    chosen[np.unique(found, return_index=True)[1]] = True
-    chosen &= np.isin(found, wanted) & overlaps(uris.t1, uris.t2, options.start, options.end)
-    return Rows(log).table("commits").filter(pa.array(chosen))
+        own = hashes(name + extensions[kind] for name, kind in pairs)
+        return table.filter(pa.array(np.isin(own, wanted)))
+    own, uris = commit_hashes(log), log.history.table.uris
+    chosen = np.zeros(len(own), bool)
+    chosen[np.unique(own, return_index=True)[1]] = True
+    chosen &= np.isin(own, wanted) & overlaps(uris.t1, uris.t2, options.start, options.end)
+    return ArrayTables(log).table("commits").filter(pa.array(chosen))

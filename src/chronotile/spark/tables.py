@@ -1,14 +1,15 @@
-"""The tables of the fleet: columns beside the functions that fill them.
+"""The tables of a fleet: their columns, and the functions that fill them.
 
-In: the log of one array, or the error that kept it from being read. Out: Arrow tables, one for
-each table of the contract. Touches no storage, and knows nothing of Spark.
+In: the log of one array, or the error of reading it. Out: Arrow tables. Touches no storage, and
+knows nothing of Spark.
 
-Timestamps are `bigint`; one beyond its end, which no clock reaches, is given as its end.
+Timestamps are `bigint`; a larger one, which no clock reaches, becomes the largest `bigint`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,101 +34,70 @@ if TYPE_CHECKING:
 LAST = (1 << 63) - 1
 """The largest `bigint`."""
 
+_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "array<string>": pa.list_(pa.string()),
+}
+
+
+def columns(text: str) -> pa.Schema:
+    """The schema that Spark's notation `name type, …` describes.
+
+    >>> columns("name string, t1 bigint").names
+    ['name', 't1']
+    """
+    pairs = (column.split() for column in text.split(","))
+    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+
+
 SCHEMAS: dict[str, pa.Schema] = {
-    "arrays": pa.schema(
-        [
-            ("array", pa.string()),
-            ("format_version", pa.int64()),
-            ("dense", pa.bool_()),
-            ("commits", pa.int64()),
-            ("loose_commits", pa.int64()),
-            ("con_files", pa.int64()),
-            ("fragments", pa.int64()),
-            ("first_timestamp", pa.int64()),
-            ("last_timestamp", pa.int64()),
-            ("bytes", pa.int64()),
-            ("open_requests", pa.int64()),
-            ("errors", pa.int64()),
-            ("warnings", pa.int64()),
-            ("infos", pa.int64()),
-            ("stale", pa.string()),
-        ]
+    "arrays": columns(
+        "array string, format_version bigint, dense boolean, commits bigint, loose_commits bigint, "
+        "con_files bigint, fragments bigint, first_timestamp bigint, last_timestamp bigint, "
+        "bytes bigint, open_requests bigint, errors bigint, warnings bigint, infos bigint, "
+        "stale string"
     ),
-    "commits": pa.schema(
-        [
-            ("array", pa.string()),
-            ("name", pa.string()),
-            ("kind", pa.string()),
-            ("t1", pa.int64()),
-            ("t2", pa.int64()),
-            ("uuid", pa.string()),
-            ("version", pa.int64()),
-            ("source", pa.string()),
-            ("offset", pa.int64()),
-            ("loose", pa.bool_()),
-            ("ignored", pa.bool_()),
-        ]
+    "commits": columns(
+        "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
+        "version bigint, source string, offset bigint, loose boolean, ignored boolean"
     ),
-    "conditions": pa.schema(
-        [
-            ("array", pa.string()),
-            ("name", pa.string()),
-            ("kind", pa.string()),
-            ("t1", pa.int64()),
-            ("predicate", pa.string()),
-            ("stored", pa.string()),
-            ("predicate_json", pa.string()),
-            ("values", pa.string()),
-            ("fields", pa.list_(pa.string())),
-        ]
+    "conditions": columns(
+        "array string, name string, kind string, t1 bigint, predicate string, stored string, "
+        "predicate_json string, values string, fields array<string>"
     ),
-    "fragments": pa.schema(
-        [
-            ("array", pa.string()),
-            ("name", pa.string()),
-            ("t1", pa.int64()),
-            ("t2", pa.int64()),
-            ("version", pa.int64()),
-            ("visible_from", pa.int64()),
-            ("visible_until", pa.int64()),
-            ("reason", pa.string()),
-            ("because", pa.string()),
-        ]
+    "fragments": columns(
+        "array string, name string, t1 bigint, t2 bigint, version bigint, visible_from bigint, "
+        "visible_until bigint, reason string, because string"
     ),
-    "findings": pa.schema(
-        [
-            ("code", pa.string()),
-            ("severity", pa.string()),
-            ("array", pa.string()),
-            ("path", pa.string()),
-            ("message", pa.string()),
-            ("hint", pa.string()),
-        ]
+    "findings": columns(
+        "code string, severity string, array string, path string, message string, hint string"
     ),
 }
-"""Table -> its columns, in order. `arrays` counts: `commits` the rows of that table, `fragments`
-the committed ones, `bytes` what was read of the log; `request_costs` counts `open_requests`.
-`stale` is null but in a run of the pipeline that could not read the array: it names the run that
-did, whose rows all tables repeat."""
+"""Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
+the committed fragments, `bytes` what was read of the log; `request_costs` counts `open_requests`.
+`stale` is null unless a run of the pipeline could not read the array: then it names the older run
+whose rows all tables repeat."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
 STREAMED = ("commits", "conditions")
-"""The tables that only grow, so that they can be streamed."""
+"""The tables that only grow, so that a stream can follow them."""
 
 _LAST = pa.scalar(LAST, pa.uint64())
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The tables of one array, each made when it is asked for."""
+class ArrayTables:
+    """The tables of one array; `table` makes each on demand."""
 
     log: Log
     start: int = 0
     end: int = MAX_TIMESTAMP
 
     def table(self, name: str) -> pa.Table:
-        """One table of the contract.
+        """Makes one table of `SCHEMAS`.
 
         With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
         touches it.
@@ -137,19 +107,16 @@ class Rows:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What `check --log-only` says: a fleet's fragments are not looked into."""
+        """What `check --log-only` finds: the pipeline does not look into fragments."""
         return self.log.check(log_only=True)
 
-    def _in_window(self, found: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows of the array's own table that touch the window, with the array's name."""
+    def _in_window(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The rows that touch the window, with the array's URI in front."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
-            t1, t2 = found["t1"].to_numpy(), found["t2"].to_numpy()
-            found = found.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
-        columns = [pa.repeat(self.log.array, len(found))]
-        for name in schema.names[1:]:
-            column = found[name]
-            columns.append(_bigints(column) if column.type == pa.uint64() else column)
-        return pa.table(columns, schema=schema)
+            t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
+            table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
+        own = (_bigints(table[name]) for name in schema.names[1:])
+        return pa.table([pa.repeat(self.log.array, len(table)), *own], schema=schema)
 
     def _arrays(self) -> pa.Table:
         history = self.log.history
@@ -198,7 +165,7 @@ class Rows:
 
 
 def condition_row(commit: Delete) -> dict[str, Any]:
-    """One row of `conditions`, less the array; nulls for what cannot be read."""
+    """One row of `conditions`, without the array; what cannot be read is null."""
     document = commit.to_dict()
     try:
         names = list(fields(commit.stored))
@@ -218,12 +185,12 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Findings as a table."""
-    rows = [{name: _clean(text) for name, text in found.to_dict().items()} for found in findings]
+    rows = [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
     return pa.Table.from_pylist(rows, schema=SCHEMAS["findings"])
 
 
 def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
-    """What the tables say of an array that could not be read.
+    """The tables of an array that could not be read: one row, and one finding.
 
     >>> tables_of_unreadable("a", ValueError("no"))["arrays"].to_pylist()[0]["errors"]
     1
@@ -237,17 +204,18 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
 
 
 def _by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
-    return {
-        f"{severity}s": sum(found.severity == severity for found in findings)
-        for severity in SEVERITIES
-    }
+    counts = Counter(item.severity for item in findings)
+    return {f"{severity}s": counts[severity] for severity in SEVERITIES}
 
 
-def _bigints(times: pa.ChunkedArray) -> pa.ChunkedArray:
+def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of times as `bigint`; any other as it is."""
+    if column.type != pa.uint64():
+        return column
     try:
-        return times.cast(pa.int64())
+        return column.cast(pa.int64())
     except pa.ArrowInvalid:
-        return pc.min_element_wise(times, _LAST, skip_nulls=False).cast(pa.int64())
+        return pc.min_element_wise(column, _LAST, skip_nulls=False).cast(pa.int64())
 
 
 def _capped(time: int) -> int:
@@ -259,5 +227,5 @@ def _json(document: object) -> str | None:
 
 
 def _clean(text: str | None) -> str | None:
-    """Text that any table can hold: half a letter, from a damaged file, becomes `?`."""
+    """Text that any table can hold: a lone surrogate, from a damaged file, becomes `?`."""
     return None if text is None else text.encode("utf-8", "replace").decode()

@@ -27,8 +27,14 @@ from chronotile.spark.read_share import tables_of
 from chronotile.spark.request_costs import open_requests, requests_after_maintenance
 from chronotile.spark.shares import shares
 from chronotile.spark.stream import CommitStream
-from chronotile.spark.stream_state import IN_OFFSET_MAX, InFolder, InOffset, less, marks
-from chronotile.spark.tables import LAST, SCHEMAS, Rows
+from chronotile.spark.stream_state import (
+    IN_OFFSET_MAX,
+    FolderMemory,
+    OffsetMemory,
+    hashes,
+    without,
+)
+from chronotile.spark.tables import LAST, SCHEMAS, ArrayTables
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -54,7 +60,7 @@ def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_tables_say_what_the_log_says(case: Case) -> None:
     log = log_of(case)
-    rows = Rows(log)
+    rows = ArrayTables(log)
     for name, own in (("commits", log.commits()), ("fragments", log.lifelines())):
         expected = [{"array": log.array} | row for row in own.to_pylist()]
         assert rows.table(name).to_pylist() == capped(expected)
@@ -84,7 +90,7 @@ def test_conditions_say_what_a_view_says(case: Case) -> None:
             *(row[name] and json.loads(row[name]) for name in ("stored", "predicate_json")),
             row["values"] and json.loads(row["values"]),
         )
-        for row in Rows(log).table("conditions").to_pylist()
+        for row in ArrayTables(log).table("conditions").to_pylist()
     }
     assert got == expected
 
@@ -107,7 +113,7 @@ def requests_in_a_bucket(case: Case) -> int:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
     log = log_of(case)
-    rows = Rows(log)
+    rows = ArrayTables(log)
     (row,) = rows.table("arrays").to_pylist()
     commits = rows.table("commits").to_pylist()
     assert row["commits"] == len(commits)
@@ -138,13 +144,13 @@ def test_maintenance_saves_what_it_is_said_to_save(tmp_path: Path) -> None:
 
 def test_a_window_keeps_the_rows_that_touch_it() -> None:
     log = log_of(CASES["overlaps"])
-    whole = Rows(log).table("commits").to_pylist()
+    whole = ArrayTables(log).table("commits").to_pylist()
     times = sorted({row["t1"] for row in whole} | {row["t2"] for row in whole})
     for start in times:
         for end in (time for time in times if time >= start):
             for name in ("commits", "fragments", "conditions"):
-                got = Rows(log, start, end).table(name).to_pylist()
-                rows = Rows(log).table(name).to_pylist()
+                got = ArrayTables(log, start, end).table(name).to_pylist()
+                rows = ArrayTables(log).table(name).to_pylist()
                 expected = [
                     row for row in rows if row["t1"] <= end and row.get("t2", row["t1"]) >= start
                 ]
@@ -179,7 +185,7 @@ def test_a_key_in_a_file_opens_an_array(tmp_path: Path, form: str) -> None:
     (tmp_path / form).write_bytes(written)
     options = read_options({"path": str(case.array), "key_file": str(tmp_path / form)})
     found = tables_of(str(case.array), options, ("conditions",))["conditions"].to_pylist()
-    assert found == Rows(log_of(case)).table("conditions").to_pylist()
+    assert found == ArrayTables(log_of(case)).table("conditions").to_pylist()
     assert [row["predicate"] for row in found] == ["a == 2", "x == 3"]
 
 
@@ -281,8 +287,8 @@ def test_filters_keep_what_spark_would_keep() -> None:
 
 @pytest.mark.parametrize("where", ["offset", "folder"])
 def test_a_stream_remembers_what_it_has_seen(tmp_path: Path, where: str) -> None:
-    def memory() -> InOffset | InFolder:
-        return InOffset() if where == "offset" else InFolder(str(tmp_path / "state"), {})
+    def memory() -> OffsetMemory | FolderMemory:
+        return OffsetMemory() if where == "offset" else FolderMemory(str(tmp_path / "state"), {})
 
     offset = memory().first()
     everything: dict[str, Any] = {}
@@ -290,34 +296,34 @@ def test_a_stream_remembers_what_it_has_seen(tmp_path: Path, where: str) -> None
         # A new object each time, as after a restart: all that is known is in the offset.
         kept = memory()
         assert kept.planned(offset) is None
-        new = {f"array-{batch % 3}": marks([f"{batch}.wrt", f"{batch}.del"])}
+        new = {f"array-{batch % 3}": hashes([f"{batch}.wrt", f"{batch}.del"])}
         everything |= {f"array-{batch % 3}": new[f"array-{batch % 3}"]}
-        following = json.loads(json.dumps(kept.plan(offset, less(new, kept.seen(offset)))))
-        added = less(memory().seen(following), memory().seen(offset))
+        following = json.loads(json.dumps(kept.plan(offset, without(new, kept.seen(offset)))))
+        added = without(memory().seen(following), memory().seen(offset))
         assert {a: sorted(m) for a, m in added.items()} == {a: sorted(m) for a, m in new.items()}
         offset = following
     assert {a: len(m) for a, m in memory().seen(offset).items()} == dict.fromkeys(everything, 100)
 
 
 def test_a_stream_that_has_outgrown_its_offset_goes_on_in_a_folder(tmp_path: Path) -> None:
-    inside, folder = InOffset(), InFolder(str(tmp_path / "state"), {})
+    inside, folder = OffsetMemory(), FolderMemory(str(tmp_path / "state"), {})
     names = [f"{number}.wrt" for number in range(IN_OFFSET_MAX)]
-    offset = inside.plan(inside.first(), {"a": np.unique(marks(names))})
-    new = {"a": marks(["one-more.wrt"]), "b": marks(["other.wrt"])}
+    offset = inside.plan(inside.first(), {"a": np.unique(hashes(names))})
+    new = {"a": hashes(["one-more.wrt"]), "b": hashes(["other.wrt"])}
     with pytest.raises(ChronotileError, match="start the query again with a folder") as raised:
         inside.plan(offset, new)
     assert len(str(raised.value)) < 200
     # With a folder it goes on where it was: what is new is given, and nothing twice.
     assert folder.planned(offset) is None
-    end = folder.plan(offset, less(new, folder.seen(offset)))
-    restarted = InFolder(str(tmp_path / "state"), {})
+    end = folder.plan(offset, without(new, folder.seen(offset)))
+    restarted = FolderMemory(str(tmp_path / "state"), {})
     assert restarted.planned(offset) == end == {"batch": 1}
-    given = less(restarted.seen(end), restarted.seen(offset))
+    given = without(restarted.seen(end), restarted.seen(offset))
     assert {a: m.tolist() for a, m in given.items()} == {a: m.tolist() for a, m in new.items()}
-    after = restarted.plan(end, {"a": marks(["last.wrt"])})
+    after = restarted.plan(end, {"a": hashes(["last.wrt"])})
     assert len(restarted.seen(after)["a"]) == IN_OFFSET_MAX + 2
     # The folder of another query is not gone over to, nor is a folder taken away.
-    other = inside.plan(inside.first(), {"c": marks(["c.wrt"])})
+    other = inside.plan(inside.first(), {"c": hashes(["c.wrt"])})
     for step in (restarted.planned, lambda start: restarted.plan(start, {})):
         with pytest.raises(ChronotileError, match="found that of another"):
             step(other)
@@ -349,12 +355,12 @@ def test_a_stream_tells_what_it_cannot_read(
 
 
 def test_a_batch_that_was_planned_stays_as_it_was(tmp_path: Path) -> None:
-    first, second = (InFolder(str(tmp_path / "state"), {}) for _ in range(2))
+    first, second = (FolderMemory(str(tmp_path / "state"), {}) for _ in range(2))
     start = first.first()
-    end = first.plan(start, {"a": marks(["1"])})
+    end = first.plan(start, {"a": hashes(["1"])})
     assert second.planned(start) == end
-    assert second.plan(start, {"a": marks(["2"])}) == end
-    assert second.seen(end)["a"].tolist() == marks(["1"]).tolist()
+    assert second.plan(start, {"a": hashes(["2"])}) == end
+    assert second.seen(end)["a"].tolist() == hashes(["1"]).tolist()
 
 
 def test_readers_see_a_run_whole_or_not_at_all(tmp_path: Path) -> None:
