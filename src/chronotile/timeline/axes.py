@@ -1,7 +1,7 @@
 """What all panels of a picture share: the time axis, the colours, the line of the moment.
 
-In: a `Picture`. Out: `Axes`, with which panels are drawn and joined, and the finished document in
-which every text is printable. Knows nothing of what a panel shows.
+In: a `Picture`. Out: `Axes`, which helps to draw panels and joins them, and a document with only
+printable text. Knows nothing of what a panel shows.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from chronotile.timeline.model import Picture
 
 WIDTH = 860
 _CALENDAR_FROM = 100_000_000_000
-"""Times before this (in 1973) are test data: shown as plain numbers, not as dates."""
+"""Times before this (in 1973) are test data: the axis shows them as numbers, not as dates."""
 
 SEEN, HIDDEN, RANGE = "#2166ac", "#bdbdbd", "#762a83"
 COLOURS = {"delete": "#b2182b", "update": "#e08214", ".con": RANGE, ".ign": "#737373"}
@@ -26,17 +26,17 @@ COLOURS = {"delete": "#b2182b", "update": "#e08214", ".con": RANGE, ".ign": "#73
 def altair() -> Any:
     """The plotting library, which is an extra."""
     try:
-        import altair as found
+        import altair as library
     except ImportError as cause:
         problem = "expected the package altair (pip install 'chronotile[plot]'), found none"
         raise ChronotileError("timeline", problem) from cause
-    return found
+    return library
 
 
 def printable_document(document: Any) -> Any:
-    r"""A chart or model with escapes for what cannot be printed in any text of it.
+    r"""A chart or model in which escapes replace all characters that cannot be printed.
 
-    XML has no control characters, and the library that draws ends the process over one.
+    XML has no control characters: the library that draws ends the process if it finds one.
 
     >>> printable_document({"title": ["a\x1b", 1]})
     {'title': ['a\\x1b', 1]}
@@ -52,7 +52,7 @@ def printable_document(document: Any) -> Any:
 
 
 def position(picture: Picture, moment: int) -> float:
-    """Where a moment stands on the axis; the last stands at the right edge, as now."""
+    """The place of a moment on the axis; the last one, which is now, is at the right edge."""
     low, high = ends(picture)
     if moment >= len(picture.moments) - 1:
         return high
@@ -60,14 +60,14 @@ def position(picture: Picture, moment: int) -> float:
 
 
 def ends(picture: Picture) -> tuple[float, float]:
-    """The axis: a little before the first moment, and after the last one."""
+    """The ends of the axis: a little before the first moment, and after the last one."""
     first, last = float(picture.first_ms), float(picture.last_ms)
     margin = max((last - first) * 0.05, 1.0, first * 1e-15)
     return max(first - margin, 0.0), last + margin
 
 
 class Axes:
-    """What all layers share."""
+    """The time axis, and parts that all layers share."""
 
     def __init__(self, picture: Picture) -> None:
         self.alt = altair()
@@ -81,7 +81,7 @@ class Axes:
         self.at = self.alt.param(name="at", value=position(picture, picture.now))
 
     def x(self, field: str, *, bottom: bool) -> Any:
-        """A place on the time axis, which only the bottom panel spells out."""
+        """A place on the time axis; only the bottom panel has labels."""
         title = "time" if self.calendar else "ms since the epoch"
         axis = self.alt.Axis(title=title, grid=False, labelOverlap=True) if bottom else None
         return self.alt.X(f"{field}:{self.kind}", scale=self.scale, axis=axis)
@@ -89,6 +89,14 @@ class Axes:
     def values(self, rows: Sequence[dict[str, Any]]) -> Any:
         """Rows as the data of a layer."""
         return self.alt.Data(values=list(rows))
+
+    def palette(self, colours: Mapping[str, str]) -> Any:
+        """A scale from words to colours, or to shapes."""
+        return self.alt.Scale(domain=list(colours), range=list(colours.values()))
+
+    def tips(self, **titles: str) -> list[Any]:
+        """The tooltip of a row: field -> its title."""
+        return [self.alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
 
     def now_line(self, *, bottom: bool) -> Any:
         """The line that the slider moves."""

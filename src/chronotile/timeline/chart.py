@@ -1,8 +1,8 @@
-"""The picture of a history, drawn.
+"""The chart of a history.
 
 In: a `Picture`. Out: an Altair chart, and from it SVG or PNG without a browser. The parameters
-`moment` (a place in the list of moments) and `at` (where that is on the axis) say what counts as
-visible; the page moves them.
+`moment` (a place in the list of moments) and `at` (its place on the axis) decide what is drawn as
+visible; the slider of the page sets them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _drawn(picture: Picture) -> Any:
 
 
 def _labels(picture: Picture) -> dict[str, str]:
-    """A short label for each fragment, each another."""
+    """A short label for each fragment, all different."""
     labels: dict[str, str] = {}
     taken: set[str] = set()
     for bar in picture.bars:
@@ -96,7 +96,7 @@ def _labels(picture: Picture) -> dict[str, str]:
 
 
 def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, Any]]:
-    """One row a fragment: when it was written, when it is seen, and why not longer."""
+    """A row for each fragment: when it was written, when it is seen, and why not longer."""
     _, high = ends(picture)
     rows = []
     for bar in picture.bars:
@@ -138,17 +138,10 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
     )
     colour = alt.Color(
         "state:N",
-        scale=alt.Scale(
-            domain=["visible at this moment", "hidden at this moment"], range=[SEEN, HIDDEN]
-        ),
+        scale=axes.palette({"visible at this moment": SEEN, "hidden at this moment": HIDDEN}),
         legend=alt.Legend(title="fragments", orient="right"),
     )
-    tips = [
-        alt.Tooltip("name:N", title="fragment"),
-        alt.Tooltip("written:N", title="written"),
-        alt.Tooltip("seen:N", title="seen by opens"),
-        alt.Tooltip("why:N", title="because"),
-    ]
+    tips = axes.tips(name="fragment", written="written", seen="seen by opens", why="because")
     shared = {"y": y, "color": colour, "tooltip": tips}
     life = (
         base.transform_filter("datum.first >= 0")
@@ -156,12 +149,12 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
         .encode(x=axes.x("seen_from", bottom=bottom), x2="seen_until", **shared)
     )
     start = axes.x("t1", bottom=bottom)
-    held = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
+    period = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
     point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1)
     layers = [
         *_delete_rules(axes, bottom=bottom),
         life,
-        held.encode(x=start, x2="t2", **shared),
+        period.encode(x=start, x2="t2", **shared),
         point.encode(x=start, **shared),
         *_link_layers(axes, labels, y, order, bottom=bottom),
         axes.now_line(bottom=bottom),
@@ -170,7 +163,7 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
 
 
 def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
-    """Deletes and updates, faintly, through the fragments that they touch."""
+    """A faint line for each delete and update, through the fragments that it touches."""
     for kind in ("delete", "update"):
         rows = [{"time": float(m.time)} for m in axes.picture.marks if m.kind == kind]
         if rows:
@@ -179,37 +172,25 @@ def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
             yield line.encode(x=axes.x("time", bottom=bottom))
 
 
-def _kind_scale(alt: Any) -> Any:
-    return alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
-
-
 def _link_layers(
     axes: Axes, labels: dict[str, str], y: Any, order: list[str], *, bottom: bool
 ) -> list[Any]:
-    """From each replaced fragment to the one that replaces it."""
+    """A line from each replaced fragment to the one that replaces it."""
     alt = axes.alt
-    ends = {bar.name: bar.t2 for bar in axes.picture.bars}
+    last = {bar.name: float(bar.t2) for bar in axes.picture.bars}
     rows = [
-        {
-            "label": labels[link.old],
-            "new": labels[link.new],
-            "time": float(ends[link.old]),
-            "path": link.path,
-        }
-        for link in axes.picture.links
-        if link.old in labels and link.new in labels
+        {"label": labels[old], "new": labels[new], "time": last[old], "path": path}
+        for path, old, new in axes.picture.links
+        if old in labels and new in labels
     ]
     if not rows:
         return []
-    tips = [alt.Tooltip("path:N", title="replaced, says")]
+    shared = {"x": axes.x("time", bottom=bottom), "tooltip": axes.tips(path="replaced, says")}
     base = alt.Chart(axes.values(rows))
-    line = base.mark_rule(color=RANGE, strokeDash=[2, 3], strokeWidth=1.5).encode(
-        x=axes.x("time", bottom=bottom), y=y, y2="new", tooltip=tips
-    )
-    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True).encode(
-        x=axes.x("time", bottom=bottom), y=alt.Y("new:N", sort=order), tooltip=tips
-    )
-    return [line, end]
+    line = base.mark_rule(color=RANGE, strokeDash=[2, 3], strokeWidth=1.5)
+    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True)
+    ends = end.encode(y=alt.Y("new:N", sort=order), **shared)
+    return [line.encode(y=y, y2="new", **shared), ends]
 
 
 def _commit_panel(axes: Axes) -> Any:
@@ -220,7 +201,7 @@ def _commit_panel(axes: Axes) -> Any:
     if not lanes:
         return None
     y = alt.Y("lane:N", sort=lanes, title="commits", scale=alt.Scale(domain=lanes), axis=alt.Axis())
-    colour = alt.Color("lane:N", scale=_kind_scale(alt), legend=None)
+    colour = alt.Color("lane:N", scale=axes.palette(COLOURS), legend=None)
     spans = [
         {
             "lane": f".{span.kind}",
@@ -232,8 +213,8 @@ def _commit_panel(axes: Axes) -> Any:
         for span in picture.spans
     ]
     if spans:
-        tips = [alt.Tooltip("path:N", title="file"), alt.Tooltip("holds:N", title="names")]
-        held = [
+        tips = axes.tips(path="file", holds="names")
+        named = [
             {"lane": f".{span.kind}", "time": float(time), "path": span.path}
             for span in picture.spans
             for time in span.times
@@ -244,7 +225,7 @@ def _commit_panel(axes: Axes) -> Any:
             .encode(x=axes.x("t1", bottom=True), x2="t2", y=y, color=colour, tooltip=tips)
         )
         layers.append(
-            alt.Chart(axes.values(held))
+            alt.Chart(axes.values(named))
             .mark_tick(thickness=2, height=12)
             .encode(x=axes.x("time", bottom=True), y=y, color=colour, tooltip=tips[:1])
         )
@@ -268,15 +249,6 @@ def _marks(axes: Axes, y: Any, colour: Any) -> Any:
         }
         for mark in axes.picture.marks
     ]
-    tips = [
-        alt.Tooltip("text:N", title="what"),
-        alt.Tooltip("when:N", title="when"),
-        alt.Tooltip("name:N", title="commit"),
-        alt.Tooltip("note:N", title="note"),
-    ]
-    shape = alt.Shape(
-        "lane:N", scale=alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values())), legend=None
-    )
     return (
         alt.Chart(axes.values(rows))
         .transform_calculate(strength="datum.first <= moment ? 1 : 0.25")
@@ -285,9 +257,9 @@ def _marks(axes: Axes, y: Any, colour: Any) -> Any:
             x=axes.x("time", bottom=True),
             y=y,
             color=colour,
-            shape=shape,
+            shape=alt.Shape("lane:N", scale=axes.palette(_SHAPES), legend=None),
             opacity=alt.Opacity("strength:Q", scale=None, legend=None),
-            tooltip=tips,
+            tooltip=axes.tips(text="what", when="when", name="commit", note="note"),
         )
     )
 

@@ -1,4 +1,4 @@
-"""The picture of a history that is too long to be drawn commit by commit.
+"""The chart of a history that is too long to draw each commit.
 
 In: a `Picture` with counts. Out: a chart of what is visible, and of what happened, over time.
 Counts nothing itself.
@@ -6,6 +6,7 @@ Counts nothing itself.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chronotile.format.timestamps import local_time
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def counted(picture: Picture, counts: Counts) -> Any:
-    """Counts on the time axis: what is visible, and what happened."""
+    """Draws counts on the time axis: what is visible, and what happened."""
     axes = Axes(picture)
     alt = axes.alt
     _, high = ends(picture)
@@ -37,10 +38,7 @@ def counted(picture: Picture, counts: Counts) -> Any:
     )
     colour = alt.Color(
         "kind:N",
-        scale=alt.Scale(
-            domain=["write", "delete", "update"],
-            range=[SEEN, COLOURS["delete"], COLOURS["update"]],
-        ),
+        scale=axes.palette({"write": SEEN} | {k: COLOURS[k] for k in ("delete", "update")}),
         legend=alt.Legend(title="commits"),
     )
     bars = (
@@ -65,22 +63,16 @@ def counted(picture: Picture, counts: Counts) -> Any:
 
 
 def _bars(picture: Picture, counts: Counts) -> list[dict[str, Any]]:
-    """What happened between each two moments: one bar a kind, each upon the one before."""
-    edges = [float(moment) for moment in picture.moments]
-    done: list[dict[str, Any]] = []
-    for at in range(1, len(edges)):
+    """What happened between each two moments: one bar for each kind, one on top of another."""
+    kinds = {"write": counts.writes, "delete": counts.deletes, "update": counts.updates}
+    bars: list[dict[str, Any]] = []
+    for place, (start, end) in enumerate(pairwise(map(float, picture.moments)), start=1):
         base = 0
-        for kind, column in (
-            ("write", counts.writes),
-            ("delete", counts.deletes),
-            ("update", counts.updates),
-        ):
-            if column[at] and edges[at] > picture.first_ms:
-                row: dict[str, Any] = {
-                    "from": max(edges[at - 1], float(picture.first_ms)),
-                    "to": edges[at],
-                }
-                row |= {"kind": kind, "count": column[at], "base": base, "top": base + column[at]}
-                done.append(row)
-                base += column[at]
-    return done
+        for kind, column in kinds.items():
+            count = column[place]
+            if count and end > picture.first_ms:
+                times = {"from": max(start, float(picture.first_ms)), "to": end}
+                row = {"kind": kind, "count": count, "base": base, "top": base + count}
+                bars.append(times | row)
+                base += count
+    return bars

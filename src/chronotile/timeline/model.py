@@ -1,12 +1,12 @@
 """What a picture of a history shows.
 
 In: a log, and the moment that counts as now. Out: `Picture`: fragments with their lifelines, marks
-of deletes and updates, what `.con`, `.ign` and `.vac` files relate, and the moments at which what
-is visible changes. Draws nothing.
+for deletes and updates, what `.con`, `.ign` and `.vac` files name, and the moments at which
+something becomes visible or hidden. Draws nothing.
 
-Time is kept twice: as exact moments, and as places in the list of moments. Comparing places is
-comparing times, and needs no number larger than a browser can hold. A history of more objects than
-a picture can show is counted instead: `Counts`.
+A picture has times twice: as exact moments, and as places in the list of moments. Places compare as
+times do, and are never too large for a browser. For more objects than a picture can show, it has
+`Counts` instead.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 MOST_FRAGMENTS = 300
 MOST_MARKS = 1000
-"""A picture of more than these is counted, not drawn one by one."""
+"""A picture of more than these shows counts."""
 
 BINS = 160
-"""Places on the time axis of a counted picture."""
+"""Places on the time axis of a picture of counts."""
 
 NEVER_SEEN = -1
-"""The place of a moment that does not come."""
+"""The place of a moment that never comes."""
 
 
 class Bar(NamedTuple):
@@ -50,9 +50,9 @@ class Bar(NamedTuple):
     first: int
     """The place of the first moment that sees it; `NEVER_SEEN` if none does."""
     last: int
-    """The place of the last one."""
+    """The place of the last moment that sees it."""
     until: int | None
-    """The last `end` that sees it; None if that never ends."""
+    """The last `end` that sees it; None if every later one does."""
     reason: str
     because: str | None
 
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
     kind: str
     time: int
     first: int
-    """The place of the moment from which on it is in force."""
+    """The place of the first moment at which it is in force."""
     text: str
     notes: tuple[str, ...]
 
@@ -89,12 +89,12 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How much happened between moments, and what was visible at each."""
+    """How many commits lie between moments, and how many objects each moment sees."""
 
     writes: tuple[int, ...]
     deletes: tuple[int, ...]
     updates: tuple[int, ...]
-    """What happened after the moment before, up to this one."""
+    """How many happened after the moment before, up to this one."""
     seen: tuple[int, ...]
     deletes_in_force: tuple[int, ...]
     updates_in_force: tuple[int, ...]
@@ -102,28 +102,28 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """All that a picture shows."""
+    """Everything that a picture shows."""
 
     array: str
     moments: tuple[int, ...]
-    """Each time from which on something else is visible, 0 first. An open with start 0 and any
-    `end` sees what it sees at the last moment that is not after `end`."""
+    """The times at which something becomes visible or hidden, 0 first. An open with start 0 and
+    any `end` sees what an open at the last moment up to `end` sees."""
     now: int
-    """The place of the moment that an open now sees."""
+    """The place of the last moment up to now."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
     spans: tuple[Span, ...]
     links: tuple[Link, ...]
     counts: Counts | None
-    """Set where the history is counted; bars, marks, spans and links are then empty."""
+    """Set if the history is too long to draw; bars, marks, spans and links are then empty."""
     fragments: int
-    """How many there are in all."""
+    """The number of all fragments."""
     commits: int
-    """How many deletes and updates there are in all."""
+    """The number of all deletes and updates."""
 
     @property
     def title(self) -> str:
-        """The array, without the folders that it lies in."""
+        """The last two parts of the array's URI."""
         return "/".join(self.array.rstrip("/").split("/")[-2:])
 
     @property
@@ -140,37 +140,25 @@ class Picture:
 
 
 def make_picture(log: Log, now: int) -> Picture:
-    """Gathers what a picture of a log shows.
-
-    Args:
-        log: The log.
-        now: The moment that counts as now, in ms.
-    """
+    """Gathers what a picture of a log shows; `now` is in ms."""
     rules = log.rules
     many = len(rules.fragments) > MOST_FRAGMENTS
     if many or len(rules.deletes) + len(rules.updates) > MOST_MARKS:
         return _counted(log, now)
     lines = log.lifelines().to_pylist()
     view = log.view(0, int(np.iinfo(np.uint64).max))
-    commits: list[tuple[str, Delete]] = [("delete", commit) for commit in view.deletes]
-    commits += [("update", commit) for commit in view.updates]
-    commits.sort(key=lambda pair: (pair[1].t2, pair[1].name))
-    changes = {0, *(commit.t2 for _, commit in commits)}
-    for line in lines:
-        if line["visible_from"] is not None:
-            changes.add(line["visible_from"])
-        if line["visible_until"] is not None:
-            changes.add(line["visible_until"] + 1)
+    commits: list[Delete] = [*view.deletes, *view.updates]
+    commits.sort(key=lambda commit: (commit.t2, commit.name))
+    changes = {0, *(commit.t2 for commit in commits)}
+    changes |= {line["visible_from"] for line in lines if line["visible_from"] is not None}
+    changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
     return Picture(
         array=log.array,
         moments=moments,
         now=bisect_right(moments, now) - 1,
         bars=tuple(_bar(line, moments) for line in sorted(lines, key=_line_order)),
-        marks=tuple(
-            Mark(commit.name, kind, commit.t2, bisect_left(moments, commit.t2), *_said(commit))
-            for kind, commit in commits
-        ),
+        marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
         spans=tuple(_spans(log)),
         links=tuple(
             Link(vacuum.path, old, vacuum.name.text)
@@ -184,7 +172,7 @@ def make_picture(log: Log, now: int) -> Picture:
 
 
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
-    """By the end; a fragment that was made of others comes after them."""
+    """Orders by the end; a fragment that was merged from others comes after them."""
     return line["t2"], -line["t1"], line["name"]
 
 
@@ -194,34 +182,27 @@ def _bar(line: dict[str, Any], moments: tuple[int, ...]) -> Bar:
         first, last = bisect_left(moments, line["visible_from"]), len(moments) - 1
         if line["visible_until"] is not None:
             last = bisect_right(moments, line["visible_until"]) - 1
-    return Bar(
-        *(line["name"], line["t1"], line["t2"], first, last),
-        *(line["visible_until"], line["reason"], line["because"]),
-    )
+    name, t1, t2, until = (line[key] for key in ("name", "t1", "t2", "visible_until"))
+    return Bar(name, t1, t2, first, last, until, line["reason"], line["because"])
 
 
-def _said(commit: Delete) -> tuple[str, tuple[str, ...]]:
-    return update_words(commit) if isinstance(commit, Update) else delete_words(commit)
+def _mark(commit: Delete, first: int) -> Mark:
+    if isinstance(commit, Update):
+        return Mark(commit.name, "update", commit.t2, first, *update_words(commit))
+    return Mark(commit.name, "delete", commit.t2, first, *delete_words(commit))
 
 
 def _spans(log: Log) -> Iterable[Span]:
     table = log.history.table
-    for at, source in enumerate(table.sources):
-        rows = np.flatnonzero(table.source == at)
+    for number, source in enumerate(table.sources):
+        rows = np.flatnonzero(table.source == number)
         if not source.loose and len(rows):
             yield _span(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
-    ignores = set(table.ignores.values())
-    for path in sorted(ignores):
-        rows = np.array(
-            [
-                row
-                for row in np.flatnonzero(table.ignored).tolist()
-                if table.ignores[table.uri(row)] == path
-            ],
-            np.int64,
-        )
-        if len(rows):
-            yield _span(path, "ign", table.uris.t1[rows], table.uris.t2[rows])
+    ignored: dict[str, list[int]] = {}
+    for row in np.flatnonzero(table.ignored).tolist():
+        ignored.setdefault(table.ignores[table.uri(row)], []).append(row)
+    for path, numbers in sorted(ignored.items()):
+        yield _span(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
 
 
 def _span(path: str, kind: str, t1: Times, t2: Times) -> Span:
@@ -235,9 +216,9 @@ def _counted(log: Log, now: int) -> Picture:
     deleted, updated = uris.t2[rules.deletes], uris.t2[rules.updates]
     every = np.concatenate([written, deleted, updated])
     first, last = int(every.min()), int(every.max())
-    edges = {first + (last - first) * at // (BINS - 1) for at in range(BINS)}
+    edges = {first + (last - first) * edge // (BINS - 1) for edge in range(BINS)}
     moments = np.array(sorted({0} | edges), np.uint64)
-    # A fragment comes once and goes once: what is seen is what has come less what has gone.
+    # A fragment comes once and goes once: the difference is what is visible.
     came = np.sort(lines["visible_from"].drop_null().to_numpy())
     went = np.sort(lines["visible_until"].drop_null().to_numpy())
     seen = np.searchsorted(came, moments, "right") - np.searchsorted(went, moments, "left")

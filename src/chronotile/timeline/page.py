@@ -1,11 +1,12 @@
 """The picture of a history, as one HTML page with a slider through time.
 
-In: a `Picture`. Out: a page that works offline: the libraries that draw it are inside. What the
-slider shows is decided by places in the list of moments, never by comparing times in the browser.
+In: a `Picture`. Out: a page that works offline: it contains the libraries that draw it. The slider
+compares places in the list of moments: a browser cannot compare all times exactly.
 """
 
 from __future__ import annotations
 
+import html
 import json
 from importlib import resources
 from string import Template
@@ -17,14 +18,14 @@ from chronotile.timeline.axes import position, printable_document
 from chronotile.timeline.chart import library, spec_text
 
 if TYPE_CHECKING:
-    from chronotile.timeline.model import Picture
+    from chronotile.timeline.model import Counts, Picture
 
 
 def to_html(picture: Picture) -> str:
     """Draws the picture as a page."""
     template = (resources.files("chronotile.timeline") / "page.html").read_text("utf-8")
     return Template(template).substitute(
-        title=_escaped(printable(f"History of {picture.title}")),
+        title=html.escape(printable(f"History of {picture.title}"), quote=False),
         model=_inert(json.dumps(printable_document(page_model(picture)))),
         spec=_inert(spec_text(picture)),
         bundle=library().replace("</script", "<\\/script"),
@@ -53,21 +54,16 @@ def page_model(picture: Picture) -> dict[str, Any]:
             }
             for mark in picture.marks
         ],
-        "counts": None
-        if counts is None
-        else [
-            {"fragments": seen, "deletes": deletes, "updates": updates}
-            for seen, deletes, updates in zip(
-                counts.seen, counts.deletes_in_force, counts.updates_in_force, strict=True
-            )
-        ],
+        "counts": counts and _sums(counts),
     }
 
 
+def _sums(counts: Counts) -> list[dict[str, int]]:
+    columns = (counts.seen, counts.deletes_in_force, counts.updates_in_force)
+    names = ("fragments", "deletes", "updates")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def _inert(document: str) -> str:
-    """JSON that cannot end the script element that it stands in."""
+    """JSON that cannot end the script element around it."""
     return document.replace("<", "\\u003c")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
