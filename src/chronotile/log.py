@@ -1,14 +1,13 @@
 """The commit log of one array: the object that users hold.
 
-In: the place of an array. Out: `Log`, which answers every question about it without another look
-at the storage. Only puts together what the modules before it know.
+In: the place of an array. Out: `Log`, which answers questions about the array. Only puts together
+what the rooms before it know.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import open_store
@@ -65,7 +65,7 @@ class Log:
 
     history: History = field(repr=False)
     store: Store | None = field(default=None, repr=False)
-    """Where the array is; `check` looks there for more than the log holds."""
+    """Where the array is; `check` looks there beyond the log."""
 
     @property
     def array(self) -> str:
@@ -83,14 +83,12 @@ class Log:
     def view(self, start: int = 0, end: int | None = None) -> View:
         """What an open at [start, end] sees, in ms since the epoch, both ends included.
 
-        Args:
-            start: The window's start.
-            end: The window's end; now, if it is left out, as in the engine.
+        As in the engine, `end` is now if it is left out.
 
         Raises:
             ChronotileError: The window ends before it starts, or is out of range.
         """
-        last = int(time.time() * 1000) if end is None else end
+        last = now_ms() if end is None else end
         if not 0 <= start <= last <= MAX_TIMESTAMP:
             problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
             raise ChronotileError(self.array, problem)
@@ -123,28 +121,22 @@ class Log:
     def check(self, *, log_only: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the array, the worst first, and what to do about it.
 
-        The metadata of each fragment is read, and held to the files that lie beside it.
+        Reads the metadata of each fragment, and compares it with the fragment's files.
 
         Args:
-            log_only: Reason on what was read of the log, and read nothing more.
+            log_only: Check only the log, which has been read already.
         """
         return check(self.history, self.rules, None if log_only else self.store)
 
     def lacking_fragments(self, commit: Delete) -> dict[str, tuple[str, ...]]:
-        """The fragments that a delete empties as they lack a field that it names (F15).
+        """The fragments that a delete empties, as they lack a field that it names (F15).
 
-        Their metadata is read if some schema of the array lacks one, and never otherwise.
+        Reads the metadata of fragments only if some schema of the array lacks such a field.
         """
-        store, history = self.store, self.history
-        if store is None:
+        if self.store is None:
             return {}
-        return lacking_fragments(
-            history,
-            self.rules,
-            fields(commit.stored),
-            commit.t2,
-            lambda paths: inspect(store, history, paths),
-        )
+        look = partial(inspect, self.store, self.history)
+        return lacking_fragments(self.rules, fields(commit.stored), commit.t2, look)
 
     def lifelines(self) -> pa.Table:
         """One row a fragment: from when to when it is visible, and why it stops."""
@@ -173,6 +165,5 @@ def open_log(
         WrongKeyError: The key does not open it.
         StorageError: The storage failed.
     """
-    raw = key.encode() if isinstance(key, str) else key
     store = open_store(str(array), storage_options)
-    return Log(read_history(store.uri, key=raw, store=store, prune_to=prune_to), store)
+    return Log(read_history(store, key=key, prune_to=prune_to), store)

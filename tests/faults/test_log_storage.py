@@ -99,7 +99,7 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
         proxy.plan = random_plan(seed, (0.05, 0.3, 0.8, 1.0)[seed % 4], FAULTS)
         store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
         try:
-            log = Log(read_history(in_bucket.uri, store=store))
+            log = Log(read_history(store))
         except StorageError as error:
             outcomes["error" if in_bucket.uri in str(error) else "unclear"] += 1
             continue
@@ -125,7 +125,7 @@ class Meddler:
 
 def after_commits_are_listed(array: EngineArray, then: Callable[[], None], times: int = 1) -> Log:
     hook = Meddler("list.done", "__commits", then, times)
-    return Log(read_history(array.uri, store=open_store(array.uri, on_operation=hook)))
+    return Log(read_history(open_store(array.uri, on_operation=hook)))
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_change_between_list_and_read(plain: EngineArray, change: str, listed:
     """What is said is what held before, or what holds after: no mixture of both."""
     before = said(ct.open_log(plain.uri))
     hook = Meddler("list.done", listed, changes(plain)[change])
-    log = Log(read_history(plain.uri, store=open_store(plain.uri, on_operation=hook)))
+    log = Log(read_history(open_store(plain.uri, on_operation=hook)))
     assert hook.left == 0
     assert not log.history.problems
     assert "missing" not in {one.reason for one in log.view(0, 100).explain()}
@@ -193,7 +193,7 @@ def test_a_commit_seen_without_its_fragment(
                 changed.set()
 
     store = open_store(array.uri, s3.options, on_operation=hook)
-    log = Log(read_history(array.uri, store=store))
+    log = Log(read_history(store))
     assert seen[first] > 1  # it looked again
     assert said(log) == said(ct.open_log(array.uri, storage_options=s3.options))
 
@@ -230,7 +230,7 @@ def test_an_array_that_is_damaged_is_not_one_that_changes(plain: EngineArray) ->
     next((Path(plain.uri) / "__fragments").glob("__10_10_*")).rename(Path(plain.uri) / "gone")
     calls: list[tuple[str, str]] = []
     store = open_store(plain.uri, on_operation=lambda *step: calls.append(step))
-    log = Log(read_history(plain.uri, store=store))
+    log = Log(read_history(store))
     (lost,) = (one for one in log.view(0, 100).explain() if one.reason == "missing")
     assert lost.name.startswith("__10_10_")
     assert Counter(calls)["list", "__commits"] == 2  # it made sure
@@ -244,7 +244,7 @@ def test_a_folder_that_has_long_been_the_same_is_not_listed_again(plain: EngineA
         os.utime(folder, (1e9, 1e9))
     calls: list[tuple[str, str]] = []
     store = open_store(plain.uri, on_operation=lambda *step: calls.append(step))
-    assert read_history(plain.uri, store=store).lost.any()
+    assert read_history(store).lost.any()
     assert Counter(calls)["list", "__commits"] == 1
 
     def restore(*step: str) -> None:
@@ -257,7 +257,7 @@ def test_a_folder_that_has_long_been_the_same_is_not_listed_again(plain: EngineA
         one.name for one in ct.open_log(plain.uri).view().explain() if one.reason == "missing"
     ]
     store = open_store(plain.uri, on_operation=restore)
-    assert not read_history(plain.uri, store=store).lost.any()
+    assert not read_history(store).lost.any()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -266,7 +266,7 @@ def test_everything_is_listed_once_and_read_once(case: str) -> None:
     calls: list[tuple[str, str]] = []
     store = open_store(array, on_operation=lambda *step: calls.append(step))
     fresh = None in (store.change_time("__commits"), store.change_time("__fragments"))
-    history = read_history(str(array), store=store)
+    history = read_history(store)
     counted = Counter(call for call in calls if not call[0].endswith(".done"))
     lists = {path: n for (what, path), n in counted.items() if what == "list"}
     reads = {path: n for (what, path), n in counted.items() if what == "read"}

@@ -144,7 +144,7 @@ def test_nothing_goes_that_cannot_be_written_down(
 def test_an_overlay_shows_what_is_not_there_and_changes_nothing(array: Path) -> None:
     report = consolidate(str(array), dry_run=True)
     (step,) = report.steps
-    store = overlaid(open_store(array), {step.path: step.data or b""})
+    store = overlaid(open_store(array), {step.path: step.data})
     planned = vacuum("", store=store, dry_run=True)
     assert {one.path for one in planned.steps} == loose(array)
     assert store.read_range(step.path, 2, 9, size=9) == (step.data or b"")[2:9]

@@ -1,67 +1,73 @@
-"""Plans of changes to an array, and reports of what was done.
+"""What a change is about to do to an array, or has done.
 
-In: steps. Out: `Report`: what is to be done or was done, as a line for people and as JSON. Does
-nothing to the array itself.
+In: steps. Out: `Report`: the steps as one line for people and as JSON. Does nothing to the array
+itself.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from chronotile.check.findings import count_text
 from chronotile.errors import printable_json
-from chronotile.format.timestamps import iso_time
+from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chronotile.check.findings import Finding
 
 Op: TypeAlias = Literal["put", "remove", "move"]
+Before: TypeAlias = "Callable[[Report], None] | None"
+"""Called with the planned steps before the first of them; an error that it raises stops the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One file, and what happens to it."""
+    """What happens to one file."""
 
     op: Op
     path: str
     """Relative to the array."""
     size: int | None
-    """Bytes; None where nobody asked."""
+    """Bytes; None if unknown."""
     reason: str
-    data: bytes | None = field(default=None, repr=False, compare=False)
-    """What is put."""
+    data: bytes = field(default=b"", repr=False, compare=False)
+    """The content of a file that is put or moved."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What a command is going to do, or what it did."""
+    """What a command is about to do, or what it did."""
 
     command: str
     array: str
+    _: KW_ONLY
     dry_run: bool
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
-    """What its user must know: what is lost by it, what was left alone and why."""
+    """What the user must know: what the change loses, what it left alone and why."""
     findings: tuple[Finding, ...] = ()
-    """What could not be mended."""
-    at_ms: int = 0
+    """What the repair could not mend."""
+    at_ms: int = field(default_factory=now_ms)
     quarantine: str | None = None
-    """Where moved files are, if any were."""
+    """Where the moved files are."""
     restore: str | None = None
-    """The command that puts them back."""
+    """The command that puts the moved files back."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report.
 
-        >>> Report(command="vacuum", array="a", dry_run=True, steps=()).to_dict()["steps"]
+        >>> Report("vacuum", "a", dry_run=True, steps=()).to_dict()["steps"]
         []
         """
         document: dict[str, Any] = {
             "command": self.command,
             "array": self.array,
             "dry_run": self.dry_run,
-            "time": iso_time(self.at_ms) if self.at_ms else None,
+            "time": iso_time(self.at_ms),
             "steps": [
                 {"op": step.op, "path": step.path, "size": step.size, "reason": step.reason}
                 for step in self.steps
@@ -75,19 +81,38 @@ class Report:
 
     def to_json(self) -> str:
         """The JSON report as text."""
-        return printable_json(json.dumps(self.to_dict(), indent=2, ensure_ascii=False)) + "\n"
+        return json_text(self.to_dict())
+
+    def begun_json(self) -> str:
+        """The JSON report of steps that are about to begin."""
+        return json_text({"state": "begun", **self.to_dict()})
 
     def summary(self) -> str:
-        """What it does, in one line.
+        """The steps in one line.
 
-        >>> Report(command="vacuum", array="a", dry_run=False, steps=()).summary()
+        >>> Report("vacuum", "a", dry_run=False, steps=()).summary()
         'nothing to do'
         """
-        said = []
+        parts = []
         for op, done in (("put", "put"), ("remove", "removed"), ("move", "moved")):
             sizes = [step.size or 0 for step in self.steps if step.op == op]
             if sizes:
-                files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
                 word = f"would {op}" if self.dry_run else done
-                said.append(f"{word} {files} ({sum(sizes)} bytes)")
-        return ", ".join(said) or "nothing to do"
+                parts.append(f"{word} {count_text(len(sizes), 'file')} ({sum(sizes)} bytes)")
+        return ", ".join(parts) or "nothing to do"
+
+
+def tell(before: Before, planned: Report) -> None:
+    """Calls `before`, if there is one, with steps that are about to begin."""
+    if before is not None and planned.steps:
+        before(planned)
+
+
+def put(path: str, data: bytes, reason: str) -> Step:
+    """The step that puts a new file."""
+    return Step(op="put", path=path, size=len(data), reason=reason, data=data)
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """A document as JSON text that can be printed."""
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"

@@ -1,26 +1,28 @@
 """New commits: deletes and updates, from a predicate to a file.
 
 In: an array, a predicate as text, values to set. Out: a `.del` or `.upd` in the array, and a
-report. Refuses what would break the array, and what its author cannot have meant unless told so.
+report. Refuses a commit that would break the array, and one that does more than its author asked
+for, unless the caller allows that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, Step
+from chronotile.change.change_report import Report, put
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
 from chronotile.conditions import codec
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import to_text
-from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, negate
+from chronotile.conditions.tree import Condition, fields, flatten, negate
 from chronotile.conditions.update_values import parse_assignments, update_values
 from chronotile.errors import ChangedError, KeyNeededError, StorageError
 from chronotile.format import tiles
-from chronotile.format.kinds import COMMITS, OK, WRT
+from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import History, read_history
@@ -28,21 +30,22 @@ from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from chronotile.format.schema import Schema
 
 FIRST_WITH_DELETES = 16
 """The first format version that has deletes and updates."""
+_ONLY_ASKED = "expected to remove only what was asked for"
 
 
 def put_compared(store: Store, path: str, data: bytes) -> None:
     """Writes a new object, reads it back and compares.
 
     Raises:
-        ObjectExistsError: The name is taken; what is there stays.
-        ChangedError: It is gone already: somebody else is at work.
-        StorageError: What was read back is not what was written.
+        ObjectExistsError: The name is taken; the object there stays.
+        ChangedError: The object is gone already: somebody else changes the array.
+        StorageError: The bytes read back are not the bytes written.
 
     >>> store = open_store("memory:doc-put-compared")
     >>> put_compared(store, "__commits/a.ign", b"x")
@@ -51,12 +54,12 @@ def put_compared(store: Store, path: str, data: bytes) -> None:
     """
     store.put_if_absent(path, data)
     try:
-        found = store.read(path, limit=max(len(data), 1) * 2)
+        stored = store.read(path, limit=max(len(data), 1) * 2)
     except MissingObjectError as cause:
         problem = "expected what was just written, found it gone: the array is being maintained"
         raise ChangedError(store.uri_of(path), problem) from cause
-    if found != data:
-        problem = f"expected the {len(data)} bytes just written, found {len(found)} others"
+    if stored != data:
+        problem = f"expected the {len(data)} bytes just written, found {len(stored)} others"
         raise StorageError(store.uri_of(path), problem)
 
 
@@ -78,9 +81,9 @@ def write_delete(
         array: A path or a URI.
         where: The predicate, such as `a < 3 and s == 'x'`.
         timestamp: The moment in ms since the epoch; now, if it is left out.
-        allow_null_loss: Go on although the engine would also remove rows with NULL or NaN.
-        allow_older_loss: Go on although the engine would also remove all rows that were written
-            before a field of the predicate was added.
+        allow_null_loss: Go on even if the engine also removes rows with NULL or NaN.
+        allow_older_loss: Go on even if the engine also removes every row that was written before
+            a field of the predicate was added.
         dry_run: Write nothing.
         key: The key of an encrypted array.
         storage_options: What the storage needs to know.
@@ -88,29 +91,25 @@ def write_delete(
 
     Raises:
         PredicateError: The predicate cannot be read, or does not fit the schema.
-        RefusedError: The array is dense or too old, the delete would break it, or it would
-            remove rows that nobody asked for and nobody allowed it.
+        RefusedError: The array is dense or too old, the delete would break it, or the delete
+            would remove further rows and the caller does not allow that.
 
     >>> write_delete("memory:doc-nowhere", "a < 3")
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    opened = store or open_store(array, storage_options)
-    target = _Target(opened, key, timestamp)
+    target = _Target(store or open_store(array, storage_options), key, timestamp)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
     removed = also_removes(stored, target.schema)
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
-        problem = (
-            f"expected to remove only what was asked for; it also removes {'; '.join(removed)}"
-        )
+        problem = f"{_ONLY_ASKED}; it also removes {'; '.join(removed)}"
         raise RefusedError(text, f"{problem} (--allow-null-loss permits it)")
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
-    payload = codec.encode(stored)
-    return target.write("delete", ".del", payload, text, tuple(notes), dry_run=dry_run)
+    return target.write("delete", codec.encode(stored), text, notes, dry_run=dry_run)
 
 
 def write_update(
@@ -135,7 +134,7 @@ def write_update(
         where: The predicate.
         values: A value for each field, or texts such as `a=3`.
         timestamp: The moment in ms since the epoch; now, if it is left out.
-        experimental: Say that you know what an engine makes of it.
+        experimental: Confirm that the caller knows what the engine does with an update.
         allow_older_loss: As for a delete.
         dry_run: Write nothing.
         key: The key of an encrypted array.
@@ -151,23 +150,22 @@ def write_update(
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     opened = store or open_store(array, storage_options)
-    meaning = "the engine takes an update for a delete: the rows disappear, no value is set"
+    effect = "the engine takes an update for a delete: the rows disappear, no value is set"
     if not experimental:
-        raise RefusedError(opened.uri, f"{meaning} (--experimental permits it)")
+        raise RefusedError(opened.uri, f"{effect} (--experimental permits it)")
     target = _Target(opened, key, timestamp)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
-    wanted: tuple[UpdateValue, ...] = (
+    wanted = (
         update_values(values, target.schema)
         if isinstance(values, Mapping)
         else parse_assignments(values, target.schema)
     )
-    older = target.older_rows(stored, allowed=allow_older_loss)
-    hit = (f"also hits {rows}" for rows in also_removes(stored, target.schema))
-    notes = (meaning, *older, *hit)
     payload = codec.encode_update(stored, wanted)
+    notes = [effect, *target.older_rows(stored, allowed=allow_older_loss)]
+    notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
     text = to_text(predicate, target.schema)
-    return target.write("update", ".upd", payload, text, notes, dry_run=dry_run)
+    return target.write("update", payload, text, notes, dry_run=dry_run)
 
 
 class _Target:
@@ -175,8 +173,7 @@ class _Target:
 
     def __init__(self, store: Store, key: bytes | str | None, timestamp: int | None) -> None:
         self.store = store
-        self.key = key.encode() if isinstance(key, str) else key
-        self.history = read_history(store.uri, key=self.key, store=store, labels=True)
+        self.history = read_history(store, key=key, labels=True)
         self.moment = now_ms() if timestamp is None else timestamp
         if not 0 <= self.moment <= MAX_TIMESTAMP:
             raise RefusedError(store.uri, f"expected ms of 64 bits, found {self.moment}")
@@ -201,7 +198,7 @@ class _Target:
                 raise RefusedError(where, f"expected a moment outside of old fragments, {found}")
 
     def checked(self, predicate: Condition) -> Condition:
-        """The condition to store, if the engine can read it under every schema that covers it."""
+        """The condition to store; refused if the engine cannot read it under some schema."""
         stored = flatten(negate(predicate))
         for schema in schemas_over(self.history, self.moment):
             reasons = engine_refuses(stored, schema)
@@ -212,60 +209,43 @@ class _Target:
         return stored
 
     def older_rows(self, stored: Condition, *, allowed: bool) -> list[str]:
-        """What is to be said of rows from before a field of the condition was added (F15)."""
-        found = lacking_fragments(
-            self.history,
-            Rules(self.history),
-            fields(stored),
-            self.moment,
-            lambda paths: inspect(self.store, self.history, paths),
-        )
-        if not found:
+        """The note on rows from before a field of the condition was added (F15), if any."""
+        store, rules = self.store, Rules(self.history)
+        look = partial(inspect, store, self.history)
+        lacking = lacking_fragments(rules, fields(stored), self.moment, look)
+        if not lacking:
             return []
-        words = lacking_words(found)
+        words = lacking_words(lacking)
         if not allowed:
-            problem = f"expected to remove only what was asked for; {words}"
-            raise RefusedError(self.store.uri, f"{problem} (--allow-older-loss permits it)")
+            problem = f"{_ONLY_ASKED}; {words}"
+            raise RefusedError(store.uri, f"{problem} (--allow-older-loss permits it)")
         return [words]
 
     def write(
-        self,
-        command: str,
-        extension: str,
-        payload: bytes,
-        text: str,
-        notes: tuple[str, ...],
-        *,
-        dry_run: bool,
+        self, kind: str, payload: bytes, text: str, notes: Iterable[str], *, dry_run: bool
     ) -> Report:
-        """Put the commit, or say that it would be put."""
-        version = self.schema.version
-        data = tiles.encode(payload, version=version, key=self.key if self._encrypted() else None)
+        """Puts the commit, or reports that it would be put."""
+        store, version = self.store, self.schema.version
+        key = self.history.key if self._is_encrypted() else None
+        data = tiles.encode(payload, version=version, key=key)
         name = new_name(self.moment, self.moment, version)
-        path = f"{COMMITS}/{name}{extension}"
+        extension = EXTENSIONS[COMMIT_WORDS.index(kind)]
+        step = put(f"{COMMITS}/{name}{extension}", data, f"{kind} where {text}")
         if not dry_run:
-            put_compared(self.store, path, data)
-        step = Step(op="put", path=path, size=len(data), reason=f"{command} where {text}")
-        return Report(
-            command=command,
-            array=self.store.uri,
-            dry_run=dry_run,
-            steps=(step,),
-            notes=notes,
-            at_ms=now_ms(),
-        )
+            put_compared(store, step.path, data)
+        return Report(kind, store.uri, dry_run=dry_run, steps=(step,), notes=tuple(notes))
 
-    def _encrypted(self) -> bool:
+    def _is_encrypted(self) -> bool:
         latest = schema_at(self.history, MAX_TIMESTAMP)
         assert latest is not None  # a listing without a schema is no array
         data = self.store.read(latest.path)
-        return tiles.decode(data, latest.path, key=self.key).encrypted
+        return tiles.decode(data, latest.path, key=self.history.key).encrypted
 
 
 def _schema_at(history: History, moment: int) -> Schema:
     item = schema_at(history, max(moment, now_ms()))
     if item is None or item.schema is None:
         problem = "expected a schema that can be read, found none"
-        sealed = any(problem.kind == "encrypted" for problem in history.problems)
-        raise KeyNeededError(history.array, f"{problem}{': give its key' if sealed else ''}")
+        is_encrypted = any(problem.kind == "encrypted" for problem in history.problems)
+        raise KeyNeededError(history.array, f"{problem}{': give its key' if is_encrypted else ''}")
     return item.schema

@@ -1,9 +1,9 @@
-"""Fragments that no commit names, and the remains of broken writes.
+"""Orphans: fragments that no commit names, and the remains of broken writes.
 
-In: a store, a history, an age. Out: the folders and files that are old enough to go, one by one.
-A write makes its folder first and commits it last, so that only age tells an orphan from a write
-that is under way. A fragment that is whole lacks nothing but its commit, which may have been lost:
-it stays, unless it is asked for.
+In: a store, a history, an age. Out: the folders and files that are old enough to go. A write makes
+its folder first and commits it last, so only age tells an orphan from a write that is under way. A
+whole fragment lacks nothing but its commit, which may have been lost: it stays, unless the caller
+asks for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chronotile.change.beside_array import folder_beside
 from chronotile.change.change_report import Step
-from chronotile.change.sound_array import beside
 from chronotile.check.commit_files import consolidated
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.kinds import COMMITS
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.history.reading import read_history
 from chronotile.storage.place import LEFTOVER
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Entry, Store
 
 HOURS_24 = 24 * 60 * 60 * 1000
-"""The age from which on a fragment without a commit is taken for an orphan."""
+"""The age from which a fragment without a commit is an orphan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """A fragment folder, or a file, that nobody finished."""
+    """A fragment folder, or a file, of a write that never finished."""
 
     path: str
     files: tuple[Entry, ...]
@@ -41,7 +41,7 @@ class Orphan:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Its removal."""
+        """The removal of its files."""
         reason = "no commit names its fragment" if self.is_folder else "left by a broken write"
         return tuple(
             Step(op="remove", path=entry.path, size=entry.size, reason=reason)
@@ -52,36 +52,32 @@ class Orphan:
 def find_orphans(
     store: Store, history: History, rules: Rules, older_than_ms: int, *, whole: bool = False
 ) -> tuple[tuple[Orphan, ...], tuple[str, ...]]:
-    """Finds what is old enough to go, and says what is not.
+    """The orphans that are old enough to go, and notes on those that stay.
 
     Args:
         store: Where the array is.
         history: What was read of it.
         rules: The rules applied to it.
-        older_than_ms: When the newest file of an orphan must have been written, at the latest.
+        older_than_ms: The newest file of an orphan must be written at this moment or before.
         whole: Whether fragments go that lack nothing but a commit.
 
     Raises:
-        RefusedError: A `.con` may have been cut, or a quarantine stands beside the array: what
-            looks like an orphan may be wanted yet.
+        RefusedError: A `.con` may have been cut, or a quarantine stands beside the array: a
+            fragment that looks like an orphan may be needed.
     """
     _refuse_doubt(store, history)
-    found, notes = [], []
-    in_root = set(history.listing.root_fragments)
-    names = [*filter(is_name, rules.uncommitted())]
-    paths = [name if name in in_root else f"{FRAGMENTS}/{name}" for name in names]
-    health = inspect(store, history, paths)
-    for path in paths:
+    orphans, notes = [], []
+    paths = [path for name, path in rules.uncommitted.items() if is_name(name)]
+    for path, health in inspect(store, history, paths).items():
         files = store.list_prefix(path, sizes=True)
-        orphan = Orphan(path=path, files=files, is_folder=True)
         if _newest(files) > older_than_ms:
             notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
-        elif health[path].is_broken or (whole and health[path].is_whole):
-            found.append(orphan)
-        elif health[path].is_whole:
+        elif health.is_broken or (whole and health.is_whole):
+            orphans.append(Orphan(path=path, files=files, is_folder=True))
+        elif health.is_whole:
             notes.append(f"{path} lacks nothing but its commit, which may have been lost: it stays")
         else:
-            notes.append(f"{path} has no commit, but {health[path].problem}: it stays")
+            notes.append(f"{path} has no commit, but {health.problem}: it stays")
     for path in history.listing.others:
         if not LEFTOVER.fullmatch(path):
             continue
@@ -90,25 +86,24 @@ def find_orphans(
         except MissingObjectError:
             continue
         if _newest((entry,)) <= older_than_ms:
-            found.append(Orphan(path=path, files=(entry,), is_folder=False))
-    return tuple(found), tuple(notes)
+            orphans.append(Orphan(path=path, files=(entry,), is_folder=False))
+    return tuple(orphans), tuple(notes)
 
 
 def still_orphans(store: Store, history: History, found: tuple[Orphan, ...]) -> tuple[Orphan, ...]:
-    """Those that a second reading of the array finds without a commit too.
+    """The orphans that a second reading of the array finds without a commit too.
 
     A list that was made while others wrote a `.con` and vacuumed can lack a commit in both
-    places; and one that was missing may be in a `.con` by now.
+    places; and a commit that was missing may be in a `.con` by now.
     """
     if not found:
         return ()
-    again = read_history(store.uri, key=history.key, store=store)
-    names = frozenset(Rules(again).uncommitted())
-    return tuple(o for o in found if not o.is_folder or o.path.rpartition("/")[2] in names)
+    folders = frozenset(Rules(read_history(store, key=history.key)).uncommitted.values())
+    return tuple(orphan for orphan in found if not orphan.is_folder or orphan.path in folders)
 
 
 def remove_orphan(store: Store, orphan: Orphan) -> bool:
-    """Removes one, unless it has changed or been committed since; says whether it did."""
+    """Removes an orphan, unless it has changed or been committed since; true if it is removed."""
     if not orphan.is_folder:
         store.remove([orphan.path])
         return True
@@ -123,10 +118,9 @@ def remove_orphan(store: Store, orphan: Orphan) -> bool:
 
 
 def _newest(files: tuple[Entry, ...]) -> int:
-    # A file without a time is as young as can be.
-    return max(
-        (MAX_TIMESTAMP if f.modified_ms is None else f.modified_ms for f in files), default=0
-    )
+    # A file without a time counts as new.
+    times = (MAX_TIMESTAMP if f.modified_ms is None else f.modified_ms for f in files)
+    return max(times, default=0)
 
 
 def _refuse_doubt(store: Store, history: History) -> None:
@@ -134,7 +128,7 @@ def _refuse_doubt(store: Store, history: History) -> None:
     if cut:
         problem = f"expected whole .con files, found {cut[0].path}: {cut[0].message}"
         raise RefusedError(store.uri, f"{problem}; an orphan may be what it lost", tuple(cut))
-    above, name = beside(store, ".quarantine")
+    above, name = folder_beside(store, ".quarantine")
     if above.list_dir(name).folders:
         problem = f"expected no quarantine beside the array, found {name}"
         raise RefusedError(store.uri, f"{problem}; restore or remove it first")

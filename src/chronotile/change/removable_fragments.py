@@ -1,17 +1,18 @@
-"""Fragments that a `.vac` has made superfluous.
+"""Superseded fragments: those that a vacuum may remove.
 
-In: a history and its rules. Out: which fragments can go, which must stay and why, and the windows
-that cannot be read as before once they are gone. Touches nothing.
+In: a history and its rules. Out: the fragments that can go, the reasons why others must stay, and
+the windows that lose something. Touches nothing.
 
-A fragment that a `.vac` lists is hidden in every window that has the `.vac` in it. It can go
-without a trace if no window sees the fragment but not the `.vac`: so it is in a sparse array from
-version 15 on, where an overlap is enough, if the `.vac`'s times cover the fragment's. Where they
-do not (fault F4 misnames both), the fragment stays. In a dense array, or an older one, windows
-that end or start inside of the `.vac`'s times see the fragments only: they lose them.
+A `.vac` hides the fragments that it lists in every window that contains it. Nothing is lost if no
+window sees the fragment without the `.vac`. In a sparse array from version 15 on, where an overlap
+is enough, that is so if the `.vac`'s times cover the fragment's; if they do not (fault F4 misnames
+both), the fragment stays. In a dense or an older array, windows that end or start inside the
+`.vac`'s times see only the fragments: those windows lose them.
 
-The data must be somewhere: a `.vac` is followed to the fragment of its own name, or to the one
-that replaced that in turn, which has to be committed, and has to be shown to be whole, with all
-others of its times: a consolidation may write several. A `.vac` without such a one removes nothing.
+The data must be elsewhere. The `.vac` leads to the fragment of its own name, or to the fragment
+that replaced that one in turn. This fragment must be committed and shown to be whole, together with
+all others of its times: one consolidation may write several. If not, nothing that the `.vac` lists
+is removed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chronotile.change.sound_array import write_uri
 from chronotile.format.commit_files import read_vac_line
-from chronotile.format.kinds import FRAGMENTS
-from chronotile.format.names import Name, parse_name, version_of
+from chronotile.format.names import parse_name
 from chronotile.visibility.rules import has_cell_times_by_name, is_inside
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 class Superseded:
     """A fragment that can go."""
 
-    name: Name
     folder: str
     commit_uri: str
     because: str
@@ -45,58 +45,53 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What the `.vac` files of an array allow to be removed."""
+    """What the `.vac` files of an array allow a vacuum to remove."""
 
     fragments: tuple[Superseded, ...]
     vacuums: tuple[str, ...]
-    """`.vac` files that list nothing any more once the fragments are gone."""
+    """`.vac` files whose fragments are all gone then."""
     losses: tuple[tuple[int, int], ...]
-    """Times such that windows that start or end inside of them cannot be read as before."""
+    """Ranges of time: a window that starts or ends inside one loses fragments."""
     notes: tuple[str, ...]
 
 
 def removable(
     history: History, rules: Rules, health: Callable[[Iterable[str]], Mapping[str, Health]]
 ) -> Removal:
-    """Works out which fragments can go, and what that costs.
-
-    Args:
-        history: What was read of the array.
-        rules: The rules applied to it.
-        health: Looks at the fragments in some folders.
-    """
-    listing, table = history.listing, history.table
-    here = {name: f"{FRAGMENTS}/{name}" for name in listing.fragments}
-    here |= {name: name for name in listing.root_fragments}
-    counting = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
+    """The fragments that can go, and what is lost with them; `health` looks into some folders."""
+    table, here = history.table, history.listing.fragment_paths()
+    committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
-    found: dict[str, Superseded] = {}
+    backing = {
+        vacuum.path: _backing(vacuum.name.text, history, listed, committed)
+        for vacuum in history.vacuums
+        if any(name in here for name in listed[vacuum.path])
+    }
+    known = health(path for paths in backing.values() for path in paths)
+    superseded: dict[str, Superseded] = {}
     done: list[str] = []
     losses: list[tuple[int, int]] = []
     notes: list[str] = []
     for vacuum in history.vacuums:
-        lost = [name for name in listed[vacuum.path] if name in counting and name not in here]
+        lost = [name for name in listed[vacuum.path] if name in committed and name not in here]
         if lost:
             notes.append(
                 f"{vacuum.path} is left alone: it hides {lost[0]}, which is committed and gone"
             )
             continue
-        targets = [name for name in listed[vacuum.path] if name in here]
-        if targets:
-            doubt = _doubt(_backing(vacuum.name.text, history, listed, counting), health)
-            if doubt is not None:
-                notes.append(
-                    f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"
-                )
-                continue
-        by_cell = has_cell_times_by_name(vacuum.name, dense=history.dense)
-        exposed = []
-        for text in targets:
-            name = parse_name(text)
-            if by_cell and not is_inside(name.t1, name.t2, *vacuum.name[:2]):
-                exposed.append(text)
-                continue
-            found.setdefault(text, _superseded(name, here[text], vacuum))
+        targets = [parse_name(name) for name in listed[vacuum.path] if name in here]
+        if targets and (doubt := _doubt(backing[vacuum.path], known)) is not None:
+            notes.append(
+                f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"
+            )
+            continue
+        has_cell_times = has_cell_times_by_name(vacuum.name, dense=history.dense)
+        span = vacuum.name[:2]
+        exposed = [n.text for n in targets if has_cell_times and not is_inside(*n[:2], *span)]
+        gone = [name for name in targets if name.text not in exposed]
+        for text in (name.text for name in gone):
+            new = Superseded(folder=here[text], commit_uri=write_uri(text), because=vacuum.path)
+            superseded.setdefault(text, new)
         if exposed:
             notes.append(
                 f"{', '.join(exposed)} must stay: the name of {vacuum.path} does not cover them, "
@@ -104,12 +99,11 @@ def removable(
             )
         else:
             done.append(vacuum.path)
-        gone = [parse_name(text) for text in targets if text not in exposed]
-        if gone and not by_cell and any(name[:2] != vacuum.name[:2] for name in gone):
+        if not has_cell_times and any(name[:2] != span for name in gone):
             first = min(vacuum.name.t1, *(name.t1 for name in gone))
             losses.append((first, max(vacuum.name.t2, *(name.t2 for name in gone))))
     return Removal(
-        fragments=tuple(found.values()),
+        fragments=tuple(superseded.values()),
         vacuums=tuple(done),
         losses=_merged(losses),
         notes=tuple(notes),
@@ -117,53 +111,45 @@ def removable(
 
 
 def _names(vacuum: VacuumFile) -> tuple[str, ...]:
-    found = (read_vac_line(line).name for line in vacuum.lines)
-    return tuple(dict.fromkeys(name for name in found if name is not None))
-
-
-def _superseded(name: Name, folder: str, vacuum: VacuumFile) -> Superseded:
-    in_root = version_of(name) < 12
-    uri = f"{name.text}.ok" if in_root else f"__commits/{name.text}.wrt"
-    return Superseded(name=name, folder=folder, commit_uri=uri, because=vacuum.path)
+    names = (read_vac_line(line).name for line in vacuum.lines)
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def _backing(
     own: str,
     history: History,
     listed: Mapping[str, tuple[str, ...]],
-    counting: Mapping[str, str],
+    committed: Mapping[str, str],
 ) -> list[str]:
-    """The folders of the fragments that hold what a `.vac` lists: committed, and here to stay."""
-    waiting, seen, found = [own], {own}, list[str]()
+    """The folders of the committed fragments that hold what a `.vac` lists, and that stay."""
+    waiting, seen, folders = [own], {own}, list[str]()
     while waiting:
         text = waiting.pop()
-        above = [v.name.text for v in history.vacuums if text in listed[v.path]]
-        if not above and text in counting:
+        above = {v.name.text for v in history.vacuums if text in listed[v.path]}
+        if not above and text in committed:
             # One consolidation may have written several fragments, all of the same times.
             times = parse_name(text)[:2]
-            found += [path for name, path in counting.items() if parse_name(name)[:2] == times]
-        for other in above:
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)
-    return found
+            folders += [path for name, path in committed.items() if parse_name(name)[:2] == times]
+        waiting += sorted(above - seen)
+        seen |= above
+    return folders
 
 
-def _doubt(paths: list[str], health: Callable[[Iterable[str]], Mapping[str, Health]]) -> str | None:
-    """Why fragments cannot be relied on to hold what was consolidated into them."""
+def _doubt(paths: list[str], health: Mapping[str, Health]) -> str | None:
+    """Why these fragments may not hold what was consolidated into them."""
     if not paths:
         return "its own fragment is not committed"
-    for path, found in health(paths).items():
-        if not found.is_whole:
-            return f"{path} was not shown to be whole ({found.problem})"
+    for path in paths:
+        if not health[path].is_whole:
+            return f"{path} was not shown to be whole ({health[path].problem})"
     return None
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:
-            found.append((first, last))
-    return tuple(found)
+            merged.append((first, last))
+    return tuple(merged)

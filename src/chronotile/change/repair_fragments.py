@@ -1,19 +1,20 @@
-"""What to do about fragments that the engine cannot read.
+"""What a repair does about fragments that the engine cannot read.
 
-In: a history, its rules, and what is known of each fragment. Out: `FragmentMending`: commits that
-go out of the array, commits that take their place, and in words which rows come back and which stay
-away. Touches nothing.
+In: a history, its rules, and the health of each fragment. Out: additions to a `Mending`: commits
+that go out of the array, commits that take their place, and notes on the rows that come back and
+the rows that stay away. Touches nothing.
 
 The plan that loses least comes first:
 
-  1. The name in the commit is damaged, and the fragment that it means lies there whole, without a
-     commit: that one is committed.
-  2. What the fragment was made from is still there: its commit goes out, and so does its `.vac`,
-     which hides its sources; a source without a commit gets one. All rows are back.
-  3. Only some of its sources are there, or none: they come back, and the rest stays away.
+  1. The name in the commit is damaged, and the fragment that it means is whole and has no commit:
+     that fragment is committed.
+  2. The sources of the fragment (what it was made from) are all there: its commit goes out, and so
+     does its `.vac`, which hides the sources; a source without a commit gets one. All rows come
+     back.
+  3. Only some of its sources are there, or none: those come back, and the rest stays away.
 
-A fragment that has its footer can still be read in part. It is touched if all of its
-sources come back, or if the caller accepts the loss.
+A fragment that has its footer can still be read in part. It goes out only if all of its sources
+come back, or if the caller accepts the loss.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.check.findings import Finding, finding
+from chronotile.change.change_report import Step, put
+from chronotile.change.sound_array import write_uri
+from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import health_by_name
 from chronotile.format.commit_files import is_commit_line, read_vac_line
-from chronotile.format.kinds import COMMITS
 from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
 from chronotile.history.missing_fragments import is_near
 
@@ -32,62 +34,49 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chronotile.check.fragment_health import Health
-    from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 
 
 @dataclass(slots=True)
-class FragmentMending:
-    """What is to be done about fragments, gathered one by one."""
+class Mending:
+    """What a repair does, gathered step by step."""
 
-    commits: dict[str, str] = field(default_factory=dict)
-    """URIs of commits that go out, and why."""
     moves: dict[str, str] = field(default_factory=dict)
-    """Paths of other files that go out, and why."""
-    puts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
-    """Path -> content and reason of new files."""
+    """Path -> why the file leaves the array."""
+    commits: dict[str, str] = field(default_factory=dict)
+    """URI -> why the commit of a fragment leaves the array, loose or in a `.con`."""
+    puts: dict[str, Step] = field(default_factory=dict)
+    """New files by path; put before any file is moved."""
+    replaced: dict[str, Step] = field(default_factory=dict)
+    """New files under the names of old ones; put after the old ones are moved."""
+    stand_ins: dict[str, Step] = field(default_factory=dict)
+    """Files that stand in for a replaced one while it is away."""
     notes: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
+    """What the repair does not mend."""
+
+    def put(self, path: str, data: bytes, reason: str) -> None:
+        """Adds a new file."""
+        self.puts[path] = put(path, data, reason)
 
 
-def mend_fragments(
-    history: History, rules: Rules, health: Mapping[str, Health], *, accept_loss: bool
-) -> FragmentMending:
-    """Works out what to do about the fragments that cannot be read.
+class FragmentMender:
+    """Decides what to do about the fragments that cannot be read."""
 
-    Args:
-        history: What was read of the array.
-        rules: The rules applied to it.
-        health: What is known of each fragment that is there, by its folder.
-        accept_loss: Take out fragments too that can still be read in part.
-    """
-    mender = _Mender(history, rules, health, accept_loss=accept_loss)
-    hidden = rules.superseded(0, MAX_TIMESTAMP)
-    for at, row in enumerate(rules.fragments.tolist()):
-        mender.mend(row, missing=bool(rules.missing[at]), hidden=bool(hidden[at]))
-    return mender.found
-
-
-def write_uri(name: str) -> str:
-    """The URI of the commit that a fragment of that name needs.
-
-    >>> write_uri("__1_1_00112233445566778899aabbccddeeff_22")
-    '__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt'
-    """
-    version = parse_name(name).version
-    return f"{COMMITS}/{name}.wrt" if version is not None and version >= 12 else f"{name}.ok"
-
-
-class _Mender:
     def __init__(
-        self, history: History, rules: Rules, health: Mapping[str, Health], *, accept_loss: bool
+        self, rules: Rules, health: Mapping[str, Health], mending: Mending, *, accept_loss: bool
     ) -> None:
-        self.history, self.rules, self.health = history, rules, health
-        self.accept_loss = accept_loss
-        self.found = FragmentMending()
-        table = history.table
-        self.counting = {table.name(row) for row in rules.fragments.tolist()}
-        self.free = tuple(name for name in rules.uncommitted() if is_name(name))
+        self.history, self.rules, self.health = rules.history, rules, health
+        self.mending, self.accept_loss = mending, accept_loss
+        table = self.history.table
+        self.committed = {table.name(row) for row in rules.fragments.tolist()}
+        self.uncommitted = tuple(name for name in rules.uncommitted if is_name(name))
+
+    def mend_all(self) -> None:
+        """Decides on every fragment, and adds the steps to the mending."""
+        hidden = self.rules.superseded(0, MAX_TIMESTAMP)
+        for at, row in enumerate(self.rules.fragments.tolist()):
+            self.mend(row, missing=bool(self.rules.missing[at]), hidden=bool(hidden[at]))
 
     def mend(self, row: int, *, missing: bool, hidden: bool) -> None:
         """Decides on one fragment."""
@@ -96,7 +85,7 @@ class _Mender:
         health = self.health.get(path)
         if not is_commit_line(uri) or (not missing and (health is None or not health.is_broken)):
             return
-        # Without a footer the engine opens no window that sees the fragment.
+        # Without a footer, the engine opens no window that sees the fragment.
         closed = missing or health is None or health.closed
         if hidden and not closed:
             return
@@ -105,9 +94,9 @@ class _Mender:
         if missing and self._renamed(name, row, reason, hidden=hidden):
             return
         if hidden:
-            # Its own `.vac` still hides what it was made from: a later fragment holds all of it.
+            # Its own `.vac` still hides its sources: a later fragment holds all of it.
             self._take_out(row, reason)
-            self.found.notes.append(f"{path}: {why}, but a later fragment holds its rows")
+            self.mending.notes.append(f"{path}: {why}, but a later fragment holds its rows")
             return
         there, gone = self._sources(name)
         if not (closed or (there and not gone) or self.accept_loss):
@@ -119,31 +108,31 @@ class _Mender:
     def _take_out(self, row: int, reason: str) -> None:
         table = self.history.table
         if table.implied[row]:
-            self.found.moves[table.path(row)] = reason
+            self.mending.moves[table.path(row)] = reason
         else:
-            self.found.commits[table.uri(row)] = reason
+            self.mending.commits[table.uri(row)] = reason
 
     def _renamed(self, name: str, row: int, reason: str, *, hidden: bool) -> bool:
-        """Commit the fragment that a damaged name means, if there is no doubt which it is.
+        """Commits the fragment that a damaged name means, if there is no doubt which it is.
 
-        One that a `.vac` hides is left as it is: no `.vac` would hide it under its other name.
+        A fragment that a `.vac` hides stays as it is: no `.vac` would hide it under its other name.
         """
-        near = [other for other in self.free if is_near(name, other) and self._is_whole(other)]
+        near = [n for n in self.uncommitted if is_near(name, n) and self._is_whole(n)]
         if len(near) != 1:
             return False
         if hidden:
             return True
         if parse_name(near[0])[:2] != parse_name(name)[:2]:
-            # Which of the two times is the right one, nobody knows.
-            self.found.notes.append(f"{near[0]} may be {name}, its name damaged: it stays")
+            # Nobody knows which of the two times is right.
+            self.mending.notes.append(f"{near[0]} may be {name}, its name damaged: it stays")
             return False
         self._take_out(row, reason)
-        self.found.puts[write_uri(near[0])] = (b"", f"for {name}, of which the name is damaged")
-        self.found.notes.append(f"{name} is {near[0]}, its name damaged: its rows are back")
+        self.mending.put(write_uri(near[0]), b"", f"for {name}, of which the name is damaged")
+        self.mending.notes.append(f"{name} is {near[0]}, its name damaged: its rows are back")
         return True
 
     def _sources(self, name: str) -> tuple[list[str], list[str]]:
-        """What a fragment was made from: what is there and not broken, and what is not."""
+        """The sources of a fragment: those that are there and not broken, and the others."""
         there: list[str] = []
         gone: list[str] = []
         for vacuum in self.history.vacuums:
@@ -155,32 +144,31 @@ class _Mender:
         return there, gone
 
     def _bring_back(self, name: str, path: str, there: list[str], gone: list[str]) -> None:
-        """Let the sources of a fragment be seen again, and say what stays away."""
+        """Makes the sources of a fragment visible again, and notes what stays away."""
         for vacuum in self.history.vacuums:
             if vacuum.name.text == name and there:
-                self.found.moves[vacuum.path] = f"it hides what {name} was made from"
+                self.mending.moves[vacuum.path] = f"it hides what {name} was made from"
         for source in there:
-            if source not in self.counting:
-                self.found.puts[write_uri(source)] = (b"", f"{name} was made from it")
+            if source not in self.committed:
+                self.mending.put(write_uri(source), b"", f"{name} was made from it")
         span = parse_name(name)
         times = f"of {span.t1}" if span.t1 == span.t2 else f"of {span.t1} to {span.t2}"
         if there and not gone:
-            count = "1 fragment" if len(there) == 1 else f"{len(there)} fragments"
-            self.found.notes.append(f"the rows of {path} are back: {count} that it was made from")
+            count = count_text(len(there), "fragment")
+            note = f"the rows of {path} are back: {count} that it was made from"
         elif there:
-            self.found.notes.append(
-                f"of the rows of {path} those of {', '.join(there)} are back; those of "
-                f"{', '.join(gone)} stay away"
-            )
+            back, away = ", ".join(there), ", ".join(gone)
+            note = f"of the rows of {path} those of {back} are back; those of {away} stay away"
         else:
-            self.found.notes.append(f"the rows of {path}, {times}, stay away: no copy is there")
+            note = f"the rows of {path}, {times}, stay away: no copy is there"
+        self.mending.notes.append(note)
 
     def _leave(self, health: Health | None) -> None:
-        assert health is not None  # one that is gone is taken out
+        assert health is not None  # the commit of a missing fragment goes out
         message = f"{health.problem}: the rest of it can still be read, so it stays"
         hint = "chronotile repair {array} --accept-loss takes the fragment out"
         array, code = self.history.array, health.code
-        self.found.left.append(finding(array, code, health.file, message, hint=hint))
+        self.mending.left.append(finding(array, code, health.file, message, hint=hint))
 
     def _is_whole(self, name: str) -> bool:
         health = health_by_name(self.health, name)
@@ -188,6 +176,6 @@ class _Mender:
 
 
 def is_usable(health: Mapping[str, Health], name: str) -> bool:
-    """Whether a fragment is there and nothing is known to be wrong with it."""
+    """Whether a fragment is there, and not known to be broken."""
     known = health_by_name(health, name)
     return known is not None and not known.is_broken

@@ -1,7 +1,7 @@
 """What a vacuum removes, stage by stage.
 
 In: a history, and the fragments that may go. Out: `Plan`: every file that goes, with its size and
-why, in the order of `vacuum`. Lists folders, and removes nothing.
+the reason, in the order of `vacuum`. Lists folders, and removes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.change_report import Step
+from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.con_names import later_name
@@ -38,42 +38,44 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What goes, stage by stage."""
+    """The steps of a vacuum, stage by stage."""
 
-    ignore: tuple[Step, ...]
+    new_ignores: tuple[Step, ...]
+    """The `.ign` that is put first, if one is needed."""
     ignored: tuple[str, ...]
+    """URIs of the writes that it names."""
     fragment_commits: tuple[Step, ...]
     folders: tuple[Folder, ...]
     vacuums: tuple[Step, ...]
     loose: tuple[Step, ...]
     relied_on: frozenset[str]
-    """`.con` files that hold what the loose commits said."""
+    """`.con` files that must stay, as they hold the commits of the files that go."""
     cons: tuple[Step, ...]
     ignores: tuple[Step, ...]
     coverage: Coverage
 
     def steps(self) -> tuple[Step, ...]:
-        """All of it, in order."""
+        """All steps, in order."""
         files = tuple(
             Step(op="remove", path=entry.path, size=entry.size, reason=folder.reason)
             for folder in self.folders
             for entry in folder.files
         )
-        before = (*self.ignore, *self.fragment_commits, *files, *self.vacuums)
+        before = (*self.new_ignores, *self.fragment_commits, *files, *self.vacuums)
         return (*before, *self.loose, *self.cons, *self.ignores)
 
 
 def make_plan(
-    store: Store, history: History, removal: Removal, *, commits: bool, spared: tuple[str, ...]
+    store: Store, history: History, removal: Removal, *, commits: bool, kept: tuple[str, ...]
 ) -> Plan:
-    """Works out what goes.
+    """Plans a vacuum.
 
     Args:
         store: Where the array is.
         history: What was read of it.
         removal: The fragments that may go.
-        commits: Whether commit files go that others hold.
-        spared: Extensions of loose commits that stay all the same.
+        commits: Whether to remove commit files whose commits other files hold.
+        kept: Extensions of loose commits that stay even then.
     """
     table, sizes = history.table, _Sizes(store)
     rows = table.find([one.commit_uri for one in removal.fragments])
@@ -85,40 +87,32 @@ def make_plan(
         for one in removal.fragments
         if one.commit_uri in in_use and one.commit_uri not in table.ignores
     )
-    ignore: tuple[Step, ...] = ()
-    # Before `__commits` there was no `.con` either that could bring a commit back.
+    new_ignores: tuple[Step, ...] = ()
+    # An array without `__commits` has no `.con` that could bring a commit back.
     version = array_version(history)
     if fresh and version >= FIRST_WITH_COMMITS:
-        data = encode_lines(fresh)
         path = f"{COMMITS}/{later_name(fresh, (), version)}.ign"
         reason = f"{len(fresh)} writes that no longer count"
-        ignore = (Step(op="put", path=path, size=len(data), reason=reason, data=data),)
-    own = tuple(
-        Step(
-            op="remove",
-            path=one.commit_uri,
-            size=sizes.of(one.commit_uri),
-            reason=f"its fragment is listed in {one.because}",
-        )
-        for one in removal.fragments
-        if one.commit_uri in loose
-    )
+        new_ignores = (put(path, encode_lines(fresh), reason),)
     after = coverage(table, ignoring=fresh)
-    covered = tuple(_covered(after, loose, spared)) if commits else ()
+    covered = tuple(_covered(after, loose, kept)) if commits else ()
     cons = after.superseded() if commits else ()
-    ignores = (f"{COMMITS}/{text}" for text in history.listing.non_writes if text.endswith(".ign"))
-    free = after.free_ignores(ignores, cons) if commits else ()
-    kept = {source.path for source in table.sources if not source.loose} - set(cons)
+    free = after.free_ignores(history.listing.paths_of(".ign"), cons) if commits else ()
+    staying = {source.path for source in table.sources if not source.loose} - set(cons)
     return Plan(
-        ignore=ignore,
+        new_ignores=new_ignores,
         ignored=fresh,
-        fragment_commits=own,
+        fragment_commits=tuple(
+            sizes.removal(one.commit_uri, f"its fragment is listed in {one.because}")
+            for one in removal.fragments
+            if one.commit_uri in loose
+        ),
         folders=_folders(store, removal),
         vacuums=tuple(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         ),
         loose=tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered),
-        relied_on=frozenset(holder for _, holder in covered) | (kept if cons else set()),
+        relied_on=frozenset(holder for _, holder in covered) | (staying if cons else set()),
         cons=tuple(sizes.removal(path, "later .con files hold all of it") for path in cons),
         ignores=tuple(sizes.removal(path, "names no write of a .con") for path in free),
         coverage=after,
@@ -126,11 +120,11 @@ def make_plan(
 
 
 def _covered(
-    files: Coverage, removed: Collection[str], spared: tuple[str, ...]
+    files: Coverage, removed: Collection[str], kept: tuple[str, ...]
 ) -> Iterable[tuple[str, str]]:
     """The loose commits that a `.con` holds as well, and the latest `.con` that does."""
     table = files.table
-    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in spared]
+    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
     is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
     for row, holder in files.holders(np.flatnonzero(is_candidate)):
         if (uri := table.uri(row)) not in removed:
@@ -144,11 +138,8 @@ class _Sizes:
         folders = (store.list_dir(path, sizes=True) for path in (COMMITS, ""))
         self._known = {entry.path: entry.size for folder in folders for entry in folder.files}
 
-    def of(self, path: str) -> int | None:
-        return self._known.get(path)
-
     def removal(self, path: str, reason: str) -> Step:
-        return Step(op="remove", path=path, size=self.of(path), reason=reason)
+        return Step(op="remove", path=path, size=self._known.get(path), reason=reason)
 
 
 def _folders(store: Store, removal: Removal) -> tuple[Folder, ...]:

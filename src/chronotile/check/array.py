@@ -1,6 +1,6 @@
-"""What is wrong with an array, and what to do about it.
+"""All checks of one array.
 
-In: a history and its rules, and a store if more than the log is to be looked at. Out: findings, the
+In: a history and its rules, and a store for checks that look beyond the log. Out: findings, the
 worst first. Changes nothing.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.check.commit_files import RELATIVE_VAC, consolidated, damage
+from chronotile.check.commit_files import consolidated, damage
 from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.fragments import fragments, missing
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
 
-__all__ = ["RELATIVE_VAC", "Finding", "blocking", "check"]
-
 
 def check(
     history: History,
@@ -31,37 +29,29 @@ def check(
     store: Store | None = None,
     on_fragment: Callable[[], None] | None = None,
 ) -> tuple[Finding, ...]:
-    """Finds what is wrong with an array.
+    """Finds what is wrong with an array, the worst first.
 
     Args:
         history: What was read of it.
         rules: The rules applied to it, if they are at hand.
-        store: Where it is: fragments and metadata are looked at too. Without it nothing is read.
-        on_fragment: Called after each fragment that was looked at.
-
-    Returns:
-        The findings, the worst first.
+        store: Where the array is: fragments and metadata are checked too. Without it nothing is
+            read.
+        on_fragment: Called after each fragment that is checked.
     """
     rules = rules or Rules(history)
-    found = [*damage(history), *fragments(history, rules), *conditions(history, rules)]
-    found += [*_differing(history), *consolidated(history)]
+    findings = [*damage(history), *fragments(rules), *conditions(rules)]
+    findings += [*_differing(history), *consolidated(history)]
     if store is not None:
-        found += stored(store, history, rules, on_fragment)
-    return tuple(sorted(found, key=_worst_first))
+        findings += stored(store, rules, on_fragment)
+    return tuple(sorted(findings, key=_worst_first))
 
 
 def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
-    """The findings that must be mended before an array is maintained."""
-    found = [
-        item for item in damage(history) if item.code != "vac-absolute" or item.severity != "info"
-    ]
-    found += [item for item in missing(history, rules) if item.severity == "error"]
-    found += [
-        finding(history.array, "tile-corrupt", path, message)
-        for path, message in broken_tiles(history, rules)
-    ]
-    found += _differing(history)
-    return tuple(sorted(found, key=_worst_first))
+    """The findings that must be mended before an array is changed."""
+    findings = [f for f in damage(history) if f.code != "vac-absolute" or f.severity != "info"]
+    findings += [item for item in missing(rules) if item.severity == "error"]
+    findings += [*broken_tiles(rules), *_differing(history)]
+    return tuple(sorted(findings, key=_worst_first))
 
 
 def _differing(history: History) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Checks of the commit files themselves: names, `.con`, `.ign` and `.vac` files.
 
-In: a history. Out: findings. Opens no tile; a line of a file is held to the shape of a commit's
-or fragment's name and is never taken for a path.
+In: a history. Out: findings. Opens no tile. A line of a file must have the shape of a commit's or
+fragment's name, and is never taken for a path.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import Finding, Severity, finding
+from chronotile.check.findings import Finding, Severity, count_text, finding, shown
 from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
@@ -30,73 +30,57 @@ from chronotile.history.con_coverage import coverage
 from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from chronotile.history.commit_table import CommitTable
     from chronotile.history.reading import History, VacuumFile
 
 RELATIVE_VAC = 19
-"""From this version on the lines of a `.vac` are relative to the array."""
+"""From this version on, the lines of a `.vac` are relative to the array."""
 
 _PREFIX = f"{COMMITS}/".encode()
-_SHOWN = 5
-
-
-def shown(texts: list[str]) -> str:
-    """A few of several texts, made safe to print.
-
-    >>> shown(["a", "b"])
-    "'a', 'b'"
-    """
-    few = ", ".join(ascii(text[:120]) for text in texts[:_SHOWN])
-    return few if len(texts) <= _SHOWN else f"{few} and {len(texts) - _SHOWN} more"
+_CODES = {"con": "con-truncated", "schema": "tile-corrupt"} | dict.fromkeys(
+    ("name", "ign", "vac"), "name-malformed"
+)
+"""Kind of a problem -> code of its finding."""
 
 
 def damage(history: History) -> Iterator[Finding]:
     """Files and lines that are not what they should be."""
-    array = history.array
-    for problem in history.problems:
-        if problem.kind == "name":
-            # The engine passes over an `.ok` of the root that has no fragment beside it.
-            severity: Severity = "warning" if problem.path.endswith(".ok") else "error"
-            yield finding(array, "name-malformed", problem.path, problem.message, severity=severity)
-        elif problem.kind == "con":
-            yield finding(array, "con-truncated", problem.path, problem.message)
-        elif problem.kind in ("ign", "vac"):
-            yield finding(array, "name-malformed", problem.path, problem.message)
-        elif problem.kind == "schema":
-            stranger = problem.path.startswith(SCHEMA) and not is_name(
-                problem.path.rpartition("/")[2]
-            )
-            code = "name-malformed" if stranger else "tile-corrupt"
-            yield finding(array, code, problem.path, problem.message)
+    for path, message, kind in history.problems:
+        code = _CODES.get(kind)
+        if kind == "schema" and path.startswith(SCHEMA) and not is_name(path.rpartition("/")[2]):
+            code = "name-malformed"
+        # The engine passes over an `.ok` of the root that has no fragment beside it.
+        is_harmless = kind == "name" and path.endswith(".ok")
+        severity: Severity | None = "warning" if is_harmless else None
+        if code is not None:
+            yield finding(history.array, code, path, message, severity=severity)
     yield from _strange_names(history)
+    yield from _strange_kinds(history)
     yield from _strange_lines(history)
 
 
 def _strange_names(history: History) -> Iterator[Finding]:
     listing, known = history.listing, {problem.path for problem in history.problems}
-    wanted = "expected a timestamped name, found another"
-    yield from _strange_kinds(history)
-    for text in listing.non_writes:
-        path = f"{COMMITS}/{text}"
-        if text.endswith((".con", ".ign")) and not is_name(text[:-4]):
-            # The engine reads these whatever they are called.
-            yield finding(history.array, "name-malformed", path, wanted, severity="warning")
+    message = "expected a timestamped name, found another"
+    for path in (*listing.paths_of(".con"), *listing.paths_of(".ign")):
+        if not is_name(_stem(path)):
+            # The engine reads these files whatever their names are.
+            yield finding(history.array, "name-malformed", path, message, severity="warning")
     for text in listing.meta:
         path, stem = f"{META}/{text}", text.removesuffix(".vac").removesuffix(".tmp")
         if not is_name(stem) and path not in known:
-            yield finding(history.array, "name-malformed", path, wanted)
+            yield finding(history.array, "name-malformed", path, message)
     for path in listing.fragment_meta:
         stem = path.rpartition("/")[2].removesuffix(".meta")
         if not is_name(stem):
-            yield finding(history.array, "name-malformed", path, wanted)
+            yield finding(history.array, "name-malformed", path, message)
         elif not path.endswith(".meta") and path.startswith(FRAGMENT_META):
             yield finding(history.array, "name-malformed", path, "expected a .meta, found another")
 
 
 def _strange_kinds(history: History) -> Iterator[Finding]:
-    """What stands where a file should be and is none: links, folders, pipes, sockets.
+    """Links, folders, pipes and sockets in the place of a file.
 
     The engine lists the root, `__commits`, `__schema`, `__meta` and `__fragment_meta`, asks for
     the size of everything in them, and follows links.
@@ -124,7 +108,7 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
 
 
 def _breaks_as_folder(place: str, name: str) -> bool:
-    """Whether a folder of that name keeps the engine from opening the array or its metadata."""
+    """Whether the engine fails to open the array or its metadata over a folder of that name."""
     if place == COMMITS:
         return name.endswith(COMMIT_FILES) and not name.endswith(".ok")
     return name.endswith(ROOT_FILES[1:]) if not place else place != FRAGMENTS
@@ -139,7 +123,7 @@ def _breaks_as_link(history: History, name: str) -> bool:
 
 
 def _is_read(place: str, name: str) -> bool:
-    """Whether the engine reads a file of that name, or goes by it."""
+    """Whether the engine reads a file of that name, or relies on the name."""
     if place == COMMITS:
         return name.endswith(COMMIT_FILES)
     return name.endswith((*ROOT_FILES, OLD_SCHEMA)) if not place else True
@@ -159,11 +143,8 @@ def _strange_lines(history: History) -> Iterator[Finding]:
         if bad:
             message = f"expected commits of this array, found {shown(bad)}"
             yield finding(array, "name-malformed", source.path, message)
-    lines: dict[str, list[str]] = {}
-    for line, path in table.ignores.items():
-        if not is_commit_line(line):
-            lines.setdefault(path, []).append(line)
-    for path, bad in lines.items():
+    bad_lines = ((line, path) for line, path in table.ignores.items() if not is_commit_line(line))
+    for path, bad in _grouped(bad_lines).items():
         message = f"expected commits of this array, found {shown(bad)}"
         yield finding(array, "name-malformed", path, message, severity="warning")
     for vacuum in (*history.vacuums, *history.meta_vacuums):
@@ -187,55 +168,52 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
 
 
 def consolidated(history: History) -> Iterator[Finding]:
-    """What is known of `.con` and `.ign` files: F1, F2, F5, F11, F12."""
+    """Debt and faults of whole `.con` and `.ign` files: F1, F2, F5, F11, F12."""
     array, table = history.array, history.table
     yield from _ranges(history)
     files = coverage(table)
-    gone = files.superseded()
-    for path in gone:
+    superseded = files.superseded()
+    for path in superseded:
         message = "a later .con holds every commit of it that counts"
         yield finding(array, "con-superseded", path, message)
-    ignores = [f"{COMMITS}/{text}" for text in history.listing.non_writes if text.endswith(".ign")]
-    for path in files.free_ignores(ignores, gone):
+    for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
         message = "no .con that is needed holds a write that it names"
         yield finding(array, "con-superseded", path, message)
+    tiles = table.tile_rows.tolist()
+    loose = {table.uri(row) for row in tiles if table.is_loose(row)}
+    in_cons = _grouped(
+        (table.uri(row), table.path(row)) for row in tiles if not table.is_loose(row)
+    )
     seen: dict[str, str] = {}
-    loose, cons = _tiles(table)
-    for path, held in cons.items():
-        deletes = [uri for uri in held if uri.endswith(".del")]
-        lost = [uri for uri in deletes if uri not in loose and uri not in table.ignores]
+    for path in (source.path for source in table.sources if source.path in in_cons):
+        uris = dict.fromkeys(in_cons[path])
+        deletes = [uri for uri in uris if uri.endswith(".del")]
+        lost = sum(uri not in loose and uri not in table.ignores for uri in deletes)
         if lost:
-            message = f"{_count(lost, 'delete')} whose own file is gone: the engine looks for it"
+            message = (
+                f"{count_text(lost, 'delete')} whose own file is gone: the engine looks for it"
+            )
             yield finding(array, "con-blocks-consolidation", path, message)
-        updates = [uri for uri in held if uri.endswith(".upd")]
-        if updates:
-            message = f"{_count(updates, 'update')} in it, which the engine does not see"
+        if updates := len(uris) - len(deletes):
+            message = f"{count_text(updates, 'update')} in it, which the engine does not see"
             yield finding(array, "con-has-updates", path, message)
         twice = [uri for uri in deletes if uri in seen]
         if twice:
-            message = f"{_count(twice, 'delete')} that also stand in {seen[twice[0]]}"
+            message = f"{count_text(len(twice), 'delete')} that also stand in {seen[twice[0]]}"
             yield finding(array, "delete-duplicate", path, f"{message}: loaded twice")
         seen |= dict.fromkeys(deletes, path)
-    named: dict[str, list[str]] = {}
-    for uri, path in table.ignores.items():
-        if uri.endswith(".del") and uri in seen:
-            named.setdefault(path, []).append(uri)
-    for path, ignored in named.items():
-        message = f"it names {shown(sorted(ignored))}, in force all the same"
+    ignored = ((u, path) for u, path in table.ignores.items() if u.endswith(".del") and u in seen)
+    for path, names in _grouped(ignored).items():
+        message = f"it names {shown(sorted(names))}, in force all the same"
         yield finding(array, "delete-ignored", path, message)
 
 
-def _tiles(table: CommitTable) -> tuple[set[str], dict[str, dict[str, None]]]:
-    """The URIs of deletes and updates: the loose ones, and those of each `.con` in time order."""
-    loose: set[str] = set()
-    cons: dict[str, dict[str, None]] = {s.path: {} for s in table.sources if not s.loose}
-    for row in table.tile_rows.tolist():
-        uri = table.uri(row)
-        if table.is_loose(row):
-            loose.add(uri)
-        else:
-            cons[table.path(row)][uri] = None
-    return loose, cons
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """File -> its lines, from pairs of line and file."""
+    lines: dict[str, list[str]] = {}
+    for line, path in pairs:
+        lines.setdefault(path, []).append(line)
+    return lines
 
 
 def _ranges(history: History) -> Iterator[Finding]:
@@ -247,20 +225,16 @@ def _ranges(history: History) -> Iterator[Finding]:
         name = commit_name(source.path)
         rows = np.flatnonzero(table.source == number)
         t1, t2 = table.uris.t1[rows], table.uris.t2[rows]
-        # The engine names it for two of its records, this package for the outermost times.
+        # The engine takes the times of two of its records, this package the outermost times.
         if name.t1 not in t1 or name.t2 not in t2:
             message = f"no record of it is of {name.t1 if name.t1 not in t1 else name.t2}, "
             message += "for which it is named: it may have been cut between two records"
             yield finding(array, "con-truncated", source.path, message, severity="warning")
         if len(rows) and (int(t1.min()) < name.t1 or int(t2.max()) > name.t2):
-            found = f"{int(t1.min())} to {int(t2.max())}"
-            message = f"its name says {name.t1} to {name.t2}, its commits are of {found}"
+            span = f"{int(t1.min())} to {int(t2.max())}"
+            message = f"its name says {name.t1} to {name.t2}, its commits are of {span}"
             yield finding(array, "con-name-range", source.path, message)
 
 
 def _stem(path: str) -> str:
     return path.rpartition("/")[2].rpartition(".")[0]
-
-
-def _count(items: list[str], word: str) -> str:
-    return f"1 {word}" if len(items) == 1 else f"{len(items)} {word}s"

@@ -1,111 +1,101 @@
-"""Checks of what deletes and updates say.
+"""Checks of the conditions of deletes and updates.
 
-In: a history and its rules. Out: findings. Opens every tile that counts, with the array's key
-if it was given, and reasons on the condition and the schemas; it looks at no rows.
+In: the rules of a history. Out: findings. Opens every effective tile, with the array's key if there
+is one, and compares its condition with the schemas. Looks at no cells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from chronotile.check.findings import Finding, Severity, finding
+from chronotile.check.findings import Finding, Severity, count_text, finding
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.visibility.rules import schema_at, schemas_over
-from chronotile.visibility.view import Delete, Update, make_commit
+from chronotile.visibility.rules import schemas_over
+from chronotile.visibility.view import Delete, Update, make_commit, tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from chronotile.conditions.tree import Condition
     from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 
 
-def conditions(history: History, rules: Rules) -> Iterator[Finding]:
+def conditions(rules: Rules) -> Iterator[Finding]:
     """What each delete and update does that its author may not know."""
-    sealed = [problem.path for problem in history.problems if problem.kind == "encrypted"]
-    for commit, _ in commits(history, rules):
+    array = rules.history.array
+    encrypted = [p.path for p in rules.history.problems if p.kind == "encrypted"]
+    for commit, _ in commits(rules):
         try:
             stored = commit.stored
         except KeyNeededError:
-            sealed.append(commit.source)
+            encrypted.append(commit.source)
             continue
         except ChronotileError as error:
-            yield finding(history.array, "tile-corrupt", commit.source, str(error))
+            yield finding(array, "tile-corrupt", commit.source, str(error))
             continue
         odd = tiles.oddity(commit.tile)
         if odd is not None:
-            hint = "nothing to run: the engine reads it all the same"
-            yield finding(
-                history.array, "tile-corrupt", commit.source, odd, severity="warning", hint=hint
-            )
-        yield from _refusal(history, commit, stored)
+            code, hint = "tile-corrupt", "nothing to run: the engine reads it all the same"
+            yield finding(array, code, commit.source, odd, severity="warning", hint=hint)
+        yield from _refused(rules.history, commit, stored)
         if isinstance(commit, Update):
             if commit.offset == 0:
                 message = f"{commit.text}: the engine deletes these rows, and sets nothing"
-                yield finding(history.array, "update-deletes", commit.source, message)
+                yield finding(array, "update-deletes", commit.source, message)
         elif commit.schema is not None:
             removed = also_removes(stored, commit.schema)
             if removed:
                 message = f"{commit.text}: also removes {'; '.join(removed)}"
-                yield finding(history.array, "delete-hits-null", commit.source, message)
-    for path, message in _broken_copies(history):
-        yield finding(history.array, "tile-corrupt", path, message)
-    if sealed:
-        files = "1 file" if len(sealed) == 1 else f"{len(sealed)} files"
-        message = f"{files} could not be read without the key"
-        yield finding(history.array, "tile-encrypted", sealed[0], message)
+                yield finding(array, "delete-hits-null", commit.source, message)
+    yield from _broken(array, _copies(rules.history))
+    if encrypted:
+        message = f"{count_text(len(encrypted), 'file')} could not be read without the key"
+        yield finding(array, "tile-encrypted", encrypted[0], message)
 
 
-def commits(history: History, rules: Rules) -> Iterator[tuple[Delete, int]]:
-    """The deletes and updates that count, each with its row, in time order."""
-    latest = schema_at(history, MAX_TIMESTAMP)
-    for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
-        kind = Delete if history.table.uris.ext[row] == DEL else Update
-        yield make_commit(history, kind, row, latest), row
+def commits(rules: Rules) -> Iterator[tuple[Delete, int]]:
+    """The effective deletes and updates, each with its row, in time order."""
+    return tile_commits(rules, MAX_TIMESTAMP)
 
 
-def broken_tiles(history: History, rules: Rules) -> Iterator[tuple[str, str]]:
-    """Deletes and updates that cannot be opened, key or no key: the file, and why."""
-    for commit, _ in commits(history, rules):
+def broken_tiles(rules: Rules) -> Iterator[Finding]:
+    """Deletes and updates that cannot be opened, with or without the key."""
+    every = (*(commit for commit, _ in commits(rules)), *_copies(rules.history))
+    return _broken(rules.history.array, every)
+
+
+def _copies(history: History) -> Iterator[Delete]:
+    """Further copies of deletes in `.con` files: the engine reads each of them (F12)."""
+    table = history.table
+    for row in table.tile_rows.tolist():
+        if not (table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
+            yield make_commit(history, Delete, row, None)
+
+
+def _broken(array: str, deletes: Iterable[Delete]) -> Iterator[Finding]:
+    for commit in deletes:
         try:
             _ = commit.stored
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            yield commit.source, str(error)
-    yield from _broken_copies(history)
+            yield finding(array, "tile-corrupt", commit.source, str(error))
 
 
-def _broken_copies(history: History) -> Iterator[tuple[str, str]]:
-    """Further copies of deletes in `.con` files: the engine reads each of them (F12)."""
-    table = history.table
-    for row in table.tile_rows.tolist():
-        if table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL:
-            continue
-        try:
-            _ = make_commit(history, Delete, row, None).stored
-        except (KeyNeededError, UnsupportedFilterError):
-            continue
-        except BadFileError as error:
-            yield table.path(row), str(error)
-
-
-def _refusal(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
+def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
     if isinstance(commit, Update) and commit.offset:
-        return  # the engine does not see it at all
-    found = refusal(history, commit, stored)
-    if found is not None:
-        message = f"{said(commit)}: {found.message}"
-        severity: Severity = "error" if found.today else "warning"
-        yield finding(history.array, found.code, commit.source, message, severity=severity)
+        return  # the engine does not see an update in a `.con`
+    why = refusal(history, commit, stored)
+    if why is not None:
+        message = f"{text_or_name(commit)}: {why.message}"
+        severity: Severity = "error" if why.today else "warning"
+        yield finding(history.array, why.code, commit.source, message, severity=severity)
 
 
 class Refusal(NamedTuple):
@@ -114,11 +104,11 @@ class Refusal(NamedTuple):
     code: str
     message: str
     today: bool
-    """Whether it fails today, and not only at windows that end under an older schema."""
+    """Whether the engine fails today, and not only at windows that end under an older schema."""
 
 
 def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | None:
-    """Why the engine fails to read an array with this delete in force, if it does."""
+    """Why the engine fails to read an array with this delete in force; None if it does not."""
     for number, schema in enumerate(schemas_over(history, commit.t2)):
         reasons = engine_refuses(stored, schema)
         if not reasons:
@@ -135,8 +125,8 @@ def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | No
     return None
 
 
-def said(commit: Delete) -> str:
-    """A delete in words, or its name where it cannot be read."""
+def text_or_name(commit: Delete) -> str:
+    """The predicate of a delete as text, or the delete's name if it cannot be read."""
     try:
         return commit.text
     except ChronotileError:

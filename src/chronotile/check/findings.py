@@ -1,12 +1,12 @@
-"""What is wrong, or surprising, in an array.
+"""Findings: what is wrong, or surprising, in an array.
 
-In: nothing. Out: `Finding`, the severity of each code, and what to do about it. Finds nothing
-itself: the other modules of this room do.
+In: nothing. Out: `Finding`, the severity and the hint of each code, and words for messages. Finds
+nothing itself: the other modules of this room do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
 from chronotile.errors import ChronotileError, printable
@@ -16,8 +16,11 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The worst first: the engine fails or data is lost; a surprise; debt."""
 
+_SHOWN = 5
 _REPAIR = "chronotile repair {array}"
 _TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
+_BACK = f"{_REPAIR} brings back what it was made from"
+_ORPHANS = "chronotile vacuum {array} --orphans"
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
@@ -27,22 +30,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
     "con-has-updates": ("warning", "nothing to run: an engine that reads updates may need it"),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
-    "commit-without-fragment": (
-        "error",
-        f"{_REPAIR} brings back what it was made from, or takes the commit out",
-    ),
-    "fragment-without-commit": (
-        "warning",
-        "if no write is under way, chronotile vacuum {array} --orphans removes it",
-    ),
-    "fragment-file-missing": (
-        "error",
-        f"{_REPAIR} brings back what it was made from, if that is there",
-    ),
-    "fragment-damaged": (
-        "error",
-        f"{_REPAIR} brings back what it was made from, if that is there",
-    ),
+    "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
+    "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
+    "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
+    "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
     "delete-hits-null": ("warning", "if these rows matter, write them again"),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
@@ -58,7 +49,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
     "unreadable": ("error", "look at the storage and who may read it, then run this again"),
 }
-"""Code -> how bad it is as a rule, and what to do."""
+"""Code -> its usual severity, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,25 +60,18 @@ class Finding:
     severity: Severity
     array: str
     path: str
-    """What it is about, relative to the array."""
+    """The file or folder, relative to the array."""
     message: str
     hint: str
     """What to do."""
 
     def to_dict(self) -> dict[str, str]:
-        """What `check --json` prints of it.
+        """The JSON form, as `check --json` prints it.
 
         >>> list(finding("memory://a", "vac-absolute", "__commits/x.vac", "…").to_dict())
         ['code', 'severity', 'array', 'path', 'message', 'hint']
         """
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "array": self.array,
-            "path": self.path,
-            "message": self.message,
-            "hint": self.hint,
-        }
+        return asdict(self)
 
 
 def finding(
@@ -99,7 +83,7 @@ def finding(
     severity: Severity | None = None,
     hint: str | None = None,
 ) -> Finding:
-    """Makes a finding with the severity and the hint of its code, unless others are given.
+    """Makes a finding; its code gives the severity and the hint, unless the caller does.
 
     >>> finding("a", "name-malformed", "__commits/x.wrt", "no name").hint
     'chronotile repair a moves it, or mends the file that names it'
@@ -110,14 +94,14 @@ def finding(
         severity=severity or usual,
         array=array,
         path=path,
-        # A name from inside a file may hold anything, even what moves a terminal's cursor.
+        # A name from inside a file may hold anything, even codes that move a terminal's cursor.
         message=printable(message),
         hint=(advice if hint is None else hint).format(array=array),
     )
 
 
 class RefusedError(ChronotileError):
-    """The array is in a state, or the call of a kind, that would do harm.
+    """A change that would do harm, by the state of the array or by what the caller asks for.
 
     >>> str(RefusedError("a", "expected a sound array, found damage"))
     'a: expected a sound array, found damage'
@@ -131,5 +115,21 @@ class RefusedError(ChronotileError):
         """What stands in the way."""
         self.hint = findings[0].hint if findings else None
 
-    def __str__(self) -> str:
-        return f"{self.where}: {self.problem}"
+
+def shown(texts: list[str]) -> str:
+    """A few of several texts, made safe to print.
+
+    >>> shown(["a", "b"])
+    "'a', 'b'"
+    """
+    few = ", ".join(ascii(text[:120]) for text in texts[:_SHOWN])
+    return few if len(texts) <= _SHOWN else f"{few} and {len(texts) - _SHOWN} more"
+
+
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """A number of things, in words.
+
+    >>> count_text(1, "fragment"), count_text(12000, "delete")
+    ('1 fragment', '12,000 deletes')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

@@ -1,14 +1,14 @@
 """Whether a fragment is whole: its metadata, and every file that the metadata names.
 
-In: a store, a history, and fragments of it. Out: for each a `Health`: whole, or what is wrong
-with it, or why that cannot be told. Looks into folders and at metadata, never at cells; a name
-that stands in a file is only compared with what is listed.
+In: a store, a history, and folders of fragments. Out: the `Health` of each: whole, or what is wrong
+with it, or why nobody can tell. Looks into folders and at metadata, never at cells. A name from
+inside a file is only compared with listed names.
 
-A fragment is shown to be whole if its metadata file is there and ends in a footer, the schema
-that the footer names is there, the tiles before the footer open, and each file that the footer
-names is there with the size that it names. The engine reads it all the same if only tiles are
-damaged that tell of least and largest values and the like, or if the footer is, and a `.meta` of
-the array holds another copy: such a fragment is flawed.
+A fragment is whole if its metadata file is there and ends in a footer, the schema that the footer
+names is there, the tiles before the footer open, and each file that the footer names is there with
+the size that it names. A fragment is flawed if the engine can still read it: only tiles with least
+and largest values and the like are damaged, or the footer is damaged and a `.meta` of the array
+holds a copy.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.check.findings import count_text
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -43,7 +44,7 @@ from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.format.schema import Schema
     from chronotile.history.reading import History
@@ -51,15 +52,15 @@ if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
 
 READ_AT_ONCE = 32
-"""Fragments that are looked at at once in a bucket."""
+"""Fragments of a bucket that are inspected in parallel."""
 _LISTED_SINGLY = 16
-"""Up to so many fragments of a bucket each folder is listed by itself."""
+"""Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
-"""Bytes of metadata that are read; of larger files only the footer is."""
+"""The largest metadata file that is read whole; of a larger one, only the footer is."""
 
 
 class State(enum.Enum):
-    """How a fragment fares."""
+    """The state of a fragment."""
 
     WHOLE = "whole"
     FLAWED = "damaged where only some reads look"
@@ -75,19 +76,19 @@ class Health(NamedTuple):
     """Its folder, relative to the array."""
     state: State
     problem: str
-    """What is wrong, or why it cannot be told; empty if it is whole."""
+    """What is wrong, or why nobody can tell; empty if the fragment is whole."""
     file: str
-    """The file that it is about, relative to the array."""
+    """The file with the problem, relative to the array."""
     schema: str | None = None
-    """The name of its schema's file, where its metadata could be read."""
+    """The name of its schema's file, if its metadata could be read."""
     applied: tuple[str, ...] = ()
-    """The names of the deletes that it has applied: its cells are without what they took."""
+    """The names of the deletes that it has applied: it holds no cell that they removed."""
     closed: bool = False
-    """Whether the engine cannot open the array with it: there is no footer to be had."""
+    """Whether the engine cannot open the array with it, as it has no readable footer."""
 
     @property
     def code(self) -> str:
-        """The code of the finding that tells of it."""
+        """The code of the finding for its problem."""
         missing = self.state is State.FILE_MISSING
         return "fragment-file-missing" if missing else "fragment-damaged"
 
@@ -98,20 +99,13 @@ class Health(NamedTuple):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it was shown not to be."""
+        """Whether it was shown to be broken."""
         return self.state in (State.FILE_MISSING, State.DAMAGED)
 
 
 def health_by_name(health: Mapping[str, Health], name: str) -> Health | None:
-    """What is known of a fragment by its name, wherever its folder is."""
+    """The health of the fragment of a name, in the root or in `__fragments`."""
     return health.get(f"{FRAGMENTS}/{name}") or health.get(name)
-
-
-def fragment_paths(history: History) -> dict[str, str]:
-    """The folder of each fragment that was listed, by its name."""
-    listing = history.listing
-    found = {name: f"{FRAGMENTS}/{name}" for name in listing.fragments}
-    return found | {name: name for name in listing.root_fragments}
 
 
 def inspect(
@@ -121,64 +115,46 @@ def inspect(
     *,
     on_fragment: Callable[[], None] | None = None,
 ) -> dict[str, Health]:
-    """Looks at fragments, several at a time.
-
-    Args:
-        store: Where the array is.
-        history: What was read of it: the schemas are.
-        paths: The folders of the fragments.
-        on_fragment: Called after each.
-
-    Returns:
-        Path -> what is known of it.
-    """
+    """The health of each fragment, by its folder; `on_fragment` is called after each."""
     wanted = tuple(dict.fromkeys(paths))
     inspector = _Inspector(store, history)
     threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
     listed = _listed(store, wanted)
     found = {}
-    for path, health in zip(
-        wanted, ahead(lambda p: inspector.inspect(p, listed(p)), wanted, threads), strict=True
-    ):
-        found[path] = health
+    for health in ahead(lambda path: inspector.inspect(path, listed(path)), wanted, threads):
+        found[health.path] = health
         if on_fragment is not None:
             on_fragment()
     return found
 
 
 def lacking_fragments(
-    history: History,
     rules: Rules,
     named: Iterable[str],
     moment: int,
-    health: Mapping[str, Health] | Callable[[list[str]], Mapping[str, Health]],
+    look: Callable[[list[str]], Mapping[str, Health]],
 ) -> dict[str, tuple[str, ...]]:
-    """The visible fragments of up to a moment whose schema lacks some fields.
+    """The visible fragments whose schema lacks some fields, and the fields that each lacks.
 
-    A delete that names such a field removes all of their rows: the engine takes every comparison
-    with it for false, and a delete stores the negation of what it asks for (F15).
+    A delete that names such a field removes all of their rows: for the engine every comparison
+    with it is false, and a delete stores the negation of what its author asks for (F15).
 
     Args:
-        history: What was read of the array.
-        rules: The rules applied to it.
+        rules: The rules of the array's history.
         named: The fields.
-        moment: The time of the delete.
-        health: What is known of the fragments, or what looks at them; it is not called if every
-            schema of the array has all of the fields.
-
-    Returns:
-        Path -> the fields that the fragment lacks.
+        moment: The time of the delete; fragments that begin later do not matter.
+        look: Gives the health of fragments; not called if every schema has all of the fields.
     """
-    wanted = tuple(named)
+    wanted, history, table = tuple(named), rules.history, rules.history.table
     schemas = {item.text: item.schema for item in history.schemas if item.schema is not None}
     if all(schema.field(name) is not None for schema in schemas.values() for name in wanted):
         return {}
-    table, rows = history.table, rules.visible(0, MAX_TIMESTAMP)[0]
-    paths = [table.fragment_path(row) for row in rows.tolist() if table.uris.t1[row] <= moment]
-    known = health(paths) if callable(health) else health
+    rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()
+    paths = [table.fragment_path(row) for row in rows if table.uris.t1[row] <= moment]
+    health = look(paths)
     found = {}
     for path in paths:
-        schema = schemas.get(known[path].schema or "") if path in known else None
+        schema = schemas.get(health[path].schema or "") if path in health else None
         lacking = tuple(n for n in wanted if schema is not None and schema.field(n) is None)
         if lacking:
             found[path] = lacking
@@ -192,8 +168,7 @@ def lacking_words(found: Mapping[str, tuple[str, ...]]) -> str:
     'it removes every row of 1 fragment of before b was added that it compares with b'
     """
     fields = ", ".join(sorted({name for names in found.values() for name in names}))
-    count = "1 fragment" if len(found) == 1 else f"{len(found)} fragments"
-    was = "was" if "," not in fields else "were"
+    count, was = count_text(len(found), "fragment"), "were" if "," in fields else "was"
     return (
         f"it removes every row of {count} of before {fields} {was} added "
         f"that it compares with {fields}"
@@ -214,11 +189,11 @@ class _Files(NamedTuple):
 
     sizes: Mapping[str, Entry]
     links: frozenset[str]
-    """Names of what is listed but never opened, such as symbolic links."""
+    """Names of symbolic links and the like, which are never opened."""
 
 
 def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
-    """Lists folders when they are asked for; many of a bucket all at once, beforehand."""
+    """Gives the files of a folder; many folders of a bucket are listed at once, beforehand."""
     if store.place.scheme == "file" or len(paths) <= _LISTED_SINGLY:
 
         def one(path: str) -> _Files:
@@ -239,17 +214,17 @@ def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
 
 
 class _Inspector:
-    """Looks at one fragment after the other."""
+    """Inspects fragments one by one."""
 
     def __init__(self, store: Store, history: History) -> None:
         self.store, self.key = store, history.key
         self.schemas = {item.text: item.schema for item in history.schemas if item.schema}
-        self.sealed = frozenset(item.text for item in history.schemas if item.schema is None)
+        self.unreadable = frozenset(item.text for item in history.schemas if item.schema is None)
         self.linked = frozenset(history.listing.linked_fragments)
         self.metas = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
 
     def inspect(self, path: str, files: _Files) -> Health:
-        """What is known of one fragment."""
+        """The health of one fragment."""
         where = f"{path}/{METADATA}"
         if path in self.linked or METADATA in files.links:
             problem = "it is a symbolic link, which is never followed"
@@ -278,10 +253,10 @@ class _Inspector:
                 self._open(where, data, offset)
         except (BadFileError, WrongKeyError) as error:
             return Health(path, State.DAMAGED, error.problem, where, named.schema)
-        return self._compared(path, files, self._with_others(where, footer, named, data))
+        return _compared(path, files, self._with_others(where, footer, named, data))
 
     def _footer(self, path: str, size: int, version: int) -> tuple[Footer, _Named, bytes]:
-        """The footer, what it says, and all of the metadata if it is not too long."""
+        """The footer, what it says, and the whole metadata if it is not too long."""
         where = f"{path}/{METADATA}"
         data = self._read(where, size)
         try:
@@ -304,7 +279,7 @@ class _Inspector:
     ) -> tuple[Footer, str]:
         name = schema_name(data, version, where)
         schema = self._schema(where, version, name)
-        assert schema is not None  # a footer that names no schema is of before version 10
+        assert schema is not None  # a footer without a schema's name is older than version 10
         return decode_footer(data, schema, where, bare=bare), name or OLD_SCHEMA
 
     @cached_property
@@ -320,7 +295,7 @@ class _Inspector:
         return found
 
     def _with_others(self, where: str, footer: Footer, named: _Named, data: bytes) -> _Named:
-        """What is said, with the deletes applied, and what is wrong with the other tiles."""
+        """What the metadata says, with the applied deletes and the flaws of the other tiles."""
         flaw, applied = named.flaw, named.applied
         for offset in sorted(footer.others) if data else ():
             try:
@@ -333,12 +308,12 @@ class _Inspector:
         return named._replace(flaw=flaw, applied=applied)
 
     def _schema(self, where: str, version: int, name: str | None = None) -> Schema | None:
-        """The schema of a footer; before version 10 there is only one."""
+        """The schema of a footer; before version 10 an array has only one."""
         if name is None:
             if version >= FIRST_WITH_SCHEMA_NAME:
                 return None
             name = OLD_SCHEMA
-        if name in self.sealed:
+        if name in self.unreadable:
             raise KeyNeededError(where, "expected the schema of its files, found it unreadable")
         if name not in self.schemas:
             raise BadFileError(where, f"expected its schema {name!r:.120}, found none of that name")
@@ -353,7 +328,7 @@ class _Inspector:
         return self.store.read_range(where, size - (1 << 16), size, size=size)
 
     def _open(self, where: str, data: bytes, offset: int) -> bytes | None:
-        """Opens one of the tiles before the footer; None if it is too large for that."""
+        """Opens a tile before the footer; None if the tile is too large."""
         length = tiles.extent(memoryview(data)[offset:])
         if length is None or offset + length > len(data):
             raise BadFileError(where, "expected a tile before the footer, found none", offset)
@@ -362,22 +337,20 @@ class _Inspector:
         except TooLargeError:
             return None
 
-    def _compared(self, path: str, files: _Files, named: _Named) -> Health:
-        known = (named.schema, named.applied)
-        for name, problem, state in _differences(files, named.files):
-            return Health(path, state, problem, f"{path}/{name}", *known)
-        state = State.FLAWED if named.flaw else State.WHOLE
-        return Health(path, state, named.flaw, f"{path}/{METADATA}", *known)
 
-
-def _differences(
-    files: _Files, named: tuple[tuple[str, int], ...]
-) -> Iterator[tuple[str, str, State]]:
-    for name, size in named:
+def _compared(path: str, files: _Files, named: _Named) -> Health:
+    """The health of a fragment, from its files and what its metadata says of them."""
+    state, problem, file = State.FLAWED if named.flaw else State.WHOLE, named.flaw, METADATA
+    for name, size in named.files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
-            yield name, "a file is a symbolic link, which is never followed", State.UNKNOWN
+            state, problem = State.UNKNOWN, "a file is a symbolic link, which is never followed"
         elif entry is None:
-            yield name, f"{size} bytes are named, and no file is there", State.FILE_MISSING
+            state, problem = State.FILE_MISSING, f"{size} bytes are named, and no file is there"
         elif entry.size != size:
-            yield name, f"{size} bytes are named, and {entry.size} are there", State.DAMAGED
+            state, problem = State.DAMAGED, f"{size} bytes are named, and {entry.size} are there"
+        else:
+            continue
+        file = name
+        break
+    return Health(path, state, problem, f"{path}/{file}", named.schema, named.applied)

@@ -1,16 +1,14 @@
 """Checks that look at more of the storage than the log: fragments, and metadata.
 
-In: a store, a history and its rules. Out: findings. Reads the metadata of each fragment that
-counts and the files of `__fragment_meta` and `__meta`; never a cell.
+In: a store, and the rules of a history. Out: findings. Reads the metadata of each committed
+fragment and the files of `__fragment_meta` and `__meta`; never a cell.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from chronotile.check.conditions import commits, said
+from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.findings import Finding, Severity, finding
 from chronotile.check.fragment_health import State, inspect, lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
@@ -30,43 +28,32 @@ if TYPE_CHECKING:
 
 
 def stored(
-    store: Store, history: History, rules: Rules, on_fragment: Callable[[], None] | None = None
+    store: Store, rules: Rules, on_fragment: Callable[[], None] | None = None
 ) -> Iterator[Finding]:
-    """What the log alone does not tell.
-
-    Args:
-        store: Where the array is.
-        history: What was read of it.
-        rules: The rules applied to it.
-        on_fragment: Called after each fragment that was looked at.
-    """
-    health = inspect(store, history, _counting(history, rules), on_fragment=on_fragment)
-    yield from _fragments(history, rules, health)
+    """What the log alone does not tell; `on_fragment` is called after each fragment."""
+    history, table = rules.history, rules.history.table
+    paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
+    health = inspect(store, history, paths, on_fragment=on_fragment)
+    hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
+    for path, is_hidden in zip(paths, hidden, strict=True):
+        yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
     yield from _lost_deletes(history, health)
-    yield from _older(history, rules, health)
+    yield from _older(rules, health)
     yield from metadata(store, history)
 
 
-def _counting(history: History, rules: Rules) -> list[str]:
-    table = history.table
-    return [table.fragment_path(int(row)) for row in rules.fragments[~rules.missing].tolist()]
-
-
-def _fragments(history: History, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Fragments that are not whole. One that no window of today sees is no error."""
-    table, array = history.table, history.array
-    hidden = rules.superseded(0, MAX_TIMESTAMP)
-    for at in np.flatnonzero(~rules.missing).tolist():
-        found = health[table.fragment_path(int(rules.fragments[at]))]
-        if found.state is State.FLAWED:
-            message = f"{found.problem}: the engine reads its cells all the same"
-            hint = "nothing to run: consolidate its fragments with the engine to have them anew"
-            code, path = "fragment-damaged", found.file
-            yield finding(array, code, path, message, severity="warning", hint=hint)
-        elif found.is_broken:
-            severity: Severity = "warning" if hidden[at] else "error"
-            message = f"{found.problem}: the engine cannot read its cells"
-            yield finding(array, found.code, found.file, message, severity=severity)
+def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
+    """The damage of a fragment; a warning if no window of today sees the fragment."""
+    if health.state is State.FLAWED:
+        message = f"{health.problem}: the engine reads its cells all the same"
+        hint = "nothing to run: consolidate its fragments with the engine to have them anew"
+        yield finding(
+            array, "fragment-damaged", health.file, message, severity="warning", hint=hint
+        )
+    elif health.is_broken:
+        severity: Severity = "warning" if is_hidden else "error"
+        message = f"{health.problem}: the engine cannot read its cells"
+        yield finding(array, health.code, health.file, message, severity=severity)
 
 
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:
@@ -74,8 +61,8 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
     table = history.table
     rows = table.tile_rows[table.uris.ext[table.tile_rows] == DEL]
     known = {table.name(row) for row in rows.tolist()}
-    for path, found in health.items():
-        gone = [name for name in found.applied if name not in known]
+    for path, item in health.items():
+        gone = [name for name in item.applied if name not in known]
         if gone:
             few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
             message = f"it has applied {few}, which is gone: what that removed stays removed, and "
@@ -83,18 +70,19 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
             yield finding(history.array, "delete-lost", path, message)
 
 
-def _older(history: History, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Deletes on a field that fragments written before it was added lack (F15)."""
-    for commit, row in commits(history, rules):
+def _older(rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
+    """Deletes on a field that older fragments lack, as it was added later (F15)."""
+    history = rules.history
+    for commit, row in commits(rules):
         if history.table.uris.ext[row] != DEL and commit.offset:
-            continue  # an update that the engine does not see
+            continue  # the engine does not see an update in a `.con`
         try:
             named = fields(commit.stored)
         except ChronotileError:
             continue
-        hit = lacking_fragments(history, rules, named, commit.t2, health)
-        if hit:
-            message = f"{said(commit)}: {lacking_words(hit)}"
+        lacking = lacking_fragments(rules, named, commit.t2, lambda _: health)
+        if lacking:
+            message = f"{text_or_name(commit)}: {lacking_words(lacking)}"
             yield finding(history.array, "delete-hits-older", commit.source, message)
 
 

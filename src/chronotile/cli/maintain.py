@@ -89,13 +89,13 @@ class _Change:
 
     def record(self, planned: Report) -> None:
         """Writes down what the command is about to do; a killed command leaves this record."""
-        from chronotile.change.sound_array import begun_json, save_begun
+        from chronotile.change.beside_array import save_begun
 
         try:
             if self.place is None:
                 self.begun = save_begun(self.store, planned)
             elif self.place != "-":
-                Path(self.place).write_text(begun_json(planned), encoding="utf-8")
+                Path(self.place).write_text(planned.begun_json(), encoding="utf-8")
         except (ChronotileError, OSError) as error:
             if any(step.op != "put" for step in planned.steps):
                 problem = f"expected to write down first what is about to go, found: {error}"
@@ -104,7 +104,7 @@ class _Change:
 
     def finish(self, done: Report) -> int:
         """Shows a report, and saves it if the command did anything; gives the exit status."""
-        from chronotile.change.sound_array import save_report
+        from chronotile.change.beside_array import save_report
         from chronotile.report.output import emit
 
         emit(ChangeReport(report=done), as_json=self.as_json)

@@ -99,7 +99,7 @@ def check_fleet(
             on_array(uri)
         try:
             store = open_store(uri, storage_options)
-            history = read_history(uri, key=key, store=store)
+            history = read_history(store, key=key)
             findings += check(history, store=None if log_only else store)
         except Exception as error:  # no error of one array may stop the others
             findings.append(unreadable(uri, error))

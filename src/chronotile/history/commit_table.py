@@ -11,6 +11,7 @@ Deletes and updates are always effective, once each.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -183,6 +184,13 @@ class CommitTable:
             and COMMIT_WORDS[uris.ext[other]] == kind
             and self.name(other) == self.name(row)
         )
+
+    def counts_by_kind(self, rows: I64 | Mask) -> dict[str, int]:
+        """How many of some rows are of each kind; a kind without rows is left out."""
+        counts: Counter[str] = Counter()
+        for kind, count in zip(COMMIT_WORDS, np.bincount(self.uris.ext[rows]), strict=False):
+            counts[kind] += int(count)
+        return {kind: count for kind, count in counts.items() if count}
 
     def version(self, row: int) -> int:
         """The format version in the name; for older eras, what the engine takes it for."""

@@ -89,8 +89,17 @@ class Listing:
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of what is read, where the listing told them: in a bucket."""
 
+    def paths_of(self, extension: str) -> list[str]:
+        """The files of `__commits` with one extension, sorted; not `.wrt`."""
+        return [f"{COMMITS}/{name}" for name in self.non_writes if name.endswith(extension)]
+
+    def fragment_paths(self) -> dict[str, str]:
+        """Fragment's name -> its folder, relative to the array."""
+        paths = {name: f"{FRAGMENTS}/{name}" for name in self.fragments}
+        return paths | {name: name for name in self.root_fragments}
+
     def read_paths(self) -> tuple[str, ...]:
-        """The files that are read, or may be."""
+        """The files that a reading of the array may read."""
         return (
             *(f"{COMMITS}/{name}" for name in self.non_writes),
             *(name for name in self.root_commits if name.endswith(".vac")),

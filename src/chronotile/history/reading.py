@@ -39,12 +39,13 @@ from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 from chronotile.history.commit_table import CommitTable, build_table
 from chronotile.history.listing import Listing, list_array
 from chronotile.history.missing_fragments import lost_writes
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import Mask
+    from chronotile.storage.store import Store
 
 ATTEMPTS = 3
 """How often an array that changes under our hands is read anew."""
@@ -119,11 +120,9 @@ class History:
 
 
 def read_history(
-    array: str,
+    store: Store,
     *,
-    key: bytes | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
+    key: bytes | str | None = None,
     prune_to: tuple[int, int] | None = None,
     fragments: bool = True,
     labels: bool = False,
@@ -131,29 +130,27 @@ def read_history(
     """Lists and reads an array's log, anew if a file vanishes in between.
 
     Args:
-        array: A path or a URI.
-        key: The 32-byte key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already; `array` is then not looked at.
+        store: Where the array is.
+        key: The key of an encrypted array, 32 bytes or characters.
         prune_to: A window (start, end). `.con` and `.ign` files whose names miss it are not
             read, as the format allows. The risk: the engine names them by a list that is not in
-            time order (fault F2), so that one of them can hold commits that are in the window;
-            these are then not seen, and ignored commits come back.
-        fragments: Whether to list the fragments. Without them nothing is said of what is
-            visible; who only tends the log has no need of a list that may be very long.
-        labels: Whether to read the labels of enumerations even if no delete or update is there
+            time order (fault F2), so such a file can hold commits inside the window; these are
+            then not seen, and ignored commits come back.
+        fragments: Whether to list the fragments, of which there may be very many. Without them
+            nothing tells what is visible.
+        labels: Whether to read the labels of enumerations even if there is no delete or update
             that may need them.
 
     Raises:
         ArrayNotFoundError: There is no array.
-        ChangedError: It changed each time while it was read.
+        ChangedError: The array changed during each attempt.
         WrongKeyError: The key does not open it.
         StorageError: The storage failed.
     """
-    store = store or open_store(array, storage_options)
+    raw_key = key.encode() if isinstance(key, str) else key
     for attempt in range(ATTEMPTS):
         try:
-            return _read(store, key, prune_to, fragments=fragments, labels=labels)
+            return _read(store, raw_key, prune_to, fragments=fragments, labels=labels)
         except (MissingObjectError, ChangedError) as cause:
             if attempt + 1 == ATTEMPTS:
                 problem = "expected it to stay, found it gone: the array is changing; try again"

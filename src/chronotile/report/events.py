@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import lacking_words
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import (
-    COMMIT_WORDS,
     ENUMERATIONS,
     EVENTS,
     FRAGMENTS,
@@ -25,7 +25,6 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
-from chronotile.report.output import count_text
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
@@ -164,18 +163,14 @@ class Story:
         return {vacuum.name.text: len(vacuum.lines) for vacuum in self.log.history.vacuums}
 
     @cached_property
-    def _held(self) -> dict[str, Counter[str]]:
+    def _con_counts(self) -> dict[str, dict[str, int]]:
         """For each `.con`, how many records of each kind it holds."""
         table = self.log.history.table
-        held: dict[str, Counter[str]] = {}
-        for at, source in enumerate(table.sources):
-            if not source.loose:
-                kinds = Counter(table.uris.ext[table.source == at].tolist())
-                named: Counter[str] = Counter()
-                for ext, count in kinds.items():
-                    named[COMMIT_WORDS[ext]] += count
-                held[source.path] = named
-        return held
+        return {
+            source.path: table.counts_by_kind(table.source == number)
+            for number, source in enumerate(table.sources)
+            if not source.loose
+        }
 
     def events(self, window: Window, *, reverse: bool = False) -> Iterator[Event]:
         """Tells the events of a window, the newest first.
@@ -265,11 +260,9 @@ class Story:
         return (lacking_words(found),) if found else ()
 
     def _consolidated_words(self, source: str) -> str:
-        held = self._held.get(source, Counter())
-        parts = [
-            count_text(held[kind], kind) for kind in ("write", "delete", "update") if held[kind]
-        ]
-        count = count_text(held.total(), "commit")
+        counts = self._con_counts.get(source, {})
+        parts = [count_text(count, kind) for kind, count in counts.items()]
+        count = count_text(sum(counts.values()), "commit")
         return f"put {count} into one file" + (f": {', '.join(parts)}" if parts else "")
 
     @cached_property

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text as RichText
 from rich.tree import Tree
 
+from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import local_time
 
@@ -221,15 +222,6 @@ def size_text(size: int | None) -> str:
     while number >= 999.95:
         number, unit = number / 1000, next(units)
     return f"{number:.1f} {unit}"
-
-
-def count_text(count: int, one: str, many: str | None = None) -> str:
-    """Writes a number of things.
-
-    >>> count_text(1, "fragment"), count_text(12000, "delete")
-    ('1 fragment', '12,000 deletes')
-    """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def place_text(array: str) -> str:

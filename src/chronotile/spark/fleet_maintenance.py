@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.consolidate import consolidate
-from chronotile.change.sound_array import begun_json
 from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChronotileError
 from chronotile.spark.tables import columns
@@ -84,7 +83,7 @@ def maintain(
             key, record = options.read_key(), _Record(run, array)
             if command == "consolidate":
                 report = consolidate(array, dry_run=dry_run, key=key, store=store, before=record)
-                new = {step.path: step.data or b"" for step in report.steps}
+                new = {step.path: step.data for step in report.steps}
                 store = overlaid(store, new) if dry_run and new else store
             else:
                 report = vacuum(
@@ -110,7 +109,7 @@ class _Record:
 
     def __call__(self, planned: Report) -> None:
         name = f"{self._name}-{planned.command}-begun.json"
-        self._begun = self._run.record(name, begun_json(planned))
+        self._begun = self._run.record(name, planned.begun_json())
 
     def finish(self, done: Report) -> None:
         if self._begun is not None:

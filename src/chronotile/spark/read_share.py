@@ -38,7 +38,7 @@ AHEAD = 8
 def open_array(array: str, options: Options) -> Log:
     """Opens the log of one array."""
     store = open_store(array, options.storage_options)
-    return Log(read_history(array, key=options.read_key(), store=store))
+    return Log(read_history(store, key=options.read_key()))
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:

@@ -11,24 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import (
-    COMMIT_FILES,
-    COMMITS,
-    DEL,
-    FILE_WORDS,
-    FRAGMENTS,
-    LINES,
-    META,
-)
-from chronotile.format.names import try_parse
+from chronotile.format.kinds import COMMIT_FILES, COMMIT_WORDS, COMMITS, FILE_WORDS, LINES, META
+from chronotile.format.names import is_name, try_parse
 from chronotile.visibility.rules import Rule, is_inside, is_later, is_seen, schema_at
-from chronotile.visibility.view import Delete, LazySequence, Update, make_commit
+from chronotile.visibility.view import LazySequence, tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chronotile.history.reading import SchemaFile
-    from chronotile.visibility.view import View
+    from chronotile.visibility.view import Delete, View
 
 
 class Explanation(NamedTuple):
@@ -115,26 +107,21 @@ def _other_fragments(view: View) -> Iterator[Explanation]:
     rules, table = view.rules, view.history.table
     for row in rules.ignored().tolist():
         yield _of_row(view, row, "fragment", Rule.IGNORED, table.ignores[table.uri(row)])
-    in_root = frozenset(view.history.listing.root_fragments)
-    for name in rules.uncommitted():
-        if try_parse(name) is not None:
-            path = name if name in in_root else f"{FRAGMENTS}/{name}"
+    for name, path in rules.uncommitted.items():
+        if is_name(name):
             yield _of_file(name, "fragment", Rule.UNCOMMITTED, path)
     for row in rules.ok_without_folder.tolist():
         yield _of_row(view, row, "fragment", Rule.MISSING, table.path(row))
 
 
 def _tiles(view: View) -> Iterator[Explanation]:
-    table, rules = view.history.table, view.rules
-    in_force = schema_at(view.history, view.end)
-    for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
-        is_delete = table.uris.ext[row] == DEL
-        commit = make_commit(view.history, Delete if is_delete else Update, row, in_force)
+    table = view.history.table
+    for commit, row in tile_commits(view.rules, view.end):
         because = None if table.is_loose(row) else table.path(row)
         rule = Rule.OUTSIDE
         if is_inside(commit.t1, commit.t2, view.start, view.end):
             rule = Rule.INSIDE if _is_readable(commit) else Rule.UNREADABLE
-        yield _of_row(view, row, "delete" if is_delete else "update", rule, because)
+        yield _of_row(view, row, COMMIT_WORDS[table.uris.ext[row]], rule, because)
 
 
 def _is_readable(commit: Delete) -> bool:
@@ -228,7 +215,7 @@ def _others(view: View) -> Iterator[Explanation]:
     strangers = [
         *(f"{COMMITS}/{n}" for n in listing.non_writes if not n.endswith(COMMIT_FILES)),
         *(path for path in listing.fragment_meta if not path.endswith(".meta")),
-        *(f"{FRAGMENTS}/{name}" for name in view.rules.uncommitted() if try_parse(name) is None),
+        *(path for name, path in view.rules.uncommitted.items() if not is_name(name)),
         *listing.others,
     ]
     for path in strangers:

@@ -78,7 +78,7 @@ def _never(rules: Rules) -> pa.Table:
         (table.name(row), Rule.IGNORED.value, table.ignores[table.uri(row)])
         for row in rules.ignored().tolist()
     ]
-    out += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted()]
+    out += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted]
     rows = []
     for text, reason, because in out:
         if (name := try_parse(text)) is not None:

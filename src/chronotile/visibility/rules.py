@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 import numpy as np
 import pyarrow.compute as pc
 
-from chronotile.format.kinds import DEL, OK, UPD, WRT
+from chronotile.format.kinds import DEL, FRAGMENTS, OK, UPD, WRT
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
@@ -295,18 +295,15 @@ class Rules:
                     first[at] = vacuum
         return first
 
-    def uncommitted(self) -> tuple[str, ...]:
-        """Fragment folders that no commit names, ignored or not."""
-        return self._uncommitted
-
     @cached_property
-    def _uncommitted(self) -> tuple[str, ...]:
+    def uncommitted(self) -> dict[str, str]:
+        """The fragment folders that no commit names, ignored or not: name -> path."""
         table, listing = self.history.table, self.history.listing
         if not listing.fragments and not listing.root_fragments:
-            return ()
+            return {}
         known = set(text_columns.names(table, np.flatnonzero(table.uris.ext <= OK)).to_pylist())
-        found = sorted(name for name in listing.fragments if name not in known)
-        return (*found, *(name for name in listing.root_fragments if name not in known))
+        paths = {name: f"{FRAGMENTS}/{name}" for name in sorted({*listing.fragments} - known)}
+        return paths | {name: name for name in listing.root_fragments if name not in known}
 
     def ignored(self) -> I64:
         """The rows of writes that are ignored and count nowhere else."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
+import numpy as np
+
 from chronotile.conditions.delete import (
     StoredDelete,
     StoredUpdate,
@@ -22,6 +24,7 @@ from chronotile.conditions.delete import (
 from chronotile.conditions.text import to_text
 from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.format import tiles
+from chronotile.format.kinds import DEL
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
@@ -255,6 +258,17 @@ class View:
             "deletes": [delete.to_dict() for delete in self.deletes],
             "updates": [update.to_dict() for update in self.updates],
         }
+
+
+def tile_commits(rules: Rules, end: int) -> Iterator[tuple[Delete, int]]:
+    """The effective deletes and updates, each with its row, in time order.
+
+    The schema in force at `end` types their values.
+    """
+    history, in_force = rules.history, schema_at(rules.history, end)
+    for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
+        kind = Delete if history.table.uris.ext[row] == DEL else Update
+        yield make_commit(history, kind, row, in_force), row
 
 
 def make_commit(history: History, kind: type[C], row: int, in_force: SchemaFile | None) -> C:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.corpus_cases import CASES
 from support.spec_files import fragment_metadata
 
-from chronotile.check.fragment_health import State, fragment_paths, inspect
+from chronotile.check.fragment_health import State, inspect
 from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
 from chronotile.errors import ChronotileError
 from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
@@ -29,7 +29,7 @@ def test_every_fragment_of_the_corpus_is_whole() -> None:
     for case in CASES.values():
         history = open_log(str(case.array), key=case.key).history
         store = open_store(str(case.array))
-        for name, path in fragment_paths(history).items():
+        for name, path in history.listing.fragment_paths().items():
             health = inspect(store, history, [path])[path]
             if name == "lost+found":
                 strange += 1
@@ -47,7 +47,7 @@ def test_a_footer_names_every_file() -> None:
     for case in CASES.values():
         history = open_log(str(case.array), key=case.key).history
         schemas = {item.text: item.schema for item in history.schemas}
-        for name, path in fragment_paths(history).items():
+        for name, path in history.listing.fragment_paths().items():
             folder: pathlib.Path = case.array / path
             if not name.endswith(("_22", "_16", "_10")) or not (folder / METADATA).exists():
                 continue

@@ -168,7 +168,7 @@ def test_storage_that_fails_is_no_damage(array: EngineArray, tmp_path: Path) -> 
             raise StorageError(path, "expected an answer, found none")
 
     with pytest.raises(StorageError, match=r"\.con"):
-        read_history("", store=open_store(tmp_path / "copy", on_operation=refuse))
+        read_history(open_store(tmp_path / "copy", on_operation=refuse))
 
 
 def test_figures(array: EngineArray) -> None:

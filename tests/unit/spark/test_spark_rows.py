@@ -106,7 +106,7 @@ def requests_in_a_bucket(case: Case) -> int:
         if path.is_file() and (name := path.relative_to(case.array).as_posix()).isascii():
             store.put_if_absent(name, path.read_bytes())
     calls.clear()
-    read_history("", store=store, key=case.key)
+    read_history(store, key=case.key)
     return sum(what in {"list", "read", "head"} for what in calls)
 
 

@@ -1,0 +1,76 @@
+"""Folders beside an array: `<array>.reports` and `<array>.quarantine`.
+
+In: the store of an array. Out: a store of the folder above it, and the reports of changes written
+there. Knows nothing of what the array holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronotile.errors import StorageError
+from chronotile.format.timestamps import iso_time
+from chronotile.storage.place import Place
+from chronotile.storage.store import Store
+
+if TYPE_CHECKING:
+    from chronotile.change.change_report import Report
+
+
+def folder_beside(store: Store, suffix: str) -> tuple[Store, str]:
+    """A store of the folder that holds the array, and the name of a folder beside the array.
+
+    Raises:
+        StorageError: The array is the root of its bucket or disk, so nothing is beside it.
+
+    >>> from chronotile.storage.store import open_store
+    >>> above, name = folder_beside(open_store("memory://m/lake/sales"), ".quarantine")
+    >>> above.uri, name
+    ('memory://m/lake', 'sales.quarantine')
+    """
+    place = store.place
+    parent, _, name = place.root.rpartition("/")
+    if not name:
+        raise StorageError(store.uri, "expected an array below a folder, found a root itself")
+    root = parent or ("/" if place.scheme == "file" else "")
+    above = Place(scheme=place.scheme, bucket=place.bucket, root=root)
+    options, hook = store.options, store.on_operation
+    opened = Store(place=above, options=options, retry=store.retry, on_operation=hook)
+    return opened, f"{name}{suffix}"
+
+
+def stamp(at_ms: int) -> str:
+    """A moment as part of a file's name.
+
+    >>> stamp(1_714_550_400_120)
+    '20240501T080000.120Z'
+    """
+    return (iso_time(at_ms) or str(at_ms)).replace("-", "").replace(":", "")
+
+
+def save_begun(store: Store, report: Report) -> str:
+    """Writes the planned steps beside the array; `save_report` removes the file.
+
+    A file that stays without a report of the same command shows that the command was broken off.
+    """
+    above, folder = folder_beside(store, ".reports")
+    path = f"{folder}/{stamp(report.at_ms)}-{report.command}-begun.json"
+    above.put_if_absent(path, report.begun_json().encode())
+    return path
+
+
+def save_report(store: Store, report: Report, begun: str | None = None) -> str:
+    """Writes a report beside the array, removes what `save_begun` wrote, and gives the URI.
+
+    >>> from chronotile.change.change_report import Report
+    >>> from chronotile.storage.store import open_store
+    >>> report = Report("vacuum", "a", dry_run=False, steps=(), at_ms=1)
+    >>> save_report(open_store("memory:doc-report/a"), report)
+    'memory://doc-report/a.reports/19700101T000000.001Z-vacuum.json'
+    """
+    above, folder = folder_beside(store, ".reports")
+    path = f"{folder}/{stamp(report.at_ms)}-{report.command}.json"
+    above.put_if_absent(path, report.to_json().encode())
+    if begun is not None:
+        above.remove([begun])
+    return above.uri_of(path)
