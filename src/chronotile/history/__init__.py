@@ -1,5 +1,5 @@
-"""The history of one array: all that its commit log says, read once.
+"""The history of one array: its whole commit log, read once.
 
-In: a store. Out: commit records as columns in time order, vacuum files, schemas, and what was
-damaged. Knows nothing of windows: `visibility` does.
+In: a store. Out: commit records as columns in time order, vacuum files, schemas, and the damage
+found. Knows nothing of windows: `visibility` does.
 """

@@ -1,7 +1,7 @@
-"""Columns of URIs that grow: where the blocks of the fast path are put together.
+"""Puts the blocks of the fast path together into whole columns.
 
 In: blocks of `Uris`, one after the other. Out: one `Uris` of all rows. Knows nothing of what the
-columns say.
+columns mean.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ColumnBuilder:
-    """Columns that grow block by block, in one place: no block is kept beside the whole.
+    """Columns that grow block by block; each block is copied and then dropped.
 
-    A column that is the same in every row takes no memory a row, and equal times are kept once.
+    A column with one value takes no memory per row. Columns of equal times share their memory.
 
-    >>> growing = ColumnBuilder()
-    >>> growing.add(empty(), 8)
-    >>> len(growing.whole().start)
+    >>> builder = ColumnBuilder()
+    >>> builder.add(empty(), 8)
+    >>> len(builder.whole().start)
     0
     """
 
@@ -34,7 +34,7 @@ class ColumnBuilder:
         self._bad: list[int] = []
 
     def add(self, block: Uris, expected: int) -> None:
-        """Appends a block; so many rows are expected in all. Only what is filled takes memory."""
+        """Appends a block. Memory is reserved for the expected rows, and used as rows come."""
         if not self._columns:
             if self._first is None:
                 self._first = block
@@ -55,7 +55,7 @@ class ColumnBuilder:
                 self._columns[name].add(values, expected)
 
     def whole(self) -> Uris:
-        """All of it; of a single block, the block."""
+        """All rows; a single block is given back as it is."""
         if not self._columns:
             return self._first or empty()
         columns = {name: column.whole() for name, column in self._columns.items()}
@@ -83,8 +83,8 @@ class _Column:
             if self._values[0] == values[0]:
                 return
         if self._constant or last > len(self._values):
-            room = max(last, expected, len(self._values) * 5 // 4)
-            larger = np.empty(room, self._values.dtype)
+            size = max(last, expected, len(self._values) * 5 // 4)
+            larger = np.empty(size, self._values.dtype)
             larger[:first] = self._values[0] if self._constant and first else self._values[:first]
             self._values, self._constant = larger, False
         self._values[first:last] = values

@@ -1,7 +1,7 @@
 """A `.con` from columns: the fast path of the writer.
 
 In: a commit table and some of its rows. Out: the bytes of a consolidated commits file with these
-records, in that order. Opens no tile; the tests hold it to `commit_files.encode_record`.
+records, in that order. Opens no tile. Tests compare it with `commit_files.encode_record`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _U64 = struct.Struct("<Q")
 _LONG = 16
-"""Rows that a run has on average if copying runs is worth it."""
+"""Average rows in a run from which copying runs is worth it."""
 _AT_ONCE = 1 << 20
-"""Lines that are joined into one text, which Arrow keeps below 2 GiB."""
+"""Lines that are joined into one text: Arrow keeps a text below 2 GiB."""
 
 
 def encode_rows(table: CommitTable, rows: I64) -> bytes:
@@ -40,24 +40,24 @@ def encode_rows(table: CommitTable, rows: I64) -> bytes:
 
 
 def _runs(table: CommitTable, rows: I64) -> tuple[I64, I64]:
-    """Where runs of rows begin that stand in one `.con` one after the other.
+    """Where runs of rows begin, and where the record of each row ends.
 
-    And where the record of each row ends. A loose record is a run of its own.
+    The records of a run follow one another in one `.con`. A loose record is a run by itself.
     """
     source, start = table.source[rows], table.uris.start[rows]
     ends = start + table.uris.length[rows] + 1
     place = np.searchsorted(table.tile_rows, rows)
     place[place == len(table.tile_rows)] = 0
     if len(table.tile_rows):
-        held = table.tile_rows[place] == rows
-        ends[held] = (table.tile_offset + table.tile_length)[place[held]]
+        has_tile = table.tile_rows[place] == rows
+        ends[has_tile] = (table.tile_offset + table.tile_length)[place[has_tile]]
     loose = np.array([one.loose for one in table.sources], bool)[source]
     follows = (start[1:] == ends[:-1]) & (source[1:] == source[:-1]) & ~loose[1:]
     return np.concatenate(([0], np.flatnonzero(~follows) + 1)), ends
 
 
 def _copied(table: CommitTable, rows: I64, firsts: I64, ends: I64) -> Iterator[bytes | memoryview]:
-    """Each run as the bytes that it has already."""
+    """The bytes of each run, as they stand in their `.con`."""
     for first, after in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
         row = int(rows[first])
         source = table.sources[int(table.source[row])]
@@ -68,7 +68,7 @@ def _copied(table: CommitTable, rows: I64, firsts: I64, ends: I64) -> Iterator[b
 
 
 def _gathered(table: CommitTable, rows: I64) -> bytes:
-    """The records put together from their parts."""
+    """The records, assembled from their lines and tiles."""
     lines = text_columns.uris(table, rows)
     ext = table.uris.ext[rows]
     out: list[bytes] = []
@@ -82,7 +82,7 @@ def _gathered(table: CommitTable, rows: I64) -> bytes:
 
 
 def _joined(lines: pa.Array) -> bytes:
-    """The lines, each with its end."""
+    """The lines, each with its newline."""
     out = []
     for first in range(0, len(lines), _AT_ONCE):
         some = lines[first : first + _AT_ONCE]

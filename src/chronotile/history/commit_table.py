@@ -1,12 +1,12 @@
 """All commit records of an array, as columns in time order.
 
-In: a listing, and the bytes of the files that were read. Out: `CommitTable`: one row a record,
-loose or in a `.con`, with which of them are ignored and which stand for one commit found twice.
-Knows nothing of windows.
+In: a listing, and the bytes of the files that were read. Out: `CommitTable`: one row per record,
+loose or in a `.con`, with marks for ignored records and for copies of one commit. Knows nothing of
+windows.
 
-A commit can stand in several places: loose and in a `.con`, or in several of them. By the rules of
-the engine a write is effective if it is loose, or if it stands in a `.con` and no `.ign` names it.
-Deletes and updates are always effective, once each.
+A commit can stand in several places: loose and in a `.con`, or in several `.con` files. By the
+rules of the engine a write is effective if it is loose, or if it stands in a `.con` and no `.ign`
+names it. Deletes and updates are always effective, once each.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from chronotile.format.kinds import (
     UPD,
     WRT,
 )
+from chronotile.format.names import parse_name, version_of
 from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
 from chronotile.history.uri_columns import (
     NO_VERSION,
@@ -61,15 +62,15 @@ class Source(NamedTuple):
     """The `.con`, or the folder."""
     data: memoryview
     loose: bool
-    """Whether it is a folder of commit files, and not a `.con`."""
+    """Whether this is a folder of commit files, and not a `.con`."""
     implied: bool = False
-    """Whether the names are old fragments without a commit file; each has `.ok` added."""
+    """Whether the names are of old fragments without a commit file; each has `.ok` added."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _source, (self.path, bytes(self.data), self.loose, self.implied)
 
     def text(self, start: int, end: int) -> str:
-        """What stands there, as text."""
+        """The text between two places."""
         return str(self.data[start:end], "utf-8")
 
 
@@ -79,18 +80,18 @@ def _source(path: str, data: bytes, loose: bool, implied: bool) -> Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitTable:
-    """One row a record, sorted by t1, t2 and name."""
+    """One row per record, sorted by t1, t2 and name."""
 
     sources: tuple[Source, ...]
     uris: Uris
     source: I32
-    """The row's source."""
+    """The number of the row's source."""
     ignored: Mask
-    """Whether an `.ign` names it; of no effect on loose records, deletes and updates."""
+    """Whether an `.ign` names the row; of no effect on loose records, deletes and updates."""
     counts: Mask
     """True for exactly one row of each effective commit."""
     tile_rows: I64
-    """The rows of deletes and updates, in order; the two columns below are theirs."""
+    """The rows of deletes and updates, in order; the next two columns belong to them."""
     tile_offset: I64
     tile_length: I64
     loose_tiles: Mapping[str, bytes]
@@ -103,17 +104,17 @@ class CommitTable:
 
     @property
     def loose(self) -> Mask:
-        """Mask of the records that stand in no `.con`."""
+        """Mask of the loose records."""
         return np.array([source.loose for source in self.sources], bool)[self.source]
 
     @property
     def implied(self) -> Mask:
-        """Mask of the old fragments that count without a commit file."""
+        """Mask of the old fragments that are committed without a commit file."""
         return np.array([source.implied for source in self.sources], bool)[self.source]
 
     @property
     def is_all_writes(self) -> bool:
-        """Whether every row is an effective write, as in most logs: no row is then picked out."""
+        """Whether every row is an effective write, as in most logs: no row needs selecting."""
         return bool(single_value(self.counts)) and bool(single_value(self.uris.ext) == WRT)
 
     def is_from_version(self, first: int) -> Mask:
@@ -125,7 +126,7 @@ class CommitTable:
         return later
 
     def find(self, uris: Collection[str]) -> I64:
-        """The rows of some commits, wherever they stand. The uuid's start finds candidates."""
+        """The rows of some commits in all files; the start of the uuid finds candidates."""
         named, _ = scan_names(list(uris))
         near = np.flatnonzero(np.isin(self.uris.uuid_start, named.uuid_start))
         wanted = frozenset(uris)
@@ -140,7 +141,7 @@ class CommitTable:
         return self.sources[int(self.source[row])]
 
     def is_loose(self, row: int) -> bool:
-        """Whether the record is a file of its own."""
+        """Whether the record is a loose file."""
         return self._source(row).loose
 
     def uri(self, row: int) -> str:
@@ -158,7 +159,7 @@ class CommitTable:
         return self.uri(row) if source.loose else source.path
 
     def fragment_path(self, row: int) -> str:
-        """Where the fragment of a write lies."""
+        """The folder of a write's fragment."""
         name = self.name(row)
         return name if self.uris.ext[row] == OK else f"{FRAGMENTS}/{name}"
 
@@ -172,7 +173,7 @@ class CommitTable:
         return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
 
     def copies(self, row: int) -> tuple[int, ...]:
-        """The other rows of the same commit: it can stand in several files."""
+        """The other rows of the same commit, which can stand in several files."""
         uris, kind = self.uris, COMMIT_WORDS[self.uris.ext[row]]
         first = int(np.searchsorted(uris.t1, uris.t1[row], "left"))
         last = int(np.searchsorted(uris.t1, uris.t1[row], "right"))
@@ -193,11 +194,9 @@ class CommitTable:
         return {kind: count for kind, count in counts.items() if count}
 
     def version(self, row: int) -> int:
-        """The format version in the name; for older eras, what the engine takes it for."""
+        """The format version that the engine takes the name to have."""
         version = int(self.uris.version[row])
-        if version != NO_VERSION:
-            return version
-        return 4 if self.name(row).count("_") == 4 and self.name(row)[-33] == "_" else 2
+        return version if version != NO_VERSION else version_of(parse_name(self.name(row)))
 
 
 def build_table(
@@ -212,19 +211,18 @@ def build_table(
         listing: The array's files.
         files: Path -> content of every `.ign`, `.del` and `.upd` of the listing.
         cons: Path -> content of every `.con`.
-        report: Called with (path, message, kind) for whatever is damaged.
+        report: Called with (path, message, kind) for all damage.
     """
-    consolidated = [f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(".con")]
     implied = [f"{name}.ok" for name in listing.implied]
-    parts = [_consolidated(path, cons[path], report) for path in consolidated]
+    parts = [_consolidated(path, cons[path], report) for path in listing.paths_of(".con")]
     if loose := _without(listing.commits, listing.non_writes):
         parts.append(_loose(COMMITS, loose, report))
     if in_root := _without(listing.root_commits, listing.root_commits):
         parts.append(_loose("", in_root, report))
     if implied or not parts:
         parts.append(_loose("", implied, report, implied=True))
-    held = {path: data for path, data in files.items() if path.endswith(TILES)}
-    return _assembled(parts, held, _ignores(listing, files, report))
+    loose_tiles = {path: data for path, data in files.items() if path.endswith(TILES)}
+    return _assembled(parts, loose_tiles, _ignores(listing, files, report))
 
 
 class _Part(NamedTuple):
@@ -240,15 +238,15 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
         uris, tiles = scan_con(data, path)
     except BadFileError as error:
         report(path, str(error), "con")
-        spans, held = salvage_con(bytes(data))
+        spans, places = salvage_con(bytes(data))
         starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
         uris = scan_spans(data, starts, lengths)
-        tiles = Tiles(*np.array(held, np.int64).reshape(len(held), 3).T)
+        tiles = Tiles(*np.array(places, np.int64).reshape(len(places), 3).T)
     return _readable(_Part(Source(path, data, False), uris, tiles), report)
 
 
 def _without(names: Sequence[str], non_writes: Sequence[str]) -> Sequence[str]:
-    """The names of commits: all, less those of other files, which are few."""
+    """The names of commits: all names but those of other files, which are few."""
     others = {name for name in non_writes if not name.endswith(EXTENSIONS[1:])}
     return [name for name in names if name not in others] if others else names
 
@@ -264,7 +262,7 @@ def _loose(folder: str, names: Sequence[str], report: Report, *, implied: bool =
 
 
 def _readable(part: _Part, report: Report) -> _Part:
-    """The part without the records that have no readable name; they are reported."""
+    """The part without the records whose name is unreadable; those are reported."""
     source, uris, tiles = part
     if not uris.bad:
         return part
@@ -288,12 +286,12 @@ def _readable(part: _Part, report: Report) -> _Part:
 
 def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> dict[str, str]:
     ignores: dict[str, str] = {}
-    for path in (f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(".ign")):
+    for path in listing.paths_of(".ign"):
         try:
             lines = decode_ign(files[path], path)
         except BadFileError as error:
             report(path, str(error), "ign")
-            # The engine takes the last line even where its end is missing.
+            # The engine takes the last line even without its newline.
             lines = tuple(files[path].decode("utf-8", "surrogateescape").split("\n"))
         for line in lines:
             ignores.setdefault(line, path)
@@ -301,7 +299,7 @@ def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> di
 
 
 def _assembled(
-    parts: list[_Part], held: Mapping[str, bytes], ignores: Mapping[str, str]
+    parts: list[_Part], loose_tiles: Mapping[str, bytes], ignores: Mapping[str, str]
 ) -> CommitTable:
     uris = concatenated([part.uris for part in parts])
     counts = [len(part.uris.start) for part in parts]
@@ -326,17 +324,19 @@ def _assembled(
         tile_rows=tile_rows,
         tile_offset=offsets,
         tile_length=lengths,
-        loose_tiles=held,
+        loose_tiles=loose_tiles,
         ignores=ignores,
     )
     if rising and not ignores:
         return table
-    ignored = _ignored(table)
-    return replace(table, ignored=ignored, counts=_counting(table, ignored))
+    ignored = np.zeros(len(table), bool)
+    if ignores:
+        ignored[table.find(ignores)] = True
+    return replace(table, ignored=ignored, counts=_effective(table, ignored))
 
 
 def _sources(counts: list[int]) -> I32:
-    """The number of the part that each row is from."""
+    """The number of each row's part."""
     filled = [number for number, count in enumerate(counts) if count]
     if len(filled) == 1:
         return constant(filled[0], np.int32, counts[filled[0]])
@@ -344,7 +344,7 @@ def _sources(counts: list[int]) -> I32:
 
 
 def _time_order(uris: Uris, source: I32) -> I64 | None:
-    """The order by time, then name, then source; None if the rows are in it already."""
+    """The order by time, then name, then source; None if the rows have it already."""
     t1, t2, uuid = uris.t1, uris.t2, uris.uuid_start
     later = t1[1:] > t1[:-1]
     same = t1[1:] == t1[:-1]
@@ -360,18 +360,11 @@ def _time_order(uris: Uris, source: I32) -> I64 | None:
     return order
 
 
-def _ignored(table: CommitTable) -> Mask:
-    """Mask of the rows whose URI an `.ign` names."""
-    ignored = np.zeros(len(table), bool)
-    if table.ignores:
-        ignored[table.find(table.ignores)] = True
-    return ignored
-
-
-def _counting(table: CommitTable, ignored: Mask) -> Mask:
+def _effective(table: CommitTable, ignored: Mask) -> Mask:
+    """Mask with exactly one row of each effective commit."""
     uris = table.uris
     counts: Mask = ~ignored
-    # Equal neighbours may be one commit found twice; the first, in a `.con`, stands for it.
+    # Equal neighbours may be copies of one commit; the first, in a `.con`, represents it.
     alike = _alike(uris.t1)
     if counts.all() and not alike.any():
         return counts
@@ -391,6 +384,6 @@ def _counting(table: CommitTable, ignored: Mask) -> Mask:
 
 
 def _alike(column: U64) -> Mask:
-    """Where a number is the same as the next one."""
+    """Mask of the numbers that equal the next one."""
     alike: Mask = column[1:] == column[:-1]
     return alike

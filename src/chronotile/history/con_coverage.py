@@ -1,7 +1,7 @@
 """Which commit stands in which file, from columns.
 
-In: a commit table. Out: the `.con` and `.ign` files that nothing needs any more, the `.con` that
-holds a loose commit too, the records of one `.con`. Removes nothing, and knows nothing of windows.
+In: a commit table. Out: the `.con` and `.ign` files that nobody needs, the `.con` that holds a
+loose commit too, the records of one `.con`. Removes nothing, and knows nothing of windows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Coverage:
 
     table: CommitTable
     ignored: Mask
-    """The rows that an `.ign` names, or that one is about to name."""
+    """Mask of the rows that an `.ign` names, or that a new one is about to name."""
 
     @cached_property
     def _ids(self) -> I64:
@@ -47,7 +47,7 @@ class Coverage:
 
     @cached_property
     def _effective(self) -> Mask:
-        """Rows that count where they stand: an ignored delete or update does, a write does not."""
+        """Mask of the rows that are effective in their file: all but ignored writes."""
         return ~(self.ignored & (self.table.uris.ext <= OK))
 
     def _rows(self, number: int) -> I64:
@@ -56,7 +56,7 @@ class Coverage:
     def superseded(self) -> tuple[str, ...]:
         """The `.con` files of which each effective commit stands in a later one, latest first."""
         numbers = self._later_first
-        # A file without an effective commit goes even if it is alone.
+        # A file without an effective commit is superseded even if it is the only one.
         ids = self._ids if len(numbers) > 1 else np.arange(len(self.table))
         known = np.zeros(len(self.table), bool)
         superseded = []
@@ -69,22 +69,22 @@ class Coverage:
         return tuple(superseded)
 
     def free_ignores(self, paths: Iterable[str], gone: Collection[str]) -> list[str]:
-        """The `.ign` files among some paths that name no write of a `.con` that is not gone."""
+        """The `.ign` files among some paths that name no write of a `.con` outside `gone`."""
         table = self.table
-        standing = np.array([not s.loose and s.path not in gone for s in table.sources], bool)
-        named = table.ignored & standing[table.source] & (table.uris.ext <= OK)
+        stays = np.array([not s.loose and s.path not in gone for s in table.sources], bool)
+        named = table.ignored & stays[table.source] & (table.uris.ext <= OK)
         needed = {table.ignores[table.uri(row)] for row in np.flatnonzero(named).tolist()}
         return [path for path in paths if path not in needed]
 
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
-        """The effective rows among some that a `.con` holds as well, and the latest that does."""
+        """The effective rows among some that a `.con` holds too, with the latest such `.con`."""
         latest: dict[int, str] = {}
         wanted = np.zeros(len(self.table), bool)
         wanted[self._ids[rows]] = True
         for number in reversed(self._later_first):
-            held = self._ids[self._rows(number)]
+            own = self._ids[self._rows(number)]
             path = self.table.sources[number].path
-            latest |= dict.fromkeys(held[wanted[held]].tolist(), path)
+            latest |= dict.fromkeys(own[wanted[own]].tolist(), path)
         for row in rows[self._effective[rows]].tolist():
             if (holder := latest.get(int(self._ids[row]))) is not None:
                 yield row, holder
@@ -113,12 +113,7 @@ class Coverage:
 
 
 def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:
-    """The coverage of a table, as if an `.ign` named some more commits.
-
-    Args:
-        table: The commits.
-        ignoring: URIs of the commits that are about to be ignored.
-    """
+    """The coverage of a table, as if an `.ign` named these URIs too."""
     if not ignoring:
         return Coverage(table, table.ignored)
     ignored = table.ignored.copy()
@@ -127,7 +122,7 @@ def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:
 
 
 def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
-    """Each `.con` with two tiles of one name that differ, and the URI of the commit."""
+    """Each `.con` that holds two different tiles of one commit, and the URI of the commit."""
     known: dict[tuple[str, str], bytes] = {}
     for row in table.tile_rows.tolist():
         if not table.is_loose(row):
@@ -137,7 +132,7 @@ def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
 
 
 def commit_ids(table: CommitTable) -> I64:
-    """A number for each row; the same for rows of one URI and, if they have any, one tile."""
+    """A number for each row; rows of one URI and one tile (or none) have the same number."""
     uris = table.uris
     if not len(table):
         return np.empty(0, np.int64)
@@ -151,7 +146,7 @@ def commit_ids(table: CommitTable) -> I64:
     ids = np.arange(len(table))
     ids[1:][alike] = 0
     ids = np.maximum.accumulate(ids)
-    # Of several commits in one run, and of tiles, equal neighbours do not tell: texts do.
+    # Neighbours are not enough for runs of several commits, and for tiles: compare the texts.
     unsure = np.zeros(len(table), bool)
     unsure[ids[pairs[~same]]] = True
     in_runs = np.zeros(len(table), bool)

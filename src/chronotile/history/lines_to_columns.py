@@ -1,11 +1,11 @@
 """Commit records as columns: the fast path.
 
-In: the bytes of a `.con`, or a list of file names. Out: `Uris`, one array a column, and no Python
-object a record. Whatever does not look as the engine writes it goes, line by line, through
-`names`, or makes the whole file fall back to the generated parser.
+In: the bytes of a `.con`, or a list of file names. Out: `Uris`, one array per column, and no Python
+object per record. `names` parses each line of an unusual shape; the generated parser reads a whole
+file that the fast path cannot.
 
 A commit log is mostly text of one shape. Its lines are checked and turned into numbers block by
-block, so that the work stays in cache and takes little memory. The tests hold this file to
+block, so the work stays in cache and takes little memory. Tests compare this module with
 `commit_files.decode_con`: for any bytes both give the same records, or both refuse.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 14
 _TRIAL = 64
-"""Rows of a run, at least: fewer go with all the others that are not alike."""
+"""The fewest rows of a run: shorter runs go with the lines of mixed shapes."""
 _TILE_MARKS = tuple(text.encode() for text in TILES)
 _NEWLINE = 10
 _U64 = struct.Struct("<Q")
@@ -70,17 +70,17 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     if not walk.to_the_end():
         return _scan_slowly(data, where)
     spans = np.array(walk.spans, np.int64).reshape(len(walk.spans), 2)
-    held = np.array(walk.tiles, np.int64).reshape(len(walk.tiles), 3)
+    tiles = np.array(walk.tiles, np.int64).reshape(len(walk.tiles), 3)
     uris = walk.runs.whole()
     place = np.empty(0, np.int64)
     first_span = walk.rows
     if walk.spans:
         uris = concatenated([uris, scan_spans(data, spans[:, 0], spans[:, 1])])
         uris, place = reordered(uris, np.argsort(uris.start, kind="stable"))
-    rows = place[first_span + held[:, 0]]
+    rows = place[first_span + tiles[:, 0]]
     if uris.bad or _has_strays(uris, rows):
         return _scan_slowly(data, where)
-    return uris, Tiles(rows, held[:, 1], held[:, 2])
+    return uris, Tiles(rows, tiles[:, 1], tiles[:, 2])
 
 
 def _has_strays(uris: Uris, rows: I64) -> bool:
@@ -93,7 +93,7 @@ def _has_strays(uris: Uris, rows: I64) -> bool:
 
 
 class _Walk:
-    """One pass over a `.con`: runs of writes as columns, everything else as spans."""
+    """One pass over a `.con`: gathers runs of writes as columns, everything else as spans."""
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
@@ -106,7 +106,7 @@ class _Walk:
         """(span, offset, length) of tiles."""
 
     def to_the_end(self) -> bool:
-        """Walks; false if the file is damaged."""
+        """Walks over the whole file; false if the file is damaged."""
         data, size = self.data, len(self.data)
         at = before = 0
         while at < size:
@@ -130,7 +130,7 @@ class _Walk:
         return True
 
     def _line_end(self, at: int) -> int:
-        """Where the line ends that a place is in; -1 if it has no end."""
+        """Where the line at a place ends; -1 if it has no newline."""
         step = 1 << 7
         while at < len(self.data):
             found = bytes(self.data[at : at + step]).find(b"\n")
@@ -141,9 +141,10 @@ class _Walk:
         return -1
 
     def _alike(self, at: int, length: int, before: int) -> int:
-        """How many lines of one length follow one another, at most a block; 0 for a few.
+        """How many lines of one length follow one another, at most a block; 0 if they are few.
 
-        Where the block before was of that length too, one line's end tells.
+        If the block before has the same length, one newline at the end of this one is enough: the
+        shape of each line is checked later.
         """
         most = min((len(self.data) - at) // length, _BLOCK)
         if length == before and self.data[at + most * length - 1] == _NEWLINE:
@@ -161,7 +162,7 @@ class _Walk:
         self.runs.add(block, self.rows + to_come)
 
     def _tile(self, at: int, end: int) -> int:
-        """Takes a record with a tile; gives where the next one starts, or -1."""
+        """Takes a record with a tile; gives the start of the next record, or -1."""
         offset = end + 1 + _U64.size
         if end - at <= 4 or offset > len(self.data):
             return -1
@@ -173,7 +174,7 @@ class _Walk:
         return offset + int(length)
 
     def _odd_lines(self, at: int) -> int:
-        """Takes lines of any shape, up to the next tile or some way on."""
+        """Takes lines of any shape, up to the next tile, at most about a megabyte."""
         size = len(self.data)
         last = self._line_end(min(at + (1 << 20), size - 1)) + 1
         lines = bytes(self.data[at : last or size])
@@ -194,7 +195,7 @@ class _Walk:
 
 
 def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
-    """Reads file names into columns; gives also the buffer that their `start` counts in.
+    """Reads file names into columns; gives also the buffer that `start` points into.
 
     >>> uris, text = scan_names(["__7_8_00112233445566778899aabbccddeeff_22.wrt", "README"])
     >>> uris.t1.tolist(), uris.bad
@@ -210,7 +211,7 @@ def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
 
 
 def scan_lines(data: bytes, first: int, last: int) -> Uris | None:
-    """Reads lines of text into columns; None where the last one has no end."""
+    """Reads lines of text into columns; None if the last line has no newline."""
     if first == last:
         return empty()
     if data[last - 1] != _NEWLINE:
@@ -233,7 +234,7 @@ def scan_lines(data: bytes, first: int, last: int) -> Uris | None:
 
 
 def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
-    """The lines of one shape that follow one another from `at` on; None if they are few."""
+    """The columns of the lines of one shape from `at` on; None if they are few."""
     lines = buffer[at : at + rows * size].reshape(rows, size)
     shape = shape_of(lines[0, :-1].tobytes())
     if shape is None:
@@ -247,14 +248,14 @@ def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
 
 
 def _mixed(data: bytes | memoryview, buffer: Bytes, first: int, last: int) -> Uris:
-    """Lines of any shape, grouped by length; what fits no shape goes through `names`."""
+    """The columns of lines of any shape; `names` parses those of an unusual shape."""
     ends = first + np.flatnonzero(buffer[first:last] == _NEWLINE)
     starts = np.concatenate((np.array([first]), ends[:-1] + 1))
     return scan_spans(data, starts, ends - starts)
 
 
 def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
-    """Reads the URIs that stand at given places, in rising order, into columns."""
+    """Reads URIs at given places, in rising order, into columns."""
     parts: list[Uris] = []
     left: list[I64] = []
     for size in distinct(lengths):
@@ -281,14 +282,10 @@ def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
 
 
 def _scan_slowly(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
-    """The columns of a `.con`, by way of the generated parser."""
+    """The columns of a `.con`, from the generated parser."""
     records = decode_con(bytes(data), where)
     starts = np.array([record.offset for record in records], np.int64)
     lengths = np.array([len(record.uri.encode()) for record in records], np.int64)
-    held = [
-        (row, record.tile_offset, len(record.tile))
-        for row, record in enumerate(records)
-        if record.tile is not None
-    ]
-    table = np.array(held, np.int64).reshape(len(held), 3)
-    return one_by_one(data, starts, lengths), Tiles(*table.T)
+    tiles = [(n, r.tile_offset, len(r.tile)) for n, r in enumerate(records) if r.tile is not None]
+    columns = np.array(tiles, np.int64).reshape(len(tiles), 3).T
+    return one_by_one(data, starts, lengths), Tiles(*columns)

@@ -1,9 +1,9 @@
-"""The files of one array, by what they are for.
+"""The files of one array, by their purpose.
 
-In: a store. Out: `Listing`: every file and folder that tells of the array's history, sorted
-into the hierarchy of the format, old and new; strangers are kept. Opens no file.
+In: a store. Out: `Listing`: every file and folder of the array's history, in the hierarchy of the
+format, old and new; strangers are kept. Opens no file.
 
-From format version 12 on an array's files lie in folders of its root: `__commits`,
+From format version 12 on, an array's files lie in folders of its root: `__commits`,
 `__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
 their `.ok`, `.vac` and `.meta` files lie in the root itself, and before version 10 the schema is
 the single file `__array_schema.tdb`. Both can be found in one array.
@@ -42,24 +42,24 @@ _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LAB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What lies where.
+    """The files and folders of an array.
 
-    Names are without their folder. All are sorted but `commits` and `fragments`, of which there
-    may be very many.
+    Names are without their folder. All are sorted, except `commits` and `fragments`, of which
+    there may be very many.
     """
 
     commits: tuple[str, ...]
     """Files of `__commits`."""
     non_writes: tuple[str, ...]
-    """Those of them that are no `.wrt`, sorted."""
+    """Files of `__commits` that are no `.wrt`, sorted."""
     root_commits: tuple[str, ...]
     """`.ok` and `.vac` files of the root, from before version 12."""
     fragments: tuple[str, ...]
-    """Folders of `__fragments`; none if they were not asked for."""
+    """Folders of `__fragments`; empty if the caller did not ask for them."""
     root_fragments: tuple[str, ...]
     """Fragment folders of the root."""
     implied: tuple[str, ...]
-    """Those of them whose metadata file is their commit: fragments from before version 5."""
+    """Fragments of the root, from before version 5, whose metadata file is their commit."""
     fragment_meta: tuple[str, ...]
     """Whole paths of consolidated fragment metadata."""
     schemas: tuple[str, ...]
@@ -68,29 +68,29 @@ class Listing:
     meta: tuple[str, ...]
     """Files of `__meta`."""
     others: tuple[str, ...]
-    """Whole paths of what belongs to nobody."""
+    """Whole paths of strangers: what is no part of an array."""
     stray_folders: tuple[str, ...]
-    """Those of them that are folders."""
+    """The folders among the strangers."""
     file_links: tuple[str, ...]
     """Whole paths of symbolic links to files, which are never followed; the engine follows them."""
     folder_links: tuple[str, ...]
-    """Likewise of links to folders."""
+    """Whole paths of symbolic links to folders."""
     specials: tuple[str, ...]
     """Links to nothing, pipes, sockets, devices: the engine fails to list what holds one."""
     linked_fragments: tuple[str, ...]
-    """Whole paths of fragments whose folder is a link; they are among the fragments."""
-    commits_mark: int | None
-    """The store's mark of `__commits` as it was listed."""
-    fragments_mark: int | None
+    """Whole paths of fragments whose folder is a link; `fragments` has their names too."""
+    commits_changed: int | None
+    """The store's mark of `__commits` at the time of the listing."""
+    fragments_changed: int | None
     requests: int
     """Calls to the storage that the listing took."""
     absent_folders: int
-    """Folders that were not listed, as a disk's root lacks them; a bucket needs a call for each."""
+    """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
     stamps: tuple[str, ...] = ()
-    """Path, size and ETag of what is read, where the listing told them: in a bucket."""
+    """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
-    def paths_of(self, extension: str) -> list[str]:
-        """The files of `__commits` with one extension, sorted; not `.wrt`."""
+    def paths_of(self, extension: str | tuple[str, ...]) -> list[str]:
+        """The files of `__commits` with an extension other than `.wrt`, sorted."""
         return [f"{COMMITS}/{name}" for name in self.non_writes if name.endswith(extension)]
 
     def fragment_paths(self) -> dict[str, str]:
@@ -111,11 +111,7 @@ class Listing:
 
 
 def list_array(store: Store, *, fragments: bool = True) -> Listing:
-    """Lists an array.
-
-    Args:
-        store: Where it is.
-        fragments: Whether `__fragments` is listed too.
+    """Lists an array, with or without `__fragments`.
 
     Raises:
         ArrayNotFoundError: There is no schema, so there is no array.
@@ -126,7 +122,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     else:
         with ThreadPoolExecutor(len(wanted)) as pool:
             listed = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
-    found = {path: listed.get(path, Names()) for path in wanted}
+    found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
     names = set(root.files)
@@ -137,7 +133,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if is_name(name)))
-    implied, asked = _implied(store, root_fragments, names)
+    implied, calls = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     return Listing(
         commits=found[COMMITS].files,
@@ -160,9 +156,9 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         folder_links=links,
         specials=_links(found, "special"),
         linked_fragments=linked,
-        commits_mark=found[COMMITS].change_time,
-        fragments_mark=found[FRAGMENTS].change_time if fragments else None,
-        requests=len(listed) + asked,
+        commits_changed=found[COMMITS].change_time,
+        fragments_changed=found[FRAGMENTS].change_time if fragments else None,
+        requests=len(listed) + calls,
         absent_folders=len(wanted) - len(listed),
         stamps=_stamps(found.values()),
     )
@@ -176,15 +172,15 @@ def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
 
 
 def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
-    """List folders of a disk that are there, the root first.
+    """Lists the folders that a disk has, the root first.
 
-    Starting threads takes longer than the listing, the more so on busy cores.
+    Starting threads takes longer than the listing, especially on busy cores.
     """
     found = {"": store.list_names("")}
     for path in paths[1:]:
         above, _, name = path.rpartition("/")
         names = found.get(above, Names())
-        # Where something else stands in a folder's place, the store raises the error.
+        # If something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
             found[path] = store.list_names(path)
     return found
@@ -197,7 +193,7 @@ def _paths(folder: str, names: Names) -> tuple[str, ...]:
 def _implied(
     store: Store, fragments: tuple[str, ...], names: set[str]
 ) -> tuple[tuple[str, ...], int]:
-    """Root fragments that are committed without a commit file, and the calls to find out."""
+    """Root fragments that are committed without a commit file, and the calls that this took."""
     old = [n for n in fragments if version_of(parse_name(n)) < 5 and f"{n}.ok" not in names]
 
     def has_metadata(name: str) -> bool:
@@ -219,7 +215,7 @@ def _others(found: dict[str, Names]) -> tuple[str, ...]:
     others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not is_name(name)]
     others += _stray_folders(found)
-    others += [f"{FRAGMENTS}/{name}" for name in found.get(FRAGMENTS, Names()).files]
+    others += [f"{FRAGMENTS}/{name}" for name in found[FRAGMENTS].files]
     for names in found.values():
         others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
     return tuple(sorted(others))
@@ -239,6 +235,6 @@ def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
 
 
 def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
-    """Whether a stranger is a link to a folder where a fragment of that name would be."""
+    """Whether a stranger is a link to a folder in the place of a fragment."""
     folder, _, name = path.rpartition("/")
     return kind == "folder-link" and folder in ("", FRAGMENTS) and is_name(name)

@@ -1,8 +1,8 @@
-"""Commits whose fragment is not there, and fragments that look like the ones they mean.
+"""Commits without their fragment, and fragments whose names look like the missing ones.
 
-In: a commit table, and the folders that were listed. Out: which writes have no folder; and pairs of
-names that differ by so little that one of them must be the other, damaged. Whole names are compared
-wherever a thing is judged to be there or not: one wrong digit makes another name of it.
+In: a commit table, and the folders that were listed. Out: the writes without a folder; and pairs of
+names that differ so little that one must be the other, damaged. Names are compared whole: one wrong
+digit makes another name.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from chronotile.history.commit_table import CommitTable, Mask
 
 FEW_LETTERS = 4
-"""Letters in which a damaged name differs from the right one, at most. Two uuids that were drawn
-at random agree in all others about once in 10^33 times."""
+"""The most letters in which a damaged name differs from the right one. Two random uuids agree in
+all other letters about once in 10^33 times."""
 
 
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
-    """Which rows are writes that count, but have none of these folders as their fragment."""
+    """Mask of the effective writes whose fragment is not among these folders."""
     uris = table.uris
     if not folders and table.is_all_writes:
         return table.counts
@@ -39,9 +39,9 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     rows = np.flatnonzero(lost)
     names, there = text_columns.names(table, rows), pa.array(folders, pa.string())
     if len(folders) == len(rows):
-        # One for one, as a rule: in the order of their times neighbours need only be equal.
-        found, _ = scan_names(folders)
-        order = np.lexsort((found.uuid_start, found.t2, found.t1))
+        # As a rule every write has its folder: sorted by time, both lists are then equal.
+        columns, _ = scan_names(folders)
+        order = np.lexsort((columns.uuid_start, columns.t2, columns.t1))
         if pc.all(pc.equal(names, there.take(pa.array(order)))).as_py():
             return np.zeros(len(table), bool)
     lost[rows] = ~np.asarray(pc.is_in(names, value_set=there), bool)
@@ -49,14 +49,9 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
 
 
 def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For names without a folder, the folders without a commit that they may stand for.
+    """For each lost fragment, the folders without a commit that may be it.
 
-    Args:
-        lost: Names that a commit gives, and that no folder has.
-        free: Names of folders that no commit gives.
-
-    Returns:
-        Lost name -> those of the same times, or that differ in a few letters.
+    Their names have the same times, or differ in a few letters.
 
     >>> one, two = (f"__1_1_{'0' * 31}{digit}_22" for digit in "01")
     >>> near_misses([one], [two]) == {one: (two,)}
@@ -73,7 +68,7 @@ def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str
 
 
 def is_near(one: str, other: str) -> bool:
-    """Whether two names differ in so few letters that one is the other, damaged.
+    """Whether two names differ in so few letters that one must be the other, damaged.
 
     >>> is_near("__1_1_ab_22", "__1_1_aa_22"), is_near("__1_1_ab_22", "__1_1_ab_22")
     (True, False)

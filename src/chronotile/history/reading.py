@@ -1,11 +1,10 @@
-"""The history of one array: all that its commit log says, read once.
+"""The history of one array: its whole commit log, read once.
 
 In: a store. Out: `History`, a value: commit records as columns in time order, vacuum files,
-schemas, and what was damaged. Knows nothing of windows: `visibility` does.
+schemas, and the damage found. Knows nothing of windows: `visibility` does.
 
-Every commit file is listed once and read once; a `.wrt` is never opened. A damaged file loses
-only what is damaged in it: the rest is read as the engine reads it, and the damage is kept as a
-`Problem`.
+Every commit file is listed once and read once; a `.wrt` is never opened. A damaged file loses only
+its damaged part: the rest is read as the engine reads it, and a `Problem` describes the damage.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 ATTEMPTS = 3
-"""How often an array that changes under our hands is read anew."""
+"""How often to read an array that changes during the reading."""
 
 _LEN_KEPT = 1 << 16
 _LEN_TAIL = 1 << 20
-"""Bytes at the end of a fragment's metadata that are read for its footer."""
+"""Bytes at the end of a fragment's metadata that are read to find its footer."""
 _READ = (*LINES, *TILES)
 _WITH_CONDITIONS = (".con", *TILES)
 
@@ -68,7 +67,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumFile:
-    """A `.vac` file: fragments, or metadata files, that another one has replaced."""
+    """A `.vac` file: it lists fragments, or metadata files, that another one has replaced."""
 
     path: str
     name: Name
@@ -76,13 +75,13 @@ class VacuumFile:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names that it hides."""
+        """The names of the files or fragments that it hides."""
         return tuple(vacuumed_name(line) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFile:
-    """A schema, and from when on it holds."""
+    """A schema file, with the time from which it is in force."""
 
     path: str
     name: Name | None
@@ -92,28 +91,28 @@ class SchemaFile:
 
     @property
     def text(self) -> str:
-        """The name as CONTRACT and users know it."""
+        """The name of the file, as users see it."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class History:
-    """What one reading of an array found."""
+    """Everything that one reading of an array found."""
 
     array: str
     listing: Listing
     table: CommitTable
     lost: Mask
-    """The rows of writes that count and whose fragment is gone, if fragments were listed."""
+    """Mask of the effective writes whose fragment is gone; empty if no fragments were listed."""
     vacuums: tuple[VacuumFile, ...]
     """The `.vac` files of fragments."""
     meta_vacuums: tuple[VacuumFile, ...]
-    """Those of `__meta`."""
+    """The `.vac` files of `__meta`."""
     schemas: tuple[SchemaFile, ...]
     dense: bool
     problems: tuple[Problem, ...]
     skipped: tuple[str, ...]
-    """`.con` and `.ign` files that were not read, as the caller asked to prune."""
+    """`.con` and `.ign` files that were not read, as they miss the caller's window."""
     bytes_read: int
     requests: int
     key: bytes | None = field(repr=False)
@@ -169,7 +168,7 @@ def _read(
     listed = list_array(store, fragments=fragments)
     skipped = _pruned(listed, prune_to)
     listing = _without(listed, skipped) if skipped else listed
-    commits = [f"{COMMITS}/{n}" for n in listing.non_writes if n.endswith(_READ)]
+    commits = listing.paths_of(_READ)
     commits += [n for n in listing.root_commits if n.endswith(".vac")]
     meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
     has_conditions = any(name.endswith(_WITH_CONDITIONS) for name in listing.non_writes)
@@ -177,20 +176,20 @@ def _read(
     wanted = [*commits, *meta, *listing.schemas, *enumerations]
     files: dict[str, bytes] = {}
     cons: dict[str, memoryview] = {}
-    for path, found in store.view_many(wanted):
-        if isinstance(found, ChronotileError):
-            raise found
+    for path, data in store.view_many(wanted):
+        if isinstance(data, ChronotileError):
+            raise data
         if path.startswith(f"{COMMITS}/") and path.endswith(".con"):
-            cons[path] = found
+            cons[path] = data
         else:
-            files[path] = bytes(found)
+            files[path] = bytes(data)
     problems: list[Problem] = []
     schemas = _schemas(listing, files, enumerations, key, problems)
     table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
     lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
-    checked = 0
+    calls = 0
     if lost.any() and not _is_as_marked(store, listed):
-        checked = _check_unchanged(store, listed)
+        calls = _check_unchanged(store, listed)
     vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
     meta_vacuums = tuple(_vacuums(meta, files, problems))
     dense, asked = _is_dense(store, schemas, table, lost)
@@ -206,24 +205,24 @@ def _read(
         problems=tuple(problems),
         skipped=tuple(sorted(skipped)),
         bytes_read=sum(map(len, (*files.values(), *cons.values()))),
-        requests=listing.requests + len(wanted) + asked + checked,
+        requests=listing.requests + len(wanted) + asked + calls,
         key=key,
     )
 
 
 def _is_as_marked(store: Store, listing: Listing) -> bool:
     now = store.change_time(COMMITS), store.change_time(FRAGMENTS)
-    return None not in now and now == (listing.commits_mark, listing.fragments_mark)
+    return None not in now and now == (listing.commits_changed, listing.fragments_changed)
 
 
 def _check_unchanged(store: Store, listing: Listing) -> int:
-    """Finds out whether an array is damaged or has only changed since; gives the calls it took.
+    """Raises an error if an array has changed since it was listed; gives the calls it took.
 
-    Folders are listed one by one, so a commit may be seen without its fragment.
+    Folders are listed one by one, so a listing can hold a commit without its fragment.
     """
     commits, fragments = store.list_names(COMMITS), store.list_names(FRAGMENTS)
     now, then = (commits.files, fragments.folders), (listing.commits, listing.fragments)
-    # In the same order if nothing has changed, on most disks.
+    # On most disks two listings of an unchanged folder have the same order.
     if now != then and [*map(set, now)] != [*map(set, then)]:
         raise ChangedError(store.uri, "expected it to stay as listed, found it changed")
     return 2
@@ -264,7 +263,7 @@ def _schemas(
                 labels[path.rpartition("/")[2]] = decode_enumeration(payloads[path], path)
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
-    found = []
+    schemas = []
     for path in listing.schemas:
         schema = None
         try:
@@ -275,8 +274,9 @@ def _schemas(
                 schema = schema.with_enumerations(own) if own else schema
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
-        found.append(SchemaFile(path=path, name=try_parse(path.rpartition("/")[2]), schema=schema))
-    return tuple(found)
+        name = try_parse(path.rpartition("/")[2])
+        schemas.append(SchemaFile(path=path, name=name, schema=schema))
+    return tuple(schemas)
 
 
 def _payloads(
@@ -288,29 +288,29 @@ def _payloads(
     """The payloads of the tiles that can be opened.
 
     Raises:
-        WrongKeyError: The key opens none of them. If it opens one, the others are damaged.
+        WrongKeyError: The key opens no tile. If it opens one, the others are damaged.
     """
-    found: dict[str, bytes] = {}
-    sealed: dict[str, WrongKeyError] = {}
+    payloads: dict[str, bytes] = {}
+    unopened: dict[str, WrongKeyError] = {}
     for path in paths:
         try:
-            found[path] = tiles.decode(files[path], path, key=key).payload
+            payloads[path] = tiles.decode(files[path], path, key=key).payload
         except WrongKeyError as error:
-            sealed[path] = error
+            unopened[path] = error
         except KeyNeededError as error:
             problems.append(Problem(path, str(error), "encrypted"))
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
-    for path, refused in sealed.items():
-        if not found:
-            raise refused
+    for path, wrong_key in unopened.items():
+        if not payloads:
+            raise wrong_key
         problem = "expected a tile that the array's key opens, found damaged bytes"
         problems.append(Problem(path, f"{path}: {problem}", "schema"))
-    return found
+    return payloads
 
 
 def _schema(payload: bytes, path: str) -> Schema:
-    """Decodes a schema; a fleet's arrays often share one, which is then decoded once."""
+    """Decodes a schema; one that many arrays share is decoded once."""
     if len(payload) <= _LEN_KEPT:
         with suppress(BadFileError):
             return _decoded(payload)
@@ -335,7 +335,7 @@ def _vacuums(
             lines = decode_vac(files[path], path)
         except BadFileError as error:
             problems.append(Problem(path, str(error), "vac"))
-            # The engine takes the last line even where its end is missing.
+            # The engine takes the last line even without its newline.
             text = files[path].decode("utf-8", "replace")
             lines = tuple(line for line in text.split("\n") if line)
         yield VacuumFile(path=path, name=name, lines=lines)
@@ -346,9 +346,9 @@ def _is_dense(
 ) -> tuple[bool, int]:
     """Whether the array is dense, and the calls that it took to find out.
 
-    The schema tells. Where it cannot be read, as in an encrypted array without its key, only
-    a sparse array has deletes, and the footer of a committed fragment, which is never encrypted,
-    says what it is. A folder that no commit names may be unfinished: it tells nothing.
+    The schema tells. If it cannot be read, as in an encrypted array without its key, a delete
+    shows that the array is sparse, and so may the footer of a committed fragment, which is never
+    encrypted. A folder that no commit names may be unfinished, so it does not count.
     """
     for item in schemas:
         if item.schema is not None:
@@ -360,14 +360,14 @@ def _is_dense(
     for row in np.flatnonzero(writes).tolist():
         calls += 2
         with suppress(BadFileError, MissingObjectError):
-            found = _is_dense_fragment(store, table.fragment_path(row), table.version(row))
-            if found is not None:
-                return found, calls
+            dense = _is_dense_fragment(store, table.fragment_path(row), table.version(row))
+            if dense is not None:
+                return dense, calls
     return True, calls
 
 
 def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
-    """Whether a fragment is dense; None where its footer cannot be found without a schema."""
+    """Whether a fragment is dense; None if its footer cannot be found without a schema."""
     if version < FIRST_WITH_SCHEMA_NAME:
         files = [entry.path.rpartition("/")[2] for entry in store.list_dir(path).files]
         return False if any(name.startswith(("d", "__coords")) for name in files) else None

@@ -1,10 +1,10 @@
 """The texts of a commit table as Arrow columns: names, uuids, files.
 
 In: a `CommitTable` and some of its rows. Out: string arrays in the order of the rows, with no
-Python object a row. Knows nothing of what the rows mean.
+Python object per row. Knows nothing of what the rows mean.
 
-Names of one length in one source are the rows of a matrix of bytes, and so one block of an Arrow
-string array as it is. Blocks are put one after the other, and the rows taken from them in order.
+Names of one length in one source are the rows of a matrix of bytes, which is already a block of an
+Arrow string array. The blocks are concatenated, and the rows taken from them in order.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from chronotile.history.uri_columns import I32, I64, Bytes
 
 _LEN_SMALL = (1 << 31) - 1
-"""Characters that one array of short strings may have."""
+"""The most characters of an Arrow `string` array."""
 _POWERS = 10 ** np.arange(1, 10)
-"""From each of these on a version has one digit more."""
+"""From each of these on, a version has one more digit."""
 _LENGTHS = np.array([len(text) for text in EXTENSIONS], np.int64)
 
 
@@ -37,7 +37,7 @@ def names(table: CommitTable, rows: I64) -> pa.Array:
 
 
 def uuids(table: CommitTable, rows: I64) -> pa.Array:
-    """The uuids of some rows: 32 hex digits between underscores, wherever the era puts them."""
+    """The uuids of some rows: 32 hex digits between underscores."""
     version = table.uris.version[rows].astype(np.int64)
     if (version == NO_VERSION).any():
         found = pc.extract_regex(names(table, rows), "_(?P<uuid>[0-9a-f]{32})(?:_|$)")
@@ -48,7 +48,7 @@ def uuids(table: CommitTable, rows: I64) -> pa.Array:
 
 
 def versions(table: CommitTable, rows: I64) -> pa.Array:
-    """The format versions of some rows; of older eras, what the engine takes them for."""
+    """The format versions that the engine takes the names of some rows to have."""
     version = table.uris.version[rows].astype(np.int64)
     for at in np.flatnonzero(version == NO_VERSION).tolist():
         version[at] = table.version(int(rows[at]))
@@ -88,7 +88,7 @@ def _name_spans(table: CommitTable, rows: I64) -> tuple[I64, I64]:
 
 
 def _gathered(table: CommitTable, rows: I64, spans: tuple[I64, I64]) -> pa.Array:
-    """The texts that stand at (start, length) in the source of each row."""
+    """The text at (start, length) in the source of each row."""
     blocks: list[pa.Array] = []
     order: list[I64] = []
     small = int(spans[1].sum()) <= _LEN_SMALL
@@ -118,7 +118,7 @@ def _strings(matrix: Bytes, kind: pa.DataType) -> pa.Array:
 def _blocks(
     table: CommitTable, source: I32, start: I64, length: I64
 ) -> Iterator[tuple[I64, Bytes]]:
-    """Rows of one source and one length: which they are, and their bytes."""
+    """For each source and length: the places of its rows, and their bytes."""
     for number in distinct(source):
         here = source == number
         for size in distinct(length[here]):

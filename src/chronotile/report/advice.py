@@ -1,4 +1,4 @@
-"""Why something is not seen, in a sentence, and what to do about it.
+"""Why an object is not visible, in a sentence, and what to do about it.
 
 In: explanations of one view. Out: `Advice`: groups of objects that share a reason, the reason in
 words, and the next step. Takes no step itself.
@@ -35,41 +35,36 @@ class Advice(NamedTuple):
     why: str
     """The reason, in a sentence."""
     todo: str
-    """What to do about it; empty where there is nothing to do."""
+    """What to do about it; empty if there is nothing to do."""
 
 
 def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
-    """Groups explanations by their reason, in the order in which they come.
-
-    Args:
-        explained: What `view.explain()` gave, or some of it.
-        view: The view that was explained.
-    """
+    """Groups explanations of a view by their reason, in the order in which they come."""
     groups: Groups = defaultdict(list)
     for item in explained:
         where = _side(item, view)
         because = item.because if item.status == "hidden" else None
         groups[item.kind, item.status, f"{item.reason}{where}", because].append(item)
-    found = []
+    advice = []
     for (kind, status, sided, because), items in _gathered(groups).items():
         reason, _, where = sided.partition("/")
         why, todo = _words(kind, reason, where, because, items, view)
         names = tuple(item.name for item in items)
-        found.append(Advice(kind, status, reason, because, names, why, todo))
-    return tuple(found)
+        advice.append(Advice(kind, status, reason, because, names, why, todo))
+    return tuple(advice)
 
 
 Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
 
 
 def _gathered(groups: Groups) -> Groups:
-    """The groups, with those of many files that share a reason made into one."""
-    alike = Counter(key[:3] for key in groups)
-    found: Groups = {}
+    """The groups; those of many files with the same reason are merged."""
+    counts = Counter(key[:3] for key in groups)
+    merged: Groups = defaultdict(list)
     for (kind, status, sided, because), items in groups.items():
-        decider = because if alike[kind, status, sided] < MANY else MANY_FILES
-        found.setdefault((kind, status, sided, decider), []).extend(items)
-    return found
+        decider = because if counts[kind, status, sided] < MANY else MANY_FILES
+        merged[kind, status, sided, decider] += items
+    return merged
 
 
 def _side(item: Explanation, view: View) -> str:
@@ -100,19 +95,14 @@ def _words(
             why = f"{decider} {its} commit out: the fragment was vacuumed or deleted"
             return why, "if that was not meant, restore the fragment's folder and its .wrt"
         case "uncommitted" if kind == "fragment":
-            why = "no commit names it: the write is not finished, or never was"
-            return why.replace(
-                "it:", f"{it}:"
-            ), "write again; `chronotile vacuum --orphans` clears what is left"
+            why = f"no commit names {it}: the write is not finished, or never was"
+            return why, "write again; `chronotile vacuum --orphans` clears what is left"
         case "uncommitted":
-            return (
-                f"{be} no part of an array",
-                "the engine passes over it; remove it if it is not yours",
-            )
+            todo = "the engine passes over it; remove it if it is not yours"
+            return f"{be} no part of an array", todo
         case "missing":
-            why = (
-                f"{its} folder is gone, but {its} commit is there: the engine cannot open the array"
-            )
+            engine = "the engine cannot open the array"
+            why = f"{its} folder is gone, but {its} commit is there: {engine}"
             return why, "restore the folder, or let `chronotile repair` take the commit out"
         case "unreadable" if _lacks_key(view):
             return f"{be} encrypted, and no key was given", "give --key-file"

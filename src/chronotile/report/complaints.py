@@ -1,8 +1,8 @@
-"""Errors on their way out: the one place that tells of them.
+"""Error messages: the one place that prints errors.
 
 In: an exception that ended a command, and the arguments of the call. Out: one line on standard
-error, or one JSON document there, and the exit status. Nothing that cannot be printed leaves here,
-and no secret that was among the arguments. Knows nothing of the commands.
+error, or one JSON document there, and the exit status. Prints only printable characters, and no
+secret from the arguments. Knows nothing of the commands.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TRACEBACK = "CHRONOTILE_TRACEBACK"
-"""Set in the environment, it has an error that nobody expected end in a traceback."""
+"""If this is set in the environment, an unexpected error ends in a traceback."""
 
 _STOPPED = 130
 _LONGEST = 500
-"""Characters of an error that is not ours."""
+"""The most characters of a foreign error's message."""
 _SECRET = re.compile(
     r"(?:--\w+=)?[\w.-]*(?:key|secret|token|password|sas|credential)[\w.-]*=(?P<value>.+)",
     re.IGNORECASE | re.DOTALL,
@@ -32,25 +32,23 @@ _SECRET = re.compile(
 _QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
 _USER = re.compile(r"(://)[^/@\s]+@")
 _VALUES = ("--set", "--where")
-"""Options whose values are no secrets, whatever the field is called."""
+"""Options whose values are never secrets, whatever the field's name is."""
 
 
 class Complaint(NamedTuple):
     """An error, in parts."""
 
     where: str
-    """Empty, if it is about the call as a whole."""
+    """Empty if the error concerns the call as a whole."""
     problem: str
     hint: str | None
     status: int
 
 
 def complain(error: BaseException, arguments: Sequence[str]) -> int:
-    """Tells of an error, and gives the exit status.
+    """Prints an error, and gives the exit status.
 
-    Args:
-        error: What ended the command.
-        arguments: Of the call: they say whether JSON is wanted, and which words are secret.
+    The arguments of the call say whether the user wants JSON, and which words are secret.
     """
     made = _complaint(error)
     if "--json" in itertools.takewhile(lambda argument: argument != "--", arguments):
@@ -60,7 +58,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
         document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
         click.echo(document, err=True)
     else:
-        # A problem may be laid out in lines; what else is no plain space comes from a name.
+        # A problem may have several lines; any other control character comes from a name.
         laid_out = " ".join(re.split(r"[ \n]+", made.problem.strip(" \n")))
         where = f"{printable(made.where)}: " if made.where else ""
         hint = f" ({made.hint})" if made.hint and not isinstance(error, ChronotileError) else ""
@@ -69,7 +67,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def is_unexpected(error: BaseException) -> bool:
-    """Tell whether an error is a fault of this program.
+    """Whether an error is a fault of this program.
 
     >>> is_unexpected(TypeError()), is_unexpected(ChronotileError("a", "expected b, found c"))
     (True, False)
@@ -83,7 +81,7 @@ def _complaint(error: BaseException) -> Complaint:
         case ChronotileError():
             return Complaint(error.place, error.problem, error.hint, error.exit_code)
         case click.ClickException():
-            return _of_a_call(error)
+            return _usage_complaint(error)
         case OSError():
             problem = f"expected to use it, found: {error.strerror or error}"
             return Complaint(_text(error.filename) or "storage", problem, None, 1)
@@ -95,8 +93,8 @@ def _complaint(error: BaseException) -> Complaint:
     return Complaint("", problem, hint, 1)
 
 
-def _of_a_call(error: click.ClickException) -> Complaint:
-    """What was expected and found."""
+def _usage_complaint(error: click.ClickException) -> Complaint:
+    """What a wrong call should have, and what it has."""
     status = error.exit_code
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return Complaint("", error.format_message(), None, status)
@@ -126,7 +124,7 @@ def _text(name: object) -> str:
 
 
 def _hushed(text: str, arguments: Sequence[str]) -> str:
-    """The text without the secrets of the call, of a URI's query, and of a URI's user.
+    """The text without the secrets of the call, and without the query and the user of a URI.
 
     >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
     "no '…' at https://…@h/x?…"

@@ -1,8 +1,7 @@
-"""The history of an array, told.
+"""The events of an array's history, in words.
 
-In: a log, and the moment that counts as now. Out: `Event`s: every object with when, what it did
-in words, how big it is, where it is stored, and what an open now makes of it. Decides nothing:
-`explanation` did.
+In: a log, and a view. Out: an `Event` for every object: its time, what it did in words, its size,
+its file, and whether the view sees it. Decides nothing: `explanation` did.
 """
 
 from __future__ import annotations
@@ -52,32 +51,32 @@ class Event(NamedTuple):
     name: str
     kind: str
     t1: int | None
-    """None where the name tells no time."""
+    """None if the name tells no time."""
     t2: int | None
     text: str
     """What it did, in words."""
     notes: tuple[str, ...]
-    """What one should know about it."""
+    """What its reader should know."""
     size: int | None
     source: str
-    """The file that holds it, relative to the array."""
+    """The file that holds the object, relative to the array."""
     offset: int | None
-    """Where its tile starts in that file."""
+    """The start of its tile in that file."""
     also: tuple[str, ...]
-    """Other files that hold it too."""
+    """Other files that hold a copy."""
     status: str
     reason: str
     because: str | None
 
     def to_dict(self) -> dict[str, object]:
-        """As `log --json` prints it."""
+        """The JSON form, as `log --json` prints it."""
         document = self._asdict()
         document["time"] = None if self.t2 is None else iso_time(self.t2)
         return document | {"notes": list(self.notes), "also": list(self.also)}
 
 
 def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
-    """What a delete did, in words, and what one should know about it."""
+    """What a delete did, in words, and notes on it."""
     try:
         text, schema = f"deleted rows where `{commit.text}`", commit.schema
         stored = commit.stored
@@ -89,11 +88,11 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
         text += f"; also {', '.join(also)}"
     if kept := also_keeps(stored, schema):
         text += f"; but not {', '.join(kept)}"
-    return text, tuple(_refusals(commit, commit.schemas))
+    return text, _refusals(commit)
 
 
 def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
-    """What an update did, in words, and what one should know about it."""
+    """What an update did, in words, and notes on it."""
     try:
         schema = commit.schema
         pairs = (
@@ -104,22 +103,21 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
     except ChronotileError as error:
         return "updated rows", (f"it cannot be read: {error}",)
     note = "the engine does not apply updates: it hides these rows instead"
-    return text, (note, *_refusals(commit, commit.schemas))
+    return text, (note, *_refusals(commit))
 
 
 def _literal(field: Field | None, raw: bytes) -> str:
     return "None" if not raw and field is not None and field.nullable else literal(field, raw)
 
 
-def _refusals(commit: Delete, schemas: tuple[Schema, ...]) -> Iterator[str]:
-    if schemas:
-        for problem in engine_refuses(commit.stored, schemas[0]):
-            yield f"the engine cannot read the array over this: {problem}"
+def _refusals(commit: Delete) -> tuple[str, ...]:
+    problems = engine_refuses(commit.stored, commit.schemas[0]) if commit.schemas else ()
+    return tuple(f"the engine cannot read the array over this: {problem}" for problem in problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which events to tell."""
+    """The events that a user asks for."""
 
     since: int = 0
     until: int | None = None
@@ -127,22 +125,20 @@ class Window:
 
 
 class Story:
-    """Everything that is known of an array's events; they are told one by one.
+    """The events of one array.
 
     Args:
         log: The array's log.
         view: The array as an open now sees it.
-        sizes: Path of a file, or of a fragment's folder -> bytes; as `array_sizes` gives it.
+        sizes: Path of a file, or of a fragment's folder -> bytes; `array_sizes` gives it.
     """
 
     def __init__(self, log: Log, view: View, sizes: Mapping[str, int]) -> None:
-        self.log = log
-        self.view = view
-        self.sizes = sizes
+        self.log, self.view, self.sizes = log, view, sizes
 
     @cached_property
     def explained(self) -> tuple[Explanation, ...]:
-        """Every object, and what an open now makes of it."""
+        """Every object, and whether the view sees it."""
         return tuple(self.view.explain())
 
     @cached_property
@@ -150,9 +146,8 @@ class Story:
         return {problem.path: problem.message for problem in self.log.history.problems}
 
     @cached_property
-    def _folders(self) -> frozenset[str]:
-        listing = self.log.history.listing
-        return frozenset((*listing.fragments, *listing.root_fragments))
+    def _folders(self) -> dict[str, str]:
+        return self.log.history.listing.fragment_paths()
 
     @cached_property
     def _ignored_by(self) -> Counter[str]:
@@ -164,7 +159,7 @@ class Story:
 
     @cached_property
     def _con_counts(self) -> dict[str, dict[str, int]]:
-        """For each `.con`, how many records of each kind it holds."""
+        """The number of records of each kind in each `.con`."""
         table = self.log.history.table
         return {
             source.path: table.counts_by_kind(table.source == number)
@@ -173,16 +168,11 @@ class Story:
         }
 
     def events(self, window: Window, *, reverse: bool = False) -> Iterator[Event]:
-        """Tells the events of a window, the newest first.
-
-        Args:
-            window: Which of them.
-            reverse: The oldest first.
-        """
+        """The events of a window, the newest first, or reversed."""
         chosen = []
         for item in self.explained:
             kind = "write" if item.kind == "fragment" else item.kind
-            # The labels of an enumeration have no time: they changed when the schema did.
+            # The labels of an enumeration have no time: they change with the schema.
             if kind not in window.kinds or item.path.startswith(f"{ENUMERATIONS}/"):
                 continue
             t1, t2 = item.t1 or 0, item.t2 or 0
@@ -254,10 +244,10 @@ class Story:
     def _older(self, commit: Delete) -> tuple[str, ...]:
         """What a delete did to fragments that lack a field that it names (F15)."""
         try:
-            found = self.log.lacking_fragments(commit)
+            lacking = self.log.lacking_fragments(commit)
         except ChronotileError:
             return ()
-        return (lacking_words(found),) if found else ()
+        return (lacking_words(lacking),) if lacking else ()
 
     def _consolidated_words(self, source: str) -> str:
         counts = self._con_counts.get(source, {})
@@ -267,7 +257,7 @@ class Story:
 
     @cached_property
     def _replaced(self) -> dict[str, int]:
-        """For each `.vac`, how many lines it has."""
+        """The number of lines of each `.vac`."""
         history = self.log.history
         return {one.path: len(one.lines) for one in (*history.vacuums, *history.meta_vacuums)}
 
@@ -291,10 +281,7 @@ class Story:
 
 
 def array_sizes(entries: Iterable[Entry]) -> dict[str, int]:
-    """Adds up the files of each fragment.
-
-    Args:
-        entries: Every file of the array.
+    """Adds up the files of each fragment of an array.
 
     >>> from chronotile.storage.store import Entry
     >>> array_sizes([Entry("__fragments/f/a.tdb", 3), Entry("__fragments/f/b.tdb", 4)])

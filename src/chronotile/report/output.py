@@ -1,8 +1,8 @@
-"""Reports on their way out: the one place that writes to standard output.
+"""Standard output: the one place that writes to it.
 
 In: a report, which can give itself as JSON and as text. Out: one JSON document; or text, with
-colour on a terminal and plain in a pipe. Knows nothing of what a report says: much of it comes from
-files, so all of it is made printable here. Only our own styles reach a terminal as they are.
+colour on a terminal and plain in a pipe. Knows nothing of what a report says. Much of it comes from
+files, so everything is made printable here; only our own styles reach a terminal unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MANY = 200
 _COMPACT = json.JSONEncoder(ensure_ascii=False).encode
 _ANY_WIDTH = 1 << 20
-"""Columns of a pipe: no reader of it wants a line cut."""
+"""Columns of a pipe: its lines are never cut."""
 
 
 class Text(RichText):
@@ -54,7 +54,7 @@ class Text(RichText):
 
 
 class Report(Protocol):
-    """What a command has to say."""
+    """The result of a command."""
 
     def to_json(self) -> Any:
         """As one JSON document."""
@@ -93,7 +93,7 @@ def emit(report: Report, *, as_json: bool) -> None:
 
 
 def json_text(value: Any) -> str:
-    r"""Writes JSON to look at, in which nothing is hidden.
+    r"""JSON for people, with escapes for what cannot be printed.
 
     >>> print(json_text({"\u202e": "é\x7f"}))
     {
@@ -104,7 +104,7 @@ def json_text(value: Any) -> str:
 
 
 def _encodable(document: str) -> str:
-    """JSON that standard output takes: what it may have no letters for is escaped as JSON does."""
+    """JSON with escapes for characters that the encoding of standard output may lack."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if document.isascii() or encoding.lower().startswith("utf"):
         return document
@@ -112,7 +112,7 @@ def _encodable(document: str) -> str:
 
 
 def _shown(part: RenderableType, console: Console) -> RenderableType:
-    """The same, with escapes for what cannot be printed in any text of it."""
+    """The same part, with escapes in all of its texts for what cannot be printed."""
     match part:
         case str():
             return Text(part)
@@ -138,17 +138,8 @@ def _shown(part: RenderableType, console: Console) -> RenderableType:
 
 
 def _document(value: Any, indent: str = "") -> str:
-    """JSON to look at; of a long list, one item a line, which is also twice as fast.
+    """JSON for people; a long list has one item per line, which is also twice as fast.
 
-    >>> print(_document({"a": [1, {"b": 2}]}))
-    {
-      "a": [
-        1,
-        {
-          "b": 2
-        }
-      ]
-    }
     >>> _document([{"a": 1}] * 1000).splitlines()[1]
     '  {"a": 1},'
     """
@@ -167,7 +158,7 @@ def _document(value: Any, indent: str = "") -> str:
 
 
 def _hung(line: RichText) -> RenderableType:
-    """A line whose further lines, if it is too long, are indented as the first is."""
+    """A line that keeps its indent if it is too long and wraps."""
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     return Padding(line[indent:], (0, 0, 0, indent)) if indent else line
 
@@ -182,10 +173,9 @@ def _plain(part: RenderableType, console: Console) -> str:
 
 @contextmanager
 def progress(words: str) -> Iterator[Callable[[], None]]:
-    """Shows on a terminal's standard error that something takes its time.
+    """Shows progress on standard error, if that is a terminal, and clears it at the end.
 
-    Gives a function to call for each thing done. Nothing is shown where standard error is no
-    terminal, and nothing is left when it ends.
+    Gives a function to call for each thing done.
 
     >>> with progress("counting") as step:
     ...     step()
@@ -208,7 +198,7 @@ def progress(words: str) -> Iterator[Callable[[], None]]:
 
 
 def size_text(size: int | None) -> str:
-    """Writes a number of bytes for people.
+    """A number of bytes, for people.
 
     >>> size_text(109), size_text(20_480), size_text(None)
     ('109 bytes', '20.5 kB', 'size unknown')
@@ -225,7 +215,7 @@ def size_text(size: int | None) -> str:
 
 
 def place_text(array: str) -> str:
-    """Writes the place of an array as a user here would: without the folders above.
+    """The place of an array, relative to the current folder if it lies in there.
 
     >>> place_text("s3://lake/sales")
     's3://lake/sales'
@@ -237,7 +227,7 @@ def place_text(array: str) -> str:
 
 
 def window_text(start: int, end: int) -> str:
-    """Writes a window for people.
+    """A window, for people.
 
     >>> window_text(0, 2**64 - 1)
     '[0, 18446744073709551615] (from the start to after the year 9999)'
@@ -247,12 +237,7 @@ def window_text(start: int, end: int) -> str:
 
 
 def plain_table(*headers: str, right: int = 0) -> Table:
-    """A table without lines, as other tools of the command line have it.
-
-    Args:
-        headers: The columns.
-        right: How many of the first columns are numbers.
-    """
+    """A table without lines; the first `right` columns are numbers."""
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold dim")
     table.padding = (0, 2, 0, 0)
     for at, header in enumerate(headers):

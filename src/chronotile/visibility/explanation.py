@@ -1,7 +1,7 @@
 """Why each object of an array is, or is not, visible at one window.
 
-In: a view. Out: `Explanation`s: every object with the rule that decided on it, and the file
-behind that. Says only what `rules` decided.
+In: a view. Out: an `Explanation` of every object: the rule that decided on it, and the file behind
+that. Only repeats what `rules` decided.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Explanation(NamedTuple):
     """`visible`, `partial` or `hidden`."""
     reason: str
     because: str | None
-    """The file that decides, if it is another than the object itself."""
+    """The file that decides, unless that is the object itself."""
     path: str
-    """The file that holds it, or its folder, relative to the array."""
+    """The file that holds the object, or its folder, relative to the array."""
     t1: int | None
-    """None where the name tells no time."""
+    """None if the name tells no time."""
     t2: int | None
     row: int | None
-    """Its row in the commit table; None if it is no commit."""
+    """The row of a commit in the commit table; None for other objects."""
 
     def to_dict(self) -> dict[str, Any]:
-        """What `explain --json` prints of it."""
+        """The JSON form, as `explain --json` prints it."""
         return dict(zip(self._fields[:5], self, strict=False))
 
 
 def explain(view: View) -> Sequence[Explanation]:
-    """Every object of the array, in the order of its kinds and then of time.
+    """Every object of the array, ordered by kind and then by time.
 
-    The explanation of a committed fragment is made when a caller looks at it: there may be many.
+    There may be very many committed fragments: each is explained when a caller looks at it.
     """
     committed = _committed(view)
     others = (
@@ -169,7 +169,7 @@ def _schemas(view: View) -> Iterator[Explanation]:
 
 
 def _enumerations(view: View, in_force: SchemaFile) -> Iterator[Explanation]:
-    """The labels of the schema in force, and those that only other schemas name."""
+    """The enumerations of the schema in force, and those that only other schemas name."""
     schema = in_force.schema
     named = {text for _, text in schema.enumeration_files} if schema is not None else set()
     for path in view.history.listing.enumerations:
@@ -209,7 +209,7 @@ def _others(view: View) -> Iterator[Explanation]:
     """Strangers, and commits whose names cannot be read."""
     listing = view.history.listing
     for problem in view.history.problems:
-        # A bad name inside a file makes the file unreadable; `_commit_files` has said so.
+        # A bad name inside a file makes the file unreadable: `_commit_files` explains that.
         if problem.kind == "name" and not problem.path.endswith(LINES):
             yield _of_file(problem.path, "other", Rule.UNREADABLE, problem.path)
     strangers = [

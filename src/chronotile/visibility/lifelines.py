@@ -1,11 +1,11 @@
 """When each fragment is visible, as the end of the window moves.
 
-In: the rules of one history. Out: one row a fragment: with start = 0 it is visible from one `end`
-to another, and then no more. No file, no clock.
+In: the rules of one history. Out: one row per fragment: the first and the last `end` at which a
+window from 0 on sees it. No file, no clock.
 
-As `end` grows, a fragment comes into the window once (at t2, or at t1 where cells have their own
-times), and goes once, when the first `.vac` that lists it comes into the window. So both moments
-say all there is: `visible_from <= end <= visible_until`.
+As `end` grows, a fragment comes into the window once (at t2, or at t1 if its cells have their own
+times), and goes once, when the first `.vac` that lists it comes into the window. So two moments
+are enough: `visible_from <= end <= visible_until`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SCHEMA = pa.schema(
         ("because", pa.string()),
     ]
 )
-"""`visible_from` and `visible_until` are the first and the last `end` that sees the fragment;
-both null if none does, the second null if it never goes. `reason` says why it is not seen after
-that, or at all."""
+"""`visible_from` and `visible_until` are the first and the last `end` that sees the fragment. Both
+are null if none does; the second is null if the fragment never goes. `reason` says why later
+windows, or all windows, do not see it."""
 
 
 def lifelines(rules: Rules) -> pa.Table:
-    """One row a fragment, committed or not."""
+    """One row per fragment, committed or not."""
     history, rows = rules.history, rules.fragments
     table, uris = history.table, history.table.uris
     begin = rules.first_ends
@@ -74,13 +74,13 @@ def lifelines(rules: Rules) -> pa.Table:
 def _never(rules: Rules) -> pa.Table:
     """The fragments that no window sees: ignored, or not committed."""
     table = rules.history.table
-    out: list[tuple[str, str, str | None]] = [
+    hidden: list[tuple[str, str, str | None]] = [
         (table.name(row), Rule.IGNORED.value, table.ignores[table.uri(row)])
         for row in rules.ignored().tolist()
     ]
-    out += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted]
+    hidden += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted]
     rows = []
-    for text, reason, because in out:
+    for text, reason, because in hidden:
         if (name := try_parse(text)) is not None:
             row = (text, name.t1, name.t2, version_of(name), None, None, reason, because)
             rows.append(dict(zip(SCHEMA.names, row, strict=True)))

@@ -1,18 +1,18 @@
 """What is visible when an array is opened at [start, end]: the rules, and only here.
 
-In: a `History`. Out: for each fragment, delete, update, schema and metadata file, the rule that
-decides. No file, no clock.
+In: a `History`. Out: the rule that decides on each fragment, delete, update, schema and metadata
+file. No file, no clock.
 
-The rules of the engine, as observed on it, in the order in which they are asked. The first that
-speaks decides.
+These are the rules of the engine, as tests observe them, in their order. The first rule that
+applies decides.
 
   fragments
     IGNORED      its commit stands only in `.con` files, and an `.ign` names it. The time in the
                  name of an `.ign` does not matter; a loose commit file is never ignored.
     OUTSIDE      not in the window. A fragment is in it if start <= t1 and t2 <= end. In a sparse
-                 array, from version 15 on, an overlap is enough (t1 <= end and start <= t2): such
-                 a fragment keeps a timestamp for each cell, and only its cells inside the window
-                 are read. In a dense array it never is.
+                 array, from version 15 on, an overlap is enough (t1 <= end and start <= t2): the
+                 fragment keeps a timestamp for each cell, and the engine reads only the cells
+                 inside the window. In a dense array an overlap is never enough.
     SUPERSEDED   a `.vac` that is in the window by the same rule lists it.
     MISSING      its folder is gone. The engine then refuses to open the array.
     OVERLAPS     visible, cell by cell.
@@ -20,15 +20,15 @@ speaks decides.
     UNCOMMITTED  a folder that no commit names.
 
   deletes and updates
-    OUTSIDE      not wholly inside the window; no overlap counts here.
-    INSIDE       in force: on cells written at or before its own time. That an `.ign` names it
+    OUTSIDE      not wholly inside the window; an overlap is not enough.
+    INSIDE       in force, on cells written at or before its own time. An `.ign` that names it
                  does not matter.
 
   schemas
-    the last whose t2 <= end is in force; if all are later, the first.
+    the last schema with t2 <= end is in force; if all are later, the first.
 
-The engine reads every `.con`, whatever time its name tells, and must: the name need not cover
-what is inside. `history.read_history` offers to skip by name, and says what that risks.
+The engine reads every `.con`, whatever times its name tells, as the name need not cover the records
+inside. `history.read_history` can skip files by name, and says what that risks.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="np.generic[Any]")
 
 TIMESTAMPED_CELLS = 15
-"""From this version on a sparse fragment keeps a timestamp for each cell."""
+"""From this version on, a sparse fragment keeps a timestamp for each cell."""
 
 
 class Rule(enum.Enum):
-    """What decided, and the word for it that users see."""
+    """A rule, and the word that users see for it."""
 
     IGNORED = "ignored"
     OUTSIDE = "outside-window"
@@ -116,7 +116,7 @@ def side(t1: int, t2: int, start: int, end: int) -> str:
 
 
 def has_cell_times_by_name(name: Name, *, dense: bool) -> bool:
-    """Whether a fragment or `.vac` of that name counts cell by cell: an overlap is then enough."""
+    """Whether an overlap puts a fragment or `.vac` of that name into a window."""
     return not dense and (name.version or 0) >= TIMESTAMPED_CELLS
 
 
@@ -132,15 +132,15 @@ def first_end(name: Name, *, dense: bool) -> int:
 
 
 def is_later(schema: SchemaFile, end: int) -> bool:
-    """Whether a schema came after a window's end; the old single file, without a time, did not."""
+    """Whether a schema is later than a window's end; the old single file has no time."""
     return schema.name is not None and schema.name.t2 > end
 
 
 def schema_at(history: History, end: int) -> SchemaFile | None:
     """The schema in force when the array is opened at `end`.
 
-    The engine goes through them in the order of their text and takes the last that is not
-    of later; if all are later, the first.
+    The engine takes the last schema, by the text of the name, that is not later than `end`; if all
+    are later, the first.
     """
     timed = (item for item in reversed(history.schemas) if item.name is not None)
     first = history.schemas[0] if history.schemas else None
@@ -148,12 +148,10 @@ def schema_at(history: History, end: int) -> SchemaFile | None:
 
 
 def schemas_over(history: History, moment: int) -> Iterator[Schema]:
-    """The schemas under which an open can cover a commit of that moment, the newest first."""
+    """The schemas of the windows that can contain a commit of that moment, the newest first."""
     ends = {item.name.t2 for item in history.schemas if item.name is not None}
     seen: list[SchemaFile] = []
-    for end in sorted(
-        {*(end for end in ends if end > moment), moment, MAX_TIMESTAMP}, reverse=True
-    ):
+    for end in sorted({max(end, moment) for end in (*ends, moment, MAX_TIMESTAMP)}, reverse=True):
         item = schema_at(history, end)
         if item is not None and item not in seen:
             seen.append(item)
@@ -163,15 +161,15 @@ def schemas_over(history: History, moment: int) -> Iterator[Schema]:
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The rules, applied to one history. Everything that no window changes is worked out once."""
+    """The rules, applied to one history. What does not depend on the window is computed once."""
 
     history: History
 
     @cached_property
     def fragments(self) -> I64:
-        """The rows of the commits that make fragments count, in time order.
+        """The rows of the effective writes, in time order.
 
-        An `.ok` without its folder is no fragment; a `.wrt` without it breaks the array.
+        An `.ok` without a folder is no fragment; a `.wrt` without a folder breaks the array.
         """
         table = self.history.table
         if table.is_all_writes:
@@ -181,7 +179,7 @@ class Rules:
         return np.flatnonzero(chosen)
 
     def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
-        """The rows of the fragments."""
+        """The items of a column that belong to fragments."""
         return column if self.history.table.is_all_writes else column[self.fragments]
 
     @cached_property
@@ -194,17 +192,16 @@ class Rules:
 
     @cached_property
     def deletes(self) -> I64:
-        """The rows of deletes that count, in time order."""
+        """The rows of effective deletes, in time order."""
         return self._tiles(DEL)
 
     @cached_property
     def updates(self) -> I64:
-        """The rows of updates that count, in time order."""
+        """The rows of effective updates, in time order."""
         return self._tiles(UPD)
 
     def _tiles(self, ext: int) -> I64:
-        rows = self.history.table.tile_rows
-        table = self.history.table
+        table, rows = self.history.table, self.history.table.tile_rows
         chosen: I64 = rows[(table.uris.ext[rows] == ext) & table.counts[rows]]
         return chosen
 
@@ -218,12 +215,12 @@ class Rules:
 
     @cached_property
     def missing(self) -> Mask:
-        """Which fragments have no folder."""
+        """Mask of the fragments without a folder."""
         return self._of(self.history.lost)
 
     @cached_property
     def vacuumed(self) -> tuple[I64, ...]:
-        """For each `.vac`, the fragments (as places in `fragments`) that it lists."""
+        """The fragments that each `.vac` lists, as places in `fragments`."""
         return tuple(self._listed(vacuum) for vacuum in self.history.vacuums)
 
     def _listed(self, vacuum: VacuumFile) -> I64:
@@ -236,12 +233,12 @@ class Rules:
 
     @property
     def first_ends(self) -> U64:
-        """For each fragment the first `end` at which a window that starts at 0 sees it."""
+        """The first `end` at which a window that starts at 0 sees each fragment."""
         uris, rows = self.history.table.uris, self.fragments
         return np.where(self.has_cell_times, uris.t1[rows], uris.t2[rows])
 
     def _in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
-        """Which fragments lie wholly in a window, and which are in it at all."""
+        """Masks of the fragments wholly in a window, and of all fragments in it."""
         uris = self.history.table.uris
         inside = self._of(is_inside(uris.t1, uris.t2, start, end))
         return inside, inside | (
@@ -259,7 +256,7 @@ class Rules:
         return rules
 
     def visible(self, start: int, end: int) -> tuple[I64, Mask]:
-        """The rows of visible fragments, in order, and which of them are read cell by cell."""
+        """The rows of visible fragments, in order, and a mask of those read cell by cell."""
         inside, seen = self._in_window(start, end)
         if self.history.vacuums:
             seen &= ~self.superseded(start, end)
@@ -269,7 +266,7 @@ class Rules:
         return rows, ~inside[places]
 
     def superseded(self, start: int, end: int) -> Mask:
-        """Which fragments a `.vac` in the window lists."""
+        """Mask of the fragments that a `.vac` in the window lists."""
         hidden = np.zeros(len(self.missing), bool)
         dense = self.history.dense
         for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
@@ -278,21 +275,18 @@ class Rules:
         return hidden
 
     def in_force(self, rows: I64, start: int, end: int) -> I64:
-        """Of these deletes or updates, those in force."""
+        """The deletes or updates among some rows that are in force."""
         uris = self.history.table.uris
         return rows[is_inside(uris.t1[rows], uris.t2[rows], start, end)]
 
     def first_hidden_by(self) -> dict[int, VacuumFile]:
-        """For each fragment that is ever superseded, the `.vac` that is first to do so."""
-        dense = self.history.dense
+        """The `.vac` that is first to hide each superseded fragment, by its place."""
         first: dict[int, VacuumFile] = {}
-        for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
+        pairs = zip(self.history.vacuums, self.vacuumed, strict=True)
+        dense = self.history.dense
+        for vacuum, listed in sorted(pairs, key=lambda p: first_end(p[0].name, dense=dense)):
             for at in listed.tolist():
-                known = first.get(at)
-                if known is None or first_end(vacuum.name, dense=dense) < first_end(
-                    known.name, dense=dense
-                ):
-                    first[at] = vacuum
+                first.setdefault(at, vacuum)
         return first
 
     @cached_property
@@ -306,12 +300,12 @@ class Rules:
         return paths | {name: name for name in listing.root_fragments if name not in known}
 
     def ignored(self) -> I64:
-        """The rows of writes that are ignored and count nowhere else."""
+        """The rows of ignored writes that are effective in no other file."""
         table = self.history.table
         rows = np.flatnonzero(table.ignored & ~table.counts & (table.uris.ext <= OK))
         if not len(rows):
             return rows
-        counting = text_columns.names(table, self.fragments)
-        counted = pc.is_in(text_columns.names(table, rows), value_set=counting)
-        chosen: I64 = rows[~np.asarray(counted)]
+        effective = text_columns.names(table, self.fragments)
+        is_effective = pc.is_in(text_columns.names(table, rows), value_set=effective)
+        chosen: I64 = rows[~np.asarray(is_effective)]
         return chosen

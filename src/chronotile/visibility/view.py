@@ -3,7 +3,7 @@
 In: the rules of one history, and a window. Out: `View`: visible fragments, deletes and updates in
 force, the schema; as values and as the JSON of the command line. No file, no clock.
 
-Fragments are made into objects only when looked at: a view of a million of them is a mask.
+A fragment becomes an object only when a caller looks at it: a view of a million is a mask.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Fragment(NamedTuple):
     t2: int
     version: int
     partial: bool
-    """Whether it is read cell by cell, as it is only partly in the window."""
+    """Whether the engine reads it cell by cell, as only a part of it is in the window."""
     source: str
     """The file that holds its commit, relative to the array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """A delete in force. Its tile is opened when its condition is asked for."""
+    """A delete in force. Its tile is opened when a caller asks for the condition."""
 
     name: str
     t1: int
@@ -63,7 +63,7 @@ class Delete:
     version: int
     source: str
     offset: int
-    """Where its tile starts in the source."""
+    """The start of its tile in the source."""
     tile: bytes = field(repr=False)
     key: bytes | None = field(repr=False)
     schemas: tuple[Schema, ...] = field(repr=False)
@@ -100,7 +100,7 @@ class Delete:
 
     @property
     def text(self) -> str:
-        """The predicate in words."""
+        """The predicate as text."""
         return to_text(self.predicate, self.schema)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Update(Delete):
         return content
 
     def to_dict(self) -> dict[str, Any]:
-        """As of a delete, with the values."""
+        """The JSON form of a delete, with the values."""
         document = Delete.to_dict(self)
         try:
             values = self._update.values_json(self.schemas)
@@ -145,14 +145,14 @@ def _decoded(tile: bytes, key: bytes | None, *, is_update: bool) -> StoredDelete
     try:
         payload = tiles.decode(tile, "tile", key=key).payload
     except WrongKeyError as cause:
-        # The key has opened the array's schema, or nobody would have got this far.
+        # The key has opened the array's schema: the tile must be damaged.
         problem = "expected a tile that the array's key opens, found damaged bytes"
         raise BadFileError("tile", problem) from cause
     return decode_update(payload, "tile") if is_update else decode_delete(payload, "tile")
 
 
 class LazySequence(Sequence[T], Generic[T]):
-    """Objects that are made when they are looked at."""
+    """A sequence that makes each object when a caller looks at it."""
 
     __slots__ = ("_make", "_rows")
 
@@ -189,14 +189,14 @@ class LazySequence(Sequence[T], Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """An array as an open at [start, end] sees it. Takes no further look at the storage."""
+    """An array as an open at [start, end] sees it. Does not look at the storage."""
 
     rules: Rules = field(repr=False)
     start: int
     end: int
 
     def __reduce__(self) -> tuple[object, ...]:
-        # What was looked at is made anew: rows cannot be pickled.
+        # Lazy sequences cannot be pickled; the copy makes them anew.
         return type(self), (self.rules, self.start, self.end)
 
     @property
