@@ -1,7 +1,7 @@
-"""The module by which Spark finds the data source `chronotile` by itself.
+"""Lets Spark find the data source `chronotile` by itself.
 
 In: nothing. Out: `DefaultSource`. Spark imports every top-level module whose name starts with
-`pyspark_`, and registers the class of that name.
+`pyspark_`, and registers its class `DefaultSource`.
 """
 
 from chronotile.spark.source import ChronotileSource as DefaultSource

@@ -59,7 +59,7 @@ class ExplainReport:
             return
         yield from self._seen()
         hidden = [item for item in self.explained if item.status != "visible"]
-        # Sorting is stable: what holds data comes first, the rest as it was.
+        # Objects that hold data come first; the order is otherwise that of `explain`.
         groups = advise(sorted(hidden, key=lambda item: item.kind not in _DATA), view)
         if groups:
             yield ""
@@ -71,6 +71,7 @@ class ExplainReport:
         yield from self._taken_away()
 
     def _seen(self) -> Iterator[RenderableType]:
+        from chronotile.format.names import parse_name
         from chronotile.report.output import Text, window_text
 
         view = self.view

@@ -14,7 +14,6 @@ import click
 
 from chronotile.cli.options import MOMENT, access_options, array_argument, check_window, reporting
 from chronotile.format.kinds import EVENTS
-from chronotile.format.timestamps import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +82,8 @@ def _event_text(event: Event) -> Iterator[RenderableType]:
 
 
 def _when(event: Event) -> str:
+    from chronotile.format.timestamps import local_time
+
     if event.t1 is None or event.t2 is None:
         return "at an unknown time"
     if event.t1 == event.t2:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from chronotile.errors import ChronotileError, printable
-from chronotile.format.timestamps import now_ms, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +61,13 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
             self.fail(error.problem, param, ctx)
 
 
-MOMENT = Parsed("time", parse_time)
+def _parse_time(text: str) -> int:
+    from chronotile.format.timestamps import parse_time
+
+    return parse_time(text)
+
+
+MOMENT = Parsed("time", _parse_time)
 """A time: ms, ISO-8601 or `now`."""
 
 array_argument = click.argument("array", metavar="ARRAY", type=Place("dir"))
@@ -122,6 +127,8 @@ def window_options(function: F) -> F:
     @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
     @functools.wraps(function)
     def call(*args: Any, start: int, end: int | None, **rest: Any) -> Any:
+        from chronotile.format.timestamps import now_ms
+
         last = now_ms() if end is None else end
         check_window(start, last)
         return function(*args, window=(start, last), **rest)

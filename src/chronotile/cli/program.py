@@ -163,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe: that is no error, and nobody reads a message.
+        # The reader has closed the pipe: that is no error, and no message would reach it.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

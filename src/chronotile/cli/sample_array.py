@@ -107,26 +107,26 @@ def _named(field: Field) -> bytes:
 def make_sample(array: str) -> Sample:
     """Makes the sample array in an empty folder, or at a URI with nothing below it."""
     store = open_store(array)
-    at = [START + 10 * MINUTE * step for step in range(12)]
-    payload, schema = encode_schema(sample_schema()), new_name(at[0], at[0], None)
+    times = [START + 10 * MINUTE * step for step in range(12)]
+    payload, schema = encode_schema(sample_schema()), new_name(times[0], times[0], None)
     store.put_if_absent(f"{SCHEMA}/{schema}", tiles.encode(payload, version=VERSION))
     fragments = _Fragments(store, schema)
-    first, second = fragments.write(at[1]), fragments.write(at[2])
-    write_delete(array, "amount < 3", timestamp=at[3], allow_null_loss=True, store=store)
-    fragments.write(at[4])
+    first, second = fragments.write(times[1]), fragments.write(times[2])
+    write_delete(array, "amount < 3", timestamp=times[3], allow_null_loss=True, store=store)
+    fragments.write(times[4])
     write_update(
-        array, "id == 7", {"region": "north"}, timestamp=at[5], experimental=True, store=store
+        array, "id == 7", {"region": "north"}, timestamp=times[5], experimental=True, store=store
     )
     fragments.merge(first, second)
     consolidate(array, store=store)
     vacuum(array, loose_deletes=True, store=store)
-    third, fourth = fragments.write(at[6]), fragments.write(at[7])
+    third, fourth = fragments.write(times[6]), fragments.write(times[7])
     fragments.merge(third, fourth)
     where = "region == 'test' and amount >= 100"
-    write_delete(array, where, timestamp=at[8], allow_null_loss=True, store=store)
-    fragments.put(at[9], at[9])
-    fragments.write(at[10])
-    return Sample(array=array, first_delete=at[3], update=at[5], last_write=at[10])
+    write_delete(array, where, timestamp=times[8], allow_null_loss=True, store=store)
+    fragments.put(times[9], times[9])
+    fragments.write(times[10])
+    return Sample(array=array, first_delete=times[3], update=times[5], last_write=times[10])
 
 
 class _Fragments:

@@ -20,7 +20,6 @@ from chronotile.cli.options import (
     reporting,
     wrong_call,
 )
-from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +84,7 @@ def timeline(array: str, output: str, now: int | None, access: Access) -> Timeli
     path = Path(output)
     if path.suffix.lower() not in FORMS:
         raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
     from chronotile.timeline.model import make_picture
 

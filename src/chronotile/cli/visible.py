@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 SHOWN = 1000
-"""Rows of a table that are shown; nobody reads a longer one."""
+"""Rows that a table shows; --json has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ _WORDS_MAX = 300
 
 
 class Unread(NamedTuple):
-    """An array that could not be read: nobody knows what state it is in."""
+    """An array that could not be read, damaged or not."""
 
     array: str
     words: str

@@ -118,16 +118,12 @@ def run(
     run_ = new_run(job.out, job.out_storage)
     try:
         done, maintained = pipeline.tables(run_)
-    except ChronotileError:
+    except BaseException as cause:
         run_.abandon()
-        raise
-    except Exception as cause:
-        run_.abandon()
+        if isinstance(cause, ChronotileError) or not isinstance(cause, Exception):
+            raise
         problem = f"expected the job to end, found: {_last_error(cause)}"
         raise StorageError(job.out, problem) from cause
-    except BaseException:
-        run_.abandon()
-        raise
     return Summary(
         out=job.out,
         run=run_.uri,

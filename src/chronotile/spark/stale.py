@@ -37,7 +37,7 @@ def known_arrays(run: Run | None) -> dict[str, str]:
 def below(
     folders: Sequence[Unlisted], known: Collection[str], found: Collection[str]
 ) -> list[Unread]:
-    """The arrays that nobody could read, as a folder above them could not be listed.
+    """The arrays that no task could read, as a folder above them could not be listed.
 
     These are the arrays below it that an older run knows; if it knows none, the folder itself.
 

@@ -174,15 +174,12 @@ def _run(
     death = None
     try:
         context.parallelize(list(enumerate(items)), len(items)).foreach(each)
-    except Exception as cause:
+    except BaseException as cause:
         context.cancelJobGroup(group)
         died = _DIED.search(str(cause))
-        if died is None or _RAISED in str(cause):
+        if not isinstance(cause, Exception) or died is None or _RAISED in str(cause):
             raise
         death = int(died[1]), cause
-    except BaseException:
-        context.cancelJobGroup(group)
-        raise
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unsets it
         over.set()

@@ -37,8 +37,8 @@ def page_model(picture: Picture) -> dict[str, Any]:
     counts = picture.counts
     return {
         "moments": [
-            {"ms": str(moment), "text": local_time(moment), "x": position(picture, at)}
-            for at, moment in enumerate(picture.moments)
+            {"ms": str(moment), "text": local_time(moment), "x": position(picture, place)}
+            for place, moment in enumerate(picture.moments)
         ],
         "now": picture.now,
         "fragments": picture.fragments,
