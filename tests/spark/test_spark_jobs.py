@@ -22,13 +22,13 @@ from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
 from chronotile.errors import StorageError
 from chronotile.spark import pipeline, register
-from chronotile.spark.limits import UnreadableError, read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.runs import last_run
 from chronotile.spark.tables import SCHEMAS, ArrayTables
+from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

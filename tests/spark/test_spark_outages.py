@@ -15,12 +15,12 @@ from chronotile.dataset import check_all
 from chronotile.dataset.check_all import check_fleet
 from chronotile.errors import StorageError
 from chronotile.spark import pipeline
-from chronotile.spark.limits import UnreadableError, read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import KEPT, last_run
 from chronotile.spark.tables import SCHEMAS
+from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chronotile.spark import pipeline
-from chronotile.spark.limits import read_limit
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import Done, Task, run_task
 from chronotile.spark.session import session
+from chronotile.spark.unreadable_limit import read_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

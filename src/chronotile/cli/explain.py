@@ -71,7 +71,6 @@ class ExplainReport:
         yield from self._taken_away()
 
     def _seen(self) -> Iterator[RenderableType]:
-        from chronotile.format.names import parse_name
         from chronotile.report.output import Text, window_text
 
         view = self.view

@@ -22,7 +22,7 @@ from chronotile.cli.options import (
     wrong_call,
 )
 from chronotile.errors import ChronotileError
-from chronotile.spark.limits import MAX_UNREADABLE, Limit, read_limit
+from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -41,7 +41,7 @@ import pyarrow as pa
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.fleet_maintenance import MAINTENANCE, arrays_in_need, broken_off, maintain
-from chronotile.spark.limits import MAX_UNREADABLE, Limit, Unread, check_limit
+from chronotile.spark.older_run_rows import below, known_arrays, rows_of_unread
 from chronotile.spark.pipeline_task import (
     WRITTEN,
     Carry,
@@ -55,8 +55,8 @@ from chronotile.spark.pipeline_task import (
 from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
 from chronotile.spark.shares import Share, find_fleet, packed, shares, split
-from chronotile.spark.stale import below, known_arrays, rows_of_unread
 from chronotile.spark.surviving_tasks import Care, run_job
+from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -27,11 +27,10 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import list_array
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.limits import Unread
+from chronotile.spark.older_run_rows import as_stale
 from chronotile.spark.read_share import folder_findings, in_order
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.run_summary import Totals, totals_of
-from chronotile.spark.stale import as_stale
 from chronotile.spark.stream_state import listing_fingerprint
 from chronotile.spark.tables import (
     SCHEMAS,
@@ -40,6 +39,7 @@ from chronotile.spark.tables import (
     findings_table,
     tables_of_unreadable,
 )
+from chronotile.spark.unreadable_limit import Unread
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

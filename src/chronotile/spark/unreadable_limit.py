@@ -87,7 +87,7 @@ def check_limit(out: str, unread: Sequence[Unread], total: int, limit: Limit) ->
 
     >>> check_limit("out", [Unread("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    chronotile.spark.limits.UnreadableError: out: expected at most 0 of 5 arrays ...
+    chronotile.spark.unreadable_limit.UnreadableError: out: expected at most 0 of 5 arrays ...
     """
     if len(unread) <= limit.of(total):
         return

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE
-from chronotile.spark.limits import Unread
 from chronotile.spark.tables import SCHEMAS, findings_table
+from chronotile.spark.unreadable_limit import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
