@@ -7,12 +7,16 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from support import engines  # noqa: F401  (its settings hold for every engine of the tests)
 from support.servers import FaultProxy, S3Server, s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# A busy machine is no failure.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 SLOW = (
     "test_spark_cluster",

@@ -7,7 +7,6 @@ import math
 import struct
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from chronotile.conditions.tree import (
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypothesis.strategies import SearchStrategy
-
-# A machine that is busy is no failure.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 ORDER_OPS = (Op.LT, Op.LE, Op.GT, Op.GE)
 PLAIN_OPS = (*ORDER_OPS, Op.EQ, Op.NE)

@@ -1,5 +1,5 @@
 """Changes: deletes, updates, consolidation, vacuum, repair.
 
-In: an array and what to do. Out: the changed array and a report; with a dry run only the report.
-Nothing is removed because of what was not shown to be whole. Knows nothing of the command line.
+In: an array, and a change. Out: the changed array and a report; after a dry run, only the report.
+Removes a file only after its replacement was shown to be whole. Knows nothing of the command line.
 """

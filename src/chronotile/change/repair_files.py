@@ -232,7 +232,7 @@ class Mender:
                 self.mending.notes.append(f"{path} was cut in its last entry, which was {uri}")
                 return True
         found = f"{len(fits)} fit" if tail.rpartition("/")[2] else "none of the name is left"
-        message = f"the last entry was cut after {tail!r}: {found}, so it cannot be told"
+        message = f"the last entry was cut after {tail!r}: {found}, so nobody can tell which it was"
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True

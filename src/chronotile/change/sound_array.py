@@ -1,7 +1,7 @@
 """Arrays that are sound enough to be changed.
 
-In: a store. Out: the history of the array, or a refusal; the format version of new files. Decides
-nothing on what is removed.
+In: a store. Out: the history of the array, or a refusal; the format version of new files. Removes
+nothing.
 """
 
 from __future__ import annotations

@@ -94,14 +94,14 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
             continue
         severity: Severity = "error"
         if path in listing.specials:
-            message = "neither a file nor a folder: the engine fails to list what holds it"
+            message = "neither a file nor a folder: the engine fails to list the folder around it"
         elif path in folders and _breaks_as_folder(place, name):
-            message = "a folder where the engine wants a file, which it fails to read"
+            message = "expected a file, found a folder, which the engine fails to read"
         elif path in listing.file_links and _is_read(place, name):
-            message = "a symbolic link, which is not followed here, but is by the engine"
+            message = "a symbolic link, which the engine follows, but this tool does not"
             severity = "error" if _breaks_as_link(history, name) else "warning"
         elif place == COMMITS and name.endswith(COMMIT_FILES) and path not in folders:
-            message = "expected a file with a name, found what is never touched"
+            message = "expected a file, found something that this tool never touches"
         else:
             continue
         yield finding(array, "name-malformed", path, message, severity=severity, hint=by_hand)
@@ -174,7 +174,7 @@ def consolidated(history: History) -> Iterator[Finding]:
     files = coverage(table)
     superseded = files.superseded()
     for path in superseded:
-        message = "a later .con holds every commit of it that counts"
+        message = "a later .con holds every effective commit of it"
         yield finding(array, "con-superseded", path, message)
     for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
         message = "no .con that is needed holds a write that it names"
@@ -204,7 +204,7 @@ def consolidated(history: History) -> Iterator[Finding]:
         seen |= dict.fromkeys(deletes, path)
     ignored = ((u, path) for u, path in table.ignores.items() if u.endswith(".del") and u in seen)
     for path, names in _grouped(ignored).items():
-        message = f"it names {shown(sorted(names))}, in force all the same"
+        message = f"it names {shown(sorted(names))}, which stays in force"
         yield finding(array, "delete-ignored", path, message)
 
 
@@ -227,12 +227,12 @@ def _ranges(history: History) -> Iterator[Finding]:
         t1, t2 = table.uris.t1[rows], table.uris.t2[rows]
         # The engine takes the times of two of its records, this package the outermost times.
         if name.t1 not in t1 or name.t2 not in t2:
-            message = f"no record of it is of {name.t1 if name.t1 not in t1 else name.t2}, "
-            message += "for which it is named: it may have been cut between two records"
+            message = f"no record has the time {name.t1 if name.t1 not in t1 else name.t2} "
+            message += "of its name: it may have been cut between two records"
             yield finding(array, "con-truncated", source.path, message, severity="warning")
         if len(rows) and (int(t1.min()) < name.t1 or int(t2.max()) > name.t2):
             span = f"{int(t1.min())} to {int(t2.max())}"
-            message = f"its name says {name.t1} to {name.t2}, its commits are of {span}"
+            message = f"its name says {name.t1} to {name.t2}, its commits are from {span}"
             yield finding(array, "con-name-range", source.path, message)
 
 

@@ -24,7 +24,7 @@ _ORPHANS = "chronotile vacuum {array} --orphans"
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
-    "con-truncated": ("error", f"{_REPAIR} brings back what can be told for certain"),
+    "con-truncated": ("error", f"{_REPAIR} brings back what is certain"),
     "con-name-range": ("warning", f"{_TIDY}: the new file is named for what it holds"),
     "con-superseded": ("info", "chronotile vacuum {array} removes it"),
     "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),

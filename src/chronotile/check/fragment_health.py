@@ -66,7 +66,7 @@ class State(enum.Enum):
     FLAWED = "damaged where only some reads look"
     FILE_MISSING = "a file is missing"
     DAMAGED = "damaged"
-    UNKNOWN = "it cannot be told"
+    UNKNOWN = "unknown"
 
 
 class Health(NamedTuple):
@@ -120,12 +120,12 @@ def inspect(
     inspector = _Inspector(store, history)
     threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
     listed = _listed(store, wanted)
-    found = {}
+    inspected = {}
     for health in ahead(lambda path: inspector.inspect(path, listed(path)), wanted, threads):
-        found[health.path] = health
+        inspected[health.path] = health
         if on_fragment is not None:
             on_fragment()
-    return found
+    return inspected
 
 
 def lacking_fragments(
@@ -152,27 +152,25 @@ def lacking_fragments(
     rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()
     paths = [table.fragment_path(row) for row in rows if table.uris.t1[row] <= moment]
     health = look(paths)
-    found = {}
+    lacking = {}
     for path in paths:
         schema = schemas.get(health[path].schema or "") if path in health else None
-        lacking = tuple(n for n in wanted if schema is not None and schema.field(n) is None)
-        if lacking:
-            found[path] = lacking
-    return found
+        names = tuple(n for n in wanted if schema is not None and schema.field(n) is None)
+        if names:
+            lacking[path] = names
+    return lacking
 
 
-def lacking_words(found: Mapping[str, tuple[str, ...]]) -> str:
+def lacking_words(lacking: Mapping[str, tuple[str, ...]]) -> str:
     """What a delete does to fragments that lack its fields, in words.
 
     >>> lacking_words({"__fragments/a": ("b",)})
-    'it removes every row of 1 fragment of before b was added that it compares with b'
+    'it removes every row that it compares with b in 1 fragment from before b was added'
     """
-    fields = ", ".join(sorted({name for names in found.values() for name in names}))
-    count, was = count_text(len(found), "fragment"), "were" if "," in fields else "was"
-    return (
-        f"it removes every row of {count} of before {fields} {was} added "
-        f"that it compares with {fields}"
-    )
+    fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
+    count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
+    rows = f"every row that it compares with {fields}"
+    return f"it removes {rows} in {count} from before {fields} {was} added"
 
 
 class _Named(NamedTuple):

@@ -104,7 +104,7 @@ def _same_times(rules: Rules) -> Iterator[Finding]:
     for at in alike.tolist():
         if at != last + 1:
             one, other = (table.name(int(rows[at + more])) for more in (0, 1))
-            message = f"{one} and {other} are of one time: which cell wins is not defined"
+            message = f"{one} and {other} have the same time: which cell wins is not defined"
             path = table.fragment_path(int(rows[at]))
             yield finding(history.array, "same-timestamp", path, message)
         last = at

@@ -46,7 +46,7 @@ def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Findi
     """The damage of a fragment; a warning if no window of today sees the fragment."""
     if health.state is State.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
-        hint = "nothing to run: consolidate its fragments with the engine to have them anew"
+        hint = "nothing to run: to renew it, consolidate its fragments with the engine"
         yield finding(
             array, "fragment-damaged", health.file, message, severity="warning", hint=hint
         )
@@ -65,7 +65,7 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
         gone = [name for name in item.applied if name not in known]
         if gone:
             few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
-            message = f"it has applied {few}, which is gone: what that removed stays removed, and "
+            message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
             message += "the engine's next consolidation of fragments crashes"
             yield finding(history.array, "delete-lost", path, message)
 

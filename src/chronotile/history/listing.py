@@ -76,7 +76,7 @@ class Listing:
     folder_links: tuple[str, ...]
     """Whole paths of symbolic links to folders."""
     specials: tuple[str, ...]
-    """Links to nothing, pipes, sockets, devices: the engine fails to list what holds one."""
+    """Links to nothing, pipes, sockets, devices: the engine fails to list the folder around one."""
     linked_fragments: tuple[str, ...]
     """Whole paths of fragments whose folder is a link; `fragments` has their names too."""
     commits_changed: int | None
