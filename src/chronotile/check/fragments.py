@@ -44,10 +44,11 @@ def missing(rules: Rules) -> Iterator[Finding]:
     table, array = rules.history.table, rules.history.array
     lost = rules.fragments[rules.missing].tolist()
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
-    near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
-    for row, is_hidden in zip(lost, hidden, strict=True):
+    names = [table.name(row) for row in lost]
+    near = near_misses(names, rules.uncommitted) if lost else {}
+    for row, name, is_hidden in zip(lost, names, hidden, strict=True):
         message = f"{table.uri(row)} is committed, but {table.fragment_path(row)} is gone"
-        if others := near.get(table.name(row)):
+        if others := near.get(name):
             message += (
                 f"; {shown(list(others))} of the same time is there without a commit: "
                 f"one of the names may be damaged, so nothing must be removed"

@@ -296,7 +296,8 @@ class Rules:
         if not listing.fragments and not listing.root_fragments:
             return {}
         known = set(text_columns.names(table, np.flatnonzero(table.uris.ext <= OK)).to_pylist())
-        paths = {name: f"{FRAGMENTS}/{name}" for name in sorted({*listing.fragments} - known)}
+        names = sorted(name for name in listing.fragments if name not in known)
+        paths = {name: f"{FRAGMENTS}/{name}" for name in names}
         return paths | {name: name for name in listing.root_fragments if name not in known}
 
     def ignored(self) -> I64:
