@@ -56,7 +56,7 @@ def test_windows_that_are_none() -> None:
     assert len(log.view(5, 5).fragments) == 0
 
 
-def test_json_of_the_contract() -> None:
+def test_json_form() -> None:
     log = log_of("sparse-everything-v22")
     said = log.view(0, 39).to_dict()
     assert list(said) == ["array", "start", "end", "schema", "fragments", "deletes", "updates"]

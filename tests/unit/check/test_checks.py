@@ -1,4 +1,4 @@
-"""Findings: every code of the contract, and silence where there is nothing to say."""
+"""Findings: every code, and silence where there is nothing to say."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_worst_comes_first() -> None:
     assert order[0] == 0
 
 
-def test_the_json_of_the_contract() -> None:
+def test_json_form_of_findings() -> None:
     document = of("bad-name")[0].to_dict()
     assert list(document) == ["code", "severity", "array", "path", "message", "hint"]
     json.dumps(document)

@@ -323,7 +323,7 @@ def raw_of(document: Any) -> Iterator[str]:
         yield from raw_of(child)
 
 
-def test_json_of_the_contract() -> None:
+def test_json_form() -> None:
     schema = make_schema(
         make_field("a", Datatype.INT32),
         make_field("s", Datatype.STRING_UTF8, num=VAR_NUM, nullable=True),

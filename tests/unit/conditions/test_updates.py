@@ -29,7 +29,7 @@ SCHEMA = make_schema(
 )
 
 
-def test_values_of_the_contract() -> None:
+def test_values_form() -> None:
     found = update_values({"a": 777, "s": "new", "n": None, "t": "1970-01-02"}, SCHEMA)
     assert found == (
         UpdateValue("a", struct.pack("<i", 777)),
