@@ -3,24 +3,28 @@ meta:
   title: TileDB fragment metadata
   application: TileDB
   license: MIT
-  ks-version: '0.9'
+  ks-version: '0.11'
+  imports:
+    - tiledb_generic_tile
   encoding: UTF-8
   endian: le
 doc: |
-  A file `__fragment_metadata.tdb` of format version 10 or later: generic tiles
-  one after the other, a footer that says where each of them starts, and the
-  footer's length.
+  A file `__fragment_metadata.tdb`: generic tiles one after the other, a footer
+  that says where each of them starts, and the footer's length. Before version
+  10 the length is there only if a dimension varies in length.
 
   The footer cannot be read alone: how many fields it has and how wide they are
-  stands in the schema that it names. So this spec frames the file and shows the
-  footer's head; the type `fragment_footer` takes the rest, given what the
-  schema says.
+  stands in the schema that it names. So this spec frames the file, and shows
+  each tile and the footer's head. A program that has the schema reads the rest
+  with the types that take parameters: `fragment_footer`, `r_tree` and
+  `fragment_statistics`; and the other tiles with `tile_numbers`, `tile_bounds`
+  and `processed_conditions`.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
 -webide-representation: '{head}'
 seq:
   - id: tiles
     size: ofs_footer
-    doc: Generic tiles; the footer says where each of them starts.
+    type: metadata_tiles
   - id: footer
     size: len_footer
   - id: stored_len_footer
@@ -38,6 +42,30 @@ instances:
     pos: ofs_footer
     type: footer_head
 types:
+  metadata_tiles:
+    doc: The tiles before the footer; only the footer says what each of them is.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
+    seq:
+      - id: items
+        type: metadata_tile
+        repeat: eos
+  metadata_tile:
+    doc: One of the tiles before the footer.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
+    -webide-representation: '{tile}'
+    seq:
+      - id: tile
+        type: tiledb_generic_tile
+    instances:
+      payload:
+        io: tile.tile.chunks[0].filtered._io
+        pos: 0
+        size-eos: true
+        process: zlib
+        if: tile.is_one_zlib_stream
+        doc: |
+          The inflated payload, where the tile is one zlib stream. Inflating is
+          not bounded here: a program checks the sizes first.
   footer_head:
     doc: What can be told of a footer without its schema.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
@@ -48,7 +76,8 @@ types:
         type: u4
         valid:
           min: 3
-          max: 23
+          max: 22
+        doc: Versions 1 and 2 have no footer; what 23 brings is not known here.
       - id: len_schema_name
         type: u8
         if: version >= 10
@@ -185,17 +214,6 @@ types:
         -orig-id: processed_conditions_offsets_
         type: u8
         if: head.version >= 16
-      - id: num_sections
-        -orig-id: count
-        type: u4
-        if: head.version >= 23
-        valid:
-          max: (_io.size - _io.pos) / 12
-      - id: sections
-        type: optional_section
-        repeat: expr
-        repeat-expr: num_sections
-        if: head.version >= 23
     instances:
       num_special:
         value: >-
@@ -232,25 +250,155 @@ types:
         size: 'coordinate_size == 0 ? len_least : coordinate_size'
       - id: largest
         size: 'coordinate_size == 0 ? len_both - len_least : coordinate_size'
-  optional_section:
-    doc: Something that a reader may pass over.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+  r_tree:
+    doc: |
+      The payload of the first tile: boxes around the coordinates of the tiles,
+      and boxes around those. The last level has a box for each tile of a sparse
+      fragment; a dense fragment has none.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
+    -webide-representation: '{num_levels:dec} levels'
+    params:
+      - id: version
+        type: u4
+        doc: The format version of the footer.
+      - id: coordinate_sizes
+        type: bytes
+        doc: As in the footer.
     seq:
-      - id: section_id
-        -orig-id: identifier
-        type: u8
-      - id: len_data
-        -orig-id: data_size
+      - id: dimensions
+        -orig-id: dim_num
+        type: u4
+        if: version < 5
+        doc: The engine passes over it.
+      - id: fanout
+        -orig-id: fanout_
+        type: u4
+      - id: datatype
+        -orig-id: type
+        type: u1
+        if: version < 5
+        doc: The engine passes over it.
+      - id: num_levels
+        -orig-id: level_num
         type: u4
         valid:
+          max: (_io.size - _io.pos) / 8
+      - id: levels
+        -orig-id: levels_
+        type: r_tree_level(coordinate_sizes)
+        repeat: expr
+        repeat-expr: num_levels
+  r_tree_level:
+    doc: The boxes of one level, from the root on.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
+    -webide-representation: '{num_boxes:dec} boxes'
+    params:
+      - id: coordinate_sizes
+        type: bytes
+    seq:
+      - id: num_boxes
+        -orig-id: mbr_num
+        type: u8
+        valid:
           max: _io.size - _io.pos
-      - id: data
-        size: len_data
+      - id: boxes
+        type: bounding_box(coordinate_sizes)
+        repeat: expr
+        repeat-expr: num_boxes
+  bounding_box:
+    doc: The least and the largest coordinates, dimension by dimension.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
+    params:
+      - id: coordinate_sizes
+        type: bytes
+    seq:
+      - id: ranges
+        type: domain_range(coordinate_sizes[_index])
+        repeat: expr
+        repeat-expr: coordinate_sizes.length
+  tile_numbers:
+    doc: |
+      The payload of a tile with a number for each tile of a field: where it
+      starts in its file, how long its variable part is, the sum of its values
+      or how many of them are NULL. A sum is of the kind of its values: signed,
+      unsigned or a float of 64 bits.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-offsets
+    -webide-representation: '{num_values:dec} numbers'
+    seq:
+      - id: num_values
+        -orig-id: num_offsets
+        type: u8
+        valid:
+          max: (_io.size - _io.pos) / 8
+      - id: values
+        type: u8
+        repeat: expr
+        repeat-expr: num_values
+  tile_bounds:
+    doc: |
+      The payload of a tile with the least, or the largest, value of each tile
+      of a field. Where values vary in length the fixed part has the start of
+      each in the other part, as u8. The format's page leaves out the sizes.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-mins-maxes
+    seq:
+      - id: len_fixed
+        -orig-id: tile_mins_buffer_size
+        type: u8
+        valid:
+          max: _io.size - _io.pos
+      - id: len_var
+        -orig-id: tile_mins_var_buffer_size
+        type: u8
+        valid:
+          max: _io.size - _io.pos - len_fixed
+      - id: fixed
+        -orig-id: tile_min_buffer
+        size: len_fixed
+      - id: var
+        -orig-id: tile_min_var_buffer
+        size: len_var
+  fragment_statistics:
+    doc: The payload of the tile that tells of each field in all of the fragment.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
+    params:
+      - id: num_fields
+        type: u4
+    seq:
+      - id: fields
+        type: field_statistics
+        repeat: expr
+        repeat-expr: num_fields
+  field_statistics:
+    doc: The least and the largest value of a field, their sum, and its NULLs.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
+    seq:
+      - id: len_least
+        -orig-id: min_size
+        type: u8
+        valid:
+          max: _io.size - _io.pos
+      - id: least
+        -orig-id: fragment_mins_
+        size: len_least
+      - id: len_largest
+        -orig-id: max_size
+        type: u8
+        valid:
+          max: _io.size - _io.pos
+      - id: largest
+        -orig-id: fragment_maxs_
+        size: len_largest
+      - id: sum
+        -orig-id: fragment_sums_
+        type: u8
+      - id: null_count
+        -orig-id: fragment_null_counts_
+        type: u8
   processed_conditions:
     doc: |
       The payload of the tile that tells which deletes were applied when the
       fragment was made.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-processed-conditions
     -webide-representation: '{conditions}'
     seq:
       - id: num_conditions
@@ -265,7 +413,7 @@ types:
         repeat-expr: num_conditions
   processed_condition:
     doc: A delete, by the path that its own file had in the array.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-processed-conditions
     -webide-representation: '{uri}'
     seq:
       - id: len_uri
@@ -315,3 +463,7 @@ types:
         type: u8
         valid:
           max: _io.size
+    instances:
+      head:
+        pos: ofs_footer
+        type: footer_head

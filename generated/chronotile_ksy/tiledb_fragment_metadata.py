@@ -3,20 +3,24 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy import tiledb_generic_tile
+import zlib
 
 
 if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
     raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
 
 class TiledbFragmentMetadata(KaitaiStruct):
-    """A file `__fragment_metadata.tdb` of format version 10 or later: generic tiles
-    one after the other, a footer that says where each of them starts, and the
-    footer's length.
+    """A file `__fragment_metadata.tdb`: generic tiles one after the other, a footer
+    that says where each of them starts, and the footer's length. Before version
+    10 the length is there only if a dimension varies in length.
     
     The footer cannot be read alone: how many fields it has and how wide they are
-    stands in the schema that it names. So this spec frames the file and shows the
-    footer's head; the type `fragment_footer` takes the rest, given what the
-    schema says.
+    stands in the schema that it names. So this spec frames the file, and shows
+    each tile and the footer's head. A program that has the schema reads the rest
+    with the types that take parameters: `fragment_footer`, `r_tree` and
+    `fragment_statistics`; and the other tiles with `tile_numbers`, `tile_bounds`
+    and `processed_conditions`.
     
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
@@ -28,13 +32,16 @@ class TiledbFragmentMetadata(KaitaiStruct):
         self._read()
 
     def _read(self):
-        self.tiles = self._io.read_bytes(self.ofs_footer)
+        self._raw_tiles = self._io.read_bytes(self.ofs_footer)
+        _io__raw_tiles = KaitaiStream(BytesIO(self._raw_tiles))
+        self.tiles = TiledbFragmentMetadata.MetadataTiles(_io__raw_tiles, self, self._root)
         self.footer = self._io.read_bytes(self.len_footer)
         self.stored_len_footer = self._io.read_u8le()
 
 
     def _fetch_instances(self):
         pass
+        self.tiles._fetch_instances()
         _ = self.head
         if hasattr(self, '_m_head'):
             pass
@@ -43,6 +50,34 @@ class TiledbFragmentMetadata(KaitaiStruct):
         _ = self.len_footer
         if hasattr(self, '_m_len_footer'):
             pass
+
+
+    class BoundingBox(KaitaiStruct):
+        """The least and the largest coordinates, dimension by dimension.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
+        """
+        def __init__(self, coordinate_sizes, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.BoundingBox, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.coordinate_sizes = coordinate_sizes
+            self._read()
+
+        def _read(self):
+            self.ranges = []
+            for i in range(len(self.coordinate_sizes)):
+                self.ranges.append(TiledbFragmentMetadata.DomainRange(KaitaiStream.byte_array_index(self.coordinate_sizes, i), self._io, self, self._root))
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.ranges)):
+                pass
+                self.ranges[i]._fetch_instances()
+
 
 
     class ConsolidatedFooters(KaitaiStruct):
@@ -101,6 +136,22 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
         def _fetch_instances(self):
             pass
+            _ = self.head
+            if hasattr(self, '_m_head'):
+                pass
+                self._m_head._fetch_instances()
+
+
+        @property
+        def head(self):
+            if hasattr(self, '_m_head'):
+                return self._m_head
+
+            _pos = self._io.pos()
+            self._io.seek(self.ofs_footer)
+            self._m_head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
+            self._io.seek(_pos)
+            return getattr(self, '_m_head', None)
 
 
     class DomainRange(KaitaiStruct):
@@ -143,6 +194,35 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
 
 
+    class FieldStatistics(KaitaiStruct):
+        """The least and the largest value of a field, their sum, and its NULLs.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FieldStatistics, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.len_least = self._io.read_u8le()
+            if not self.len_least <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_least, self._io, u"/types/field_statistics/seq/0")
+            self.least = self._io.read_bytes(self.len_least)
+            self.len_largest = self._io.read_u8le()
+            if not self.len_largest <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_largest, self._io, u"/types/field_statistics/seq/2")
+            self.largest = self._io.read_bytes(self.len_largest)
+            self.sum = self._io.read_u8le()
+            self.null_count = self._io.read_u8le()
+
+
+        def _fetch_instances(self):
+            pass
+
+
     class FooterHead(KaitaiStruct):
         """What can be told of a footer without its schema.
         
@@ -159,8 +239,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.version = self._io.read_u4le()
             if not self.version >= 3:
                 raise kaitaistruct.ValidationLessThanError(3, self.version, self._io, u"/types/footer_head/seq/0")
-            if not self.version <= 23:
-                raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/types/footer_head/seq/0")
+            if not self.version <= 22:
+                raise kaitaistruct.ValidationGreaterThanError(22, self.version, self._io, u"/types/footer_head/seq/0")
             if self.version >= 10:
                 pass
                 self.len_schema_name = self._io.read_u8le()
@@ -314,19 +394,6 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 pass
                 self.ofs_processed_conditions = self._io.read_u8le()
 
-            if self.head.version >= 23:
-                pass
-                self.num_sections = self._io.read_u4le()
-                if not self.num_sections <= (self._io.size() - self._io.pos()) // 12:
-                    raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 12, self.num_sections, self._io, u"/types/fragment_footer/seq/20")
-
-            if self.head.version >= 23:
-                pass
-                self.sections = []
-                for i in range(self.num_sections):
-                    self.sections.append(TiledbFragmentMetadata.OptionalSection(self._io, self, self._root))
-
-
 
 
         def _fetch_instances(self):
@@ -402,16 +469,6 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if self.head.version >= 16:
                 pass
 
-            if self.head.version >= 23:
-                pass
-
-            if self.head.version >= 23:
-                pass
-                for i in range(len(self.sections)):
-                    pass
-                    self.sections[i]._fetch_instances()
-
-
 
         @property
         def num_fields(self):
@@ -440,35 +497,112 @@ class TiledbFragmentMetadata(KaitaiStruct):
             return getattr(self, '_m_num_var_fields', None)
 
 
-    class OptionalSection(KaitaiStruct):
-        """Something that a reader may pass over.
+    class FragmentStatistics(KaitaiStruct):
+        """The payload of the tile that tells of each field in all of the fragment.
         
         .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
+        """
+        def __init__(self, num_fields, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FragmentStatistics, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_fields = num_fields
+            self._read()
+
+        def _read(self):
+            self.fields = []
+            for i in range(self.num_fields):
+                self.fields.append(TiledbFragmentMetadata.FieldStatistics(self._io, self, self._root))
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.fields)):
+                pass
+                self.fields[i]._fetch_instances()
+
+
+
+    class MetadataTile(KaitaiStruct):
+        """One of the tiles before the footer.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
         """
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbFragmentMetadata.OptionalSection, self).__init__(_io)
+            super(TiledbFragmentMetadata.MetadataTile, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._read()
 
         def _read(self):
-            self.section_id = self._io.read_u8le()
-            self.len_data = self._io.read_u4le()
-            if not self.len_data <= self._io.size() - self._io.pos():
-                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_data, self._io, u"/types/optional_section/seq/1")
-            self.data = self._io.read_bytes(self.len_data)
+            self.tile = tiledb_generic_tile.TiledbGenericTile(self._io)
 
 
         def _fetch_instances(self):
             pass
+            self.tile._fetch_instances()
+            _ = self.payload
+            if hasattr(self, '_m_payload'):
+                pass
+
+
+        @property
+        def payload(self):
+            """The inflated payload, where the tile is one zlib stream. Inflating is
+            not bounded here: a program checks the sizes first.
+            """
+            if hasattr(self, '_m_payload'):
+                return self._m_payload
+
+            if self.tile.is_one_zlib_stream:
+                pass
+                io = self.tile.tile.chunks[0].filtered._io
+                _pos = io.pos()
+                io.seek(0)
+                self._raw__m_payload = io.read_bytes_full()
+                self._m_payload = zlib.decompress(self._raw__m_payload)
+                io.seek(_pos)
+
+            return getattr(self, '_m_payload', None)
+
+
+    class MetadataTiles(KaitaiStruct):
+        """The tiles before the footer; only the footer says what each of them is.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.MetadataTiles, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.items = []
+            i = 0
+            while not self._io.is_eof():
+                self.items.append(TiledbFragmentMetadata.MetadataTile(self._io, self, self._root))
+                i += 1
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.items)):
+                pass
+                self.items[i]._fetch_instances()
+
 
 
     class ProcessedCondition(KaitaiStruct):
         """A delete, by the path that its own file had in the array.
         
         .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-processed-conditions
         """
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.ProcessedCondition, self).__init__(_io)
@@ -492,7 +626,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
         fragment was made.
         
         .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#processed-conditions
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-processed-conditions
         """
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.ProcessedConditions, self).__init__(_io)
@@ -515,6 +649,147 @@ class TiledbFragmentMetadata(KaitaiStruct):
             for i in range(len(self.conditions)):
                 pass
                 self.conditions[i]._fetch_instances()
+
+
+
+    class RTree(KaitaiStruct):
+        """The payload of the first tile: boxes around the coordinates of the tiles,
+        and boxes around those. The last level has a box for each tile of a sparse
+        fragment; a dense fragment has none.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
+        """
+        def __init__(self, version, coordinate_sizes, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.RTree, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.version = version
+            self.coordinate_sizes = coordinate_sizes
+            self._read()
+
+        def _read(self):
+            if self.version < 5:
+                pass
+                self.dimensions = self._io.read_u4le()
+
+            self.fanout = self._io.read_u4le()
+            if self.version < 5:
+                pass
+                self.datatype = self._io.read_u1()
+
+            self.num_levels = self._io.read_u4le()
+            if not self.num_levels <= (self._io.size() - self._io.pos()) // 8:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_levels, self._io, u"/types/r_tree/seq/3")
+            self.levels = []
+            for i in range(self.num_levels):
+                self.levels.append(TiledbFragmentMetadata.RTreeLevel(self.coordinate_sizes, self._io, self, self._root))
+
+
+
+        def _fetch_instances(self):
+            pass
+            if self.version < 5:
+                pass
+
+            if self.version < 5:
+                pass
+
+            for i in range(len(self.levels)):
+                pass
+                self.levels[i]._fetch_instances()
+
+
+
+    class RTreeLevel(KaitaiStruct):
+        """The boxes of one level, from the root on.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
+        """
+        def __init__(self, coordinate_sizes, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.RTreeLevel, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.coordinate_sizes = coordinate_sizes
+            self._read()
+
+        def _read(self):
+            self.num_boxes = self._io.read_u8le()
+            if not self.num_boxes <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.num_boxes, self._io, u"/types/r_tree_level/seq/0")
+            self.boxes = []
+            for i in range(self.num_boxes):
+                self.boxes.append(TiledbFragmentMetadata.BoundingBox(self.coordinate_sizes, self._io, self, self._root))
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.boxes)):
+                pass
+                self.boxes[i]._fetch_instances()
+
+
+
+    class TileBounds(KaitaiStruct):
+        """The payload of a tile with the least, or the largest, value of each tile
+        of a field. Where values vary in length the fixed part has the start of
+        each in the other part, as u8. The format's page leaves out the sizes.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-mins-maxes
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileBounds, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.len_fixed = self._io.read_u8le()
+            if not self.len_fixed <= self._io.size() - self._io.pos():
+                raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_fixed, self._io, u"/types/tile_bounds/seq/0")
+            self.len_var = self._io.read_u8le()
+            if not self.len_var <= (self._io.size() - self._io.pos()) - self.len_fixed:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) - self.len_fixed, self.len_var, self._io, u"/types/tile_bounds/seq/1")
+            self.fixed = self._io.read_bytes(self.len_fixed)
+            self.var = self._io.read_bytes(self.len_var)
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    class TileNumbers(KaitaiStruct):
+        """The payload of a tile with a number for each tile of a field: where it
+        starts in its file, how long its variable part is, the sum of its values
+        or how many of them are NULL. A sum is of the kind of its values: signed,
+        unsigned or a float of 64 bits.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-offsets
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileNumbers, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.num_values = self._io.read_u8le()
+            if not self.num_values <= (self._io.size() - self._io.pos()) // 8:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_values, self._io, u"/types/tile_numbers/seq/0")
+            self.values = []
+            for i in range(self.num_values):
+                self.values.append(self._io.read_u8le())
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.values)):
+                pass
 
 
 

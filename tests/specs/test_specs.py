@@ -112,6 +112,7 @@ def test_every_thing_that_a_person_opens_has_a_spec() -> None:
         "tiledb_array_schema_file",
         "tiledb_condition",
         "tiledb_consolidated_commits",
+        "tiledb_consolidated_footers_file",
         "tiledb_datatype",
         "tiledb_delete_commit",
         "tiledb_enumeration",

@@ -20,6 +20,7 @@ BY_EXTENSION = {
     ".con": "consolidated_commits",
     ".ign": "ignore_file",
     ".vac": "vacuum_file",
+    ".meta": "consolidated_footers_file",
 }
 
 
