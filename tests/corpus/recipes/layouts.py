@@ -27,17 +27,25 @@ def _create(scene: Scene, *, sparse: bool) -> None:
 
 
 def _put(scene: Scene, at: int, where: Any, values: Any) -> None:
+    if not isinstance(values, dict):
+        values = np.array(values, dtype="int32")
     if CLOCK:
         time.sleep(0.003)
         with scene.open("w", None) as array:
-            array[where] = np.array(values, dtype="int32")
+            array[where] = values
         names = [entry.name for entry in scene.folder.iterdir()]
         scene.times += [int(one) for name in names for one in re.findall(r"_(\d{13})\b", name)]
         scene.times += [int(one) for name in names for one in re.findall(r"_(\d{13})_", name)]
         return
     scene.times.append(at)
     with scene.open("w", at) as array:
-        array[where] = np.array(values, dtype="int32")
+        array[where] = values
+
+
+def _consolidate_footers(scene: Scene) -> None:
+    if not CLOCK:
+        config = tiledb.Config({"sm.consolidation.mode": "fragment_meta"})
+        tiledb.consolidate(scene.uri, config=config, ctx=tiledb.Ctx(config))
 
 
 def sparse(scene: Scene) -> None:
@@ -64,6 +72,45 @@ def dense_consolidated(scene: Scene) -> None:
     _put(scene, 40, slice(8, 9), [800])
 
 
+def inside_sparse(scene: Scene) -> None:
+    """Several tiles, text, and from format 5 on a dimension of text."""
+    ctx = scene.ctx()
+    dims = [tiledb.Dim("x", domain=(-100, 99), tile=10, dtype="int32", ctx=ctx)]
+    if CLOCK:
+        dims.append(tiledb.Dim("y", domain=(0, 99), tile=10, dtype="int32", ctx=ctx))
+    else:
+        dims.append(tiledb.Dim("s", domain=(None, None), tile=None, dtype=np.bytes_, ctx=ctx))
+    attrs = [
+        tiledb.Attr("i", dtype="int16", ctx=ctx),
+        tiledb.Attr("te xt", dtype=np.dtype("U"), ctx=ctx),
+        tiledb.Attr("f", dtype="float64", ctx=ctx),
+    ]
+    scene.create(dims, attrs, capacity=3)
+    for at, first, count in ((10, 1, 7), (20, 8, 2), (30, 20, 4)):
+        numbers = np.arange(first, first + count)
+        second = numbers.astype("int32")
+        if not CLOCK:
+            second = np.array(["k" * (n % 4) + str(n) for n in numbers], dtype="S")
+        where = (numbers.astype("int32") - 5, second)
+        text = np.array(["e" * (n % 3 + 1) for n in numbers], dtype="U")
+        cells = {"i": -numbers.astype("int16"), "te xt": text, "f": numbers / 4}
+        _put(scene, at, where, cells)
+    _consolidate_footers(scene)
+
+
+def inside_dense(scene: Scene) -> None:
+    """Domains that are no whole tiles."""
+    ctx = scene.ctx()
+    dims = [
+        tiledb.Dim("x", domain=(3, 16), tile=3, dtype="int64", ctx=ctx),
+        tiledb.Dim("y", domain=(1, 8), tile=4, dtype="int64", ctx=ctx),
+    ]
+    scene.create(dims, [tiledb.Attr("a", dtype="int32", ctx=ctx)], sparse=False)
+    _put(scene, 10, (slice(3, 8), slice(1, 5)), np.arange(20).reshape(5, 4))
+    _put(scene, 20, (slice(6, 9), slice(2, 7)), np.arange(15).reshape(3, 5))
+    _consolidate_footers(scene)
+
+
 def vacuumed(scene: Scene) -> None:
     sparse_consolidated(scene)
     tiledb.vacuum(scene.uri, ctx=scene.ctx())
@@ -72,8 +119,7 @@ def vacuumed(scene: Scene) -> None:
 def footers(scene: Scene) -> None:
     sparse(scene)
     scene.meta(25, word="old", number=7)
-    config = tiledb.Config({"sm.consolidation.mode": "fragment_meta"})
-    tiledb.consolidate(scene.uri, config=config, ctx=tiledb.Ctx(config))
+    _consolidate_footers(scene)
 
 
 RECIPES = (
@@ -92,4 +138,6 @@ RECIPES = (
     ),
     Recipe("old-vacuumed", "the layout of its time, consolidated, vacuumed", vacuumed, ENGINES[4:]),
     Recipe("old-footers", ".meta files in the root, and metadata", footers, ENGINES[3:4]),
+    Recipe("old-inside-sparse", "fragments of several tiles, sparse", inside_sparse, ENGINES),
+    Recipe("old-inside-dense", "fragments of several tiles, dense", inside_dense, ENGINES),
 )

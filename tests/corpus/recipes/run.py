@@ -25,6 +25,7 @@ THEMES = (
     "updates",
     "evolution",
     "metadata",
+    "insides",
     "derived",
     "faults",
 )
