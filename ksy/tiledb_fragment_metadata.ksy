@@ -282,7 +282,8 @@ types:
         -orig-id: level_num
         type: u4
         valid:
-          max: (_io.size - _io.pos) / 8
+          max: 64
+        doc: A tree of two branches has no more for 2^64 tiles.
       - id: levels
         -orig-id: levels_
         type: r_tree_level(coordinate_sizes)

@@ -679,8 +679,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 self.datatype = self._io.read_u1()
 
             self.num_levels = self._io.read_u4le()
-            if not self.num_levels <= (self._io.size() - self._io.pos()) // 8:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_levels, self._io, u"/types/r_tree/seq/3")
+            if not self.num_levels <= 64:
+                raise kaitaistruct.ValidationGreaterThanError(64, self.num_levels, self._io, u"/types/r_tree/seq/3")
             self.levels = []
             for i in range(self.num_levels):
                 self.levels.append(TiledbFragmentMetadata.RTreeLevel(self.coordinate_sizes, self._io, self, self._root))

@@ -154,6 +154,10 @@ class UnsupportedFilterError(BadFileError):
     """A tile with a filter that this package does not have."""
 
 
+class UnknownVersionError(BadFileError):
+    """A format version that this package does not know: nothing is said of what follows it."""
+
+
 class KeyNeededError(ReadError):
     """An encrypted tile, and no key to open it."""
 

@@ -22,11 +22,11 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles
+    from chronotile.format.consolidated_footers import consolidated_footers
     from chronotile.format.damaged_con import salvage_con
+    from chronotile.format.footer_layout import decode_footer
     from chronotile.format.fragment_footer import (
-        consolidated_footers,
         decode_applied,
-        decode_footer,
         footer_size,
         schema_name,
     )

@@ -889,8 +889,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self._debug['num_levels']['start'] = self._io.pos()
             self.num_levels = self._io.read_u4le()
             self._debug['num_levels']['end'] = self._io.pos()
-            if not self.num_levels <= (self._io.size() - self._io.pos()) // 8:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_levels, self._io, u"/types/r_tree/seq/3")
+            if not self.num_levels <= 64:
+                raise kaitaistruct.ValidationGreaterThanError(64, self.num_levels, self._io, u"/types/r_tree/seq/3")
             self._debug['levels']['start'] = self._io.pos()
             self._debug['levels']['arr'] = []
             self.levels = []

@@ -24,17 +24,17 @@ from chronotile.errors import (
     ChronotileError,
     KeyNeededError,
     TooLargeError,
+    UnknownVersionError,
     WrongKeyError,
 )
 from chronotile.format import tiles
+from chronotile.format.consolidated_footers import consolidated_footers
+from chronotile.format.footer_layout import Footer, decode_footer
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     METADATA,
-    Footer,
-    consolidated_footers,
     decode_applied,
-    decode_footer,
     footer_size,
     schema_name,
 )
@@ -242,10 +242,10 @@ class _Inspector:
         except MissingObjectError:
             problem = f"{METADATA} is gone"
             return Health(path, State.FILE_MISSING, problem, where, closed=True)
+        except (KeyNeededError, UnknownVersionError) as error:
+            return Health(path, State.UNKNOWN, error.problem, where)
         except (BadFileError, WrongKeyError) as error:
             return Health(path, State.DAMAGED, error.problem, where, closed=True)
-        except KeyNeededError as error:
-            return Health(path, State.UNKNOWN, error.problem, where)
         try:
             for offset in sorted(footer.needed) if data else ():
                 self._open(where, data, offset)
@@ -298,7 +298,7 @@ class _Inspector:
         for offset in sorted(footer.others) if data else ():
             try:
                 payload = self._open(where, data, offset)
-                if offset == footer.applied and payload is not None:
+                if offset == footer.ofs_processed_conditions and payload is not None:
                     uris = decode_applied(payload, where)
                     applied = tuple(u.rpartition("/")[2].removesuffix(".del") for u in uris)
             except (BadFileError, WrongKeyError) as error:

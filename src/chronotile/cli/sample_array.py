@@ -56,13 +56,22 @@ def sample_schema() -> Schema:
         dense=False,
         allows_duplicates=False,
         dimensions=(
-            field(name="id", datatype=integer, cell_val_num=1, nullable=False, is_dimension=True),
+            field(
+                name="id",
+                datatype=integer,
+                cell_val_num=1,
+                nullable=False,
+                is_dimension=True,
+                domain=struct.pack("<qq", 0, 999_999),
+                tile_extent=struct.pack("<q", 1000),
+            ),
         ),
         attributes=(
             field(name="amount", datatype=Datatype.FLOAT64, cell_val_num=1, nullable=True),
             field(name="region", datatype=text, cell_val_num=VAR_NUM, nullable=False),
         ),
         enumeration_files=(),
+        capacity=10_000,
     )
 
 
@@ -73,8 +82,9 @@ def encode_schema(schema: Schema) -> bytes:
     >>> decode_schema(encode_schema(sample_schema()), "schema") == sample_schema()
     True
     """
-    array_type, row_major, capacity = 1, 0, 10_000
-    head = struct.pack("<IBBBBQ", schema.version, 0, array_type, row_major, row_major, capacity)
+    array_type, row_major = 1, 0
+    orders = (row_major, row_major)
+    head = struct.pack("<IBBBBQ", schema.version, 0, array_type, *orders, schema.capacity)
     dimensions = b"".join(_dimension(field) for field in schema.dimensions)
     attributes = b"".join(_attribute(field) for field in schema.attributes)
     labels_and_enumerations = struct.pack("<II", 0, 0)
@@ -86,9 +96,9 @@ def encode_schema(schema: Schema) -> bytes:
 
 
 def _dimension(field: Field) -> bytes:
-    domain, extent = struct.pack("<qq", 0, 999_999), struct.pack("<q", 1000)
     head = _named(field) + struct.pack("<BI", field.datatype, field.cell_val_num)
-    return head + _NO_FILTERS + struct.pack("<Q", len(domain)) + domain + b"\0" + extent
+    domain = struct.pack("<Q", len(field.domain)) + field.domain
+    return head + _NO_FILTERS + domain + b"\0" + field.tile_extent
 
 
 def _attribute(field: Field) -> bytes:
@@ -163,7 +173,8 @@ def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
         schema: The array's schema.
         name: The name of its file.
 
-    >>> from chronotile.format.fragment_footer import decode_footer, footer_size
+    >>> from chronotile.format.footer_layout import decode_footer
+    >>> from chronotile.format.fragment_footer import footer_size
     >>> data = encode_fragment_metadata(sample_schema(), "__1_1_ab")
     >>> size = footer_size(data, len(data), VERSION, None, "sample")
     >>> decode_footer(data[-size:], sample_schema(), "sample").files
@@ -174,13 +185,19 @@ def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
     statistics = struct.pack("<QQQQ", 0, 0, 0, 0)
     fields = len(schema.attributes) + 1 + len(schema.dimensions)
     summary = tiles.encode(statistics * fields, version=VERSION)
-    empty = conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
-    at_empty, at_summary = len(tree), len(tree + empty)
-    body = tree + empty + summary + conditions
-    footer = struct.pack("<IQ", VERSION, len(name.encode())) + name.encode()
+    conditions = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    no_numbers = tiles.encode(struct.pack("<Q", 0), version=VERSION)
+    no_bounds = tiles.encode(struct.pack("<QQ", 0, 0), version=VERSION)
+    offsets, body = [], b""
+    for tile in (tree, no_numbers, no_bounds, summary, conditions):
+        offsets.append(len(body))
+        body += tile
+    text = name.encode()
+    footer = struct.pack("<IQ", VERSION, len(text)) + text
     sparse, no_domain, no_tiles, no_times = b"\0", b"\1", bytes(16), bytes(2)
     footer += sparse + no_domain + no_tiles + no_times
     footer += bytes(8 * 3 * fields)
-    footer += struct.pack("<Q", 0) + struct.pack("<Q", at_empty) * 8 * fields
-    footer += struct.pack("<QQ", at_summary, len(body) - len(conditions))
+    at_numbers, at_bounds = (struct.pack("<Q", offset) * fields for offset in offsets[1:3])
+    footer += struct.pack("<Q", offsets[0]) + at_numbers * 4 + at_bounds * 2 + at_numbers * 2
+    footer += struct.pack("<QQ", *offsets[3:])
     return body + footer + struct.pack("<Q", len(footer))

@@ -1,25 +1,23 @@
-"""The footer of a fragment's metadata: what files a fragment has, and how long they are.
+"""Where a fragment's footer is, and what it says without its schema.
 
-In: the end of a `__fragment_metadata.tdb`, and the schema that it names. Out: `Footer`, or
-`BadFileError`. Reads no file, and takes no name out of one for a path.
+In: the end of a `__fragment_metadata.tdb`. Out: the size of its footer, its head, the deletes that
+the fragment has applied; or `BadFileError`. Reads no file, and takes no name out of one for a path.
 
 The engine finds the footer by its length, which stands in the last eight bytes: always from
 version 10 on, and before that where a dimension varies in length. Elsewhere the length follows
 from the schema and from the version in the fragment's own name. From version 10 on the footer
-names its schema; before that there is only one. Versions 1 and 2 have no footer at all.
+names its schema; before that there is only one. Versions 1 and 2 have no footer at all, and what
+versions after 22 have is not known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import struct
+from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import BadFileError
-from chronotile.format.parsers import FragmentMetadataSpec, parse
+from chronotile.errors import BadFileError, UnknownVersionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from chronotile.format.schema import Schema
 
 METADATA = "__fragment_metadata.tdb"
@@ -29,31 +27,23 @@ FIRST_WITH_FOOTER = 3
 """The first format version whose fragments have a footer."""
 FIRST_WITH_SCHEMA_NAME = 10
 """The first version whose footer names its schema, and ends in its own length."""
-_LEN_LENGTH = 8
-_PERCENT = {
-    **{c: f"%{ord(c):02X}" for c in "!#$%&'()*+,/:;=?@[]\""},
-    # As the engine has them, though no standard does.
-    "<": "%20",
-    ">": "%2D",
-    "\\": "%30",
-    "|": "%3C",
-}
+NEWEST = 22
+"""The last version whose footer is known."""
+LEN_LENGTH = 8
+"""Bytes of the length behind a footer."""
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footer:
-    """What the footer of one fragment says."""
+class FooterHead(NamedTuple):
+    """What a footer says without its schema; it is never encrypted."""
 
     version: int
+    schema_name: str | None
+    """None before version 10."""
     dense: bool
-    files: tuple[tuple[str, int], ...]
-    """(name, bytes) of each cell file that holds anything."""
-    needed: frozenset[int]
-    """Where the generic tiles before it start without which the engine reads no cell."""
-    others: frozenset[int]
-    """Likewise of those that only some reads need: least and largest values, sums, counts."""
-    applied: int | None
-    """Where the tile with the deletes starts that the fragment has applied; None before 16."""
+    is_domain_empty: bool
+    size: int
+    """Bytes of all this."""
 
 
 def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, where: str) -> int:
@@ -72,15 +62,73 @@ def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, whe
     if version >= FIRST_WITH_SCHEMA_NAME or (
         schema is not None and any(field.is_var for field in schema.dimensions)
     ):
-        length = int.from_bytes(tail[-_LEN_LENGTH:], "little") + _LEN_LENGTH
+        length = int.from_bytes(tail[-LEN_LENGTH:], "little") + LEN_LENGTH
     elif schema is not None:
         length = _computed_size(version, schema)
     else:
         raise BadFileError(where, "expected the schema of an old fragment, found none")
-    if size < _LEN_LENGTH or length > size:
+    if size < LEN_LENGTH or length > size:
         problem = f"expected a footer of {length} bytes at its end, found a file of {size}"
         raise BadFileError(where, problem)
     return length
+
+
+def read_head(data: bytes, where: str) -> FooterHead:
+    r"""Reads what a footer begins with.
+
+    Raises:
+        UnknownVersionError: It is of a version that is not known.
+        BadFileError: This is no footer.
+
+    >>> read_head(b"\x05\0\0\0\1\0and more", "a.tdb")
+    FooterHead(version=5, schema_name=None, dense=True, is_domain_empty=False, size=6)
+    """
+    expect(len(data) >= 4, where, 0, "a version of 4", len(data))
+    (version,) = _U32.unpack_from(data)
+    check_version(version, where)
+    name, at = None, 4
+    if version >= FIRST_WITH_SCHEMA_NAME:
+        expect(len(data) >= 12, where, 4, "the size of a schema's name in 8", len(data) - 4)
+        (size,) = _U64.unpack_from(data, 4)
+        expect(size <= len(data) - 12, where, 12, f"a schema's name of {size}", len(data) - 12)
+        at = 12 + size
+        name = _text(data[12:at], 12, where)
+    dense, is_empty = read_flags(data, at, 2, len(data), where)
+    return FooterHead(version, name, bool(dense), bool(is_empty), at + 2)
+
+
+def check_version(version: int, where: str) -> None:
+    """Refuses a footer of a version that is not known.
+
+    >>> check_version(23, "a.tdb")
+    Traceback (most recent call last):
+    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 22, found 23
+    """
+    if not FIRST_WITH_FOOTER <= version <= NEWEST:
+        problem = f"expected a version from {FIRST_WITH_FOOTER} to {NEWEST}, found {version}"
+        raise UnknownVersionError(where, problem)
+
+
+def check_length(data: bytes, end: int, where: str) -> None:
+    """Refuses a length behind a footer that is not the footer's.
+
+    Args:
+        data: The footer and its length.
+        end: Where the footer ends.
+        where: The file, for errors.
+    """
+    length = int.from_bytes(data[max(end, 0) :], "little")
+    if length != end:
+        raise BadFileError(where, f"expected a footer of {length} bytes at its end, found {end}")
+
+
+def read_flags(data: bytes, at: int, count: int, end: int, where: str) -> bytes:
+    """Bytes that are 0 or 1 each."""
+    expect(end - at >= count, where, at, f"flags of {count}", end - at)
+    flags = data[at : at + count]
+    if any(flag > 1 for flag in flags):
+        raise BadFileError(where, f"expected flags of 0 or 1, found {list(flags)}", at)
+    return flags
 
 
 def is_dense(data: bytes, where: str) -> bool:
@@ -89,7 +137,7 @@ def is_dense(data: bytes, where: str) -> bool:
     Raises:
         BadFileError: This is no footer.
     """
-    return bool(parse(FragmentMetadataSpec.FooterHead, where, data, whole=False).is_dense)
+    return read_head(data, where).dense
 
 
 def schema_name(data: bytes, version: int, where: str) -> str | None:
@@ -103,54 +151,55 @@ def schema_name(data: bytes, version: int, where: str) -> str | None:
     Raises:
         BadFileError: This is no footer, or one of another version.
     """
-    head = parse(FragmentMetadataSpec.FooterHead, where, data, whole=False)
+    head = read_head(data, where)
     if (version >= FIRST_WITH_SCHEMA_NAME) != (head.version >= FIRST_WITH_SCHEMA_NAME):
         problem = f"expected a footer of version {version}, as its name says, found {head.version}"
         raise BadFileError(where, problem)
-    return str(head.schema_name) if head.version >= FIRST_WITH_SCHEMA_NAME else None
-
-
-def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False) -> Footer:
-    """Reads a footer.
-
-    Args:
-        data: All bytes of `footer_size`.
-        schema: The schema that it names.
-        where: The file, for errors.
-        bare: Whether the length behind it is left out, as in a `.meta`.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    head = parse(FragmentMetadataSpec.FooterHead, where, data, whole=False)
-    sizes = bytes(0 if f.is_var else f.datatype.size * f.cell_val_num for f in schema.dimensions)
-    has_length = head.version >= FIRST_WITH_SCHEMA_NAME or 0 in sizes
-    body = data[:-_LEN_LENGTH] if has_length and not bare else data
-    spec, count = FragmentMetadataSpec.FragmentFooter, len(schema.attributes)
-    tree = parse(spec, where, body, count, sizes)
-    needed = frozenset(_needed(tree))
-    return Footer(
-        version=head.version,
-        dense=bool(head.is_dense),
-        files=tuple(_files(tree, schema)),
-        needed=needed,
-        others=frozenset(_tiles(tree)) - needed,
-        applied=getattr(tree, "ofs_processed_conditions", None),
-    )
+    return head.schema_name
 
 
 def decode_applied(payload: bytes, where: str) -> tuple[str, ...]:
     r"""The deletes that a fragment has applied: the paths of their files in the array.
 
     Args:
-        payload: Of the tile that `Footer.applied` tells of.
+        payload: Of the tile that `Footer.ofs_processed_conditions` tells of.
         where: The file, for errors.
 
     >>> decode_applied(bytes([1] + [0] * 7 + [1] + [0] * 7) + b"a", "x")
     ('a',)
     """
-    tree = parse(FragmentMetadataSpec.ProcessedConditions, where, payload)
-    return tuple(item.uri for item in tree.conditions)
+    expect(len(payload) >= 8, where, 0, "the number of deletes in 8", len(payload))
+    (count,) = _U64.unpack_from(payload)
+    at, found = 8, []
+    for _ in range(count):
+        left = len(payload) - at - 8
+        expect(left >= 0, where, at, "the size of a path in 8", left + 8)
+        (size,) = _U64.unpack_from(payload, at)
+        at += 8
+        expect(size <= left, where, at, f"a path of {size}", left)
+        found.append(_text(payload[at : at + size], at, where))
+        at += size
+    expect(at == len(payload), where, at, f"{count} paths, and after them 0", len(payload) - at)
+    return tuple(found)
+
+
+def expect(held: bool, where: str, at: int, expected: str, found: int) -> None:
+    """Refuses bytes that are not there.
+
+    >>> expect(False, "a.tdb", 7, "a name of 9", 3)
+    Traceback (most recent call last):
+    chronotile.errors.BadFileError: a.tdb: at byte 7: expected a name of 9 bytes, found 3
+    """
+    if not held:
+        raise BadFileError(where, f"expected {expected} bytes, found {found}", at)
+
+
+def _text(raw: bytes, at: int, where: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as cause:
+        problem = f"expected UTF-8 text, found {raw[:60]!r}"
+        raise BadFileError(where, problem, at) from cause
 
 
 def _computed_size(version: int, schema: Schema) -> int:
@@ -161,90 +210,3 @@ def _computed_size(version: int, schema: Schema) -> int:
     validity = 2 * fields if version >= 7 else 0
     numbers = 2 + fields + var_fields + 1 + fields + 2 * var_fields + validity
     return 4 + 1 + 1 + domain + 8 * numbers
-
-
-def _files(tree: Any, schema: Schema) -> Iterator[tuple[str, int]]:
-    names = _stems(tree, schema)
-    sizes = tree.file_sizes, tree.var_file_sizes, getattr(tree, "validity_file_sizes", None) or ()
-    for suffix, column in zip(("", "_var", "_validity"), sizes, strict=True):
-        for stem, size in zip(names, column, strict=False):
-            if size:
-                yield f"{stem}{suffix}.tdb", size
-
-
-def _stems(tree: Any, schema: Schema) -> list[str]:
-    """The names of the fields' files, less what comes behind them, in the footer's order."""
-    version = tree.head.version
-    if version >= 9:
-        attributes = [f"a{at}" for at in range(len(schema.attributes))]
-        dimensions = [f"d{at}" for at in range(len(schema.dimensions))]
-    else:
-        plain = version < 8
-        attributes = [_encoded(field.name, plain=plain) for field in schema.attributes]
-        dimensions = [_encoded(field.name, plain=plain) for field in schema.dimensions]
-    special = ["t"] if version >= 14 and tree.has_timestamps else []
-    if version >= 15 and tree.has_delete_metadata:
-        special += ["dt", "dci"]
-    return [*attributes, "__coords", *(dimensions if version >= 5 else ()), *special]
-
-
-def _encoded(name: str, *, plain: bool) -> str:
-    return name if plain else "".join(_PERCENT.get(c, c) for c in name)
-
-
-def _needed(tree: Any) -> Iterator[int]:
-    """Where the tiles start that tell where cells are: of the fields that have any."""
-    yield tree.ofs_r_tree
-    parts = (
-        (tree.file_sizes, (tree.ofs_tile_offsets,)),
-        (tree.var_file_sizes, (tree.ofs_var_tile_offsets, tree.ofs_var_tile_sizes)),
-    )
-    for sizes, columns in parts:
-        for at, size in enumerate(sizes):
-            if size:
-                yield from (column[at] for column in columns)
-    if tree.head.version >= 7:
-        for size, offset in zip(
-            tree.validity_file_sizes, tree.ofs_validity_tile_offsets, strict=True
-        ):
-            if size:
-                yield offset
-
-
-def _tiles(tree: Any) -> Iterator[int]:
-    """Where all tiles start; one that is not there has the place of the first."""
-    yield tree.ofs_r_tree
-    for name in (
-        "ofs_tile_offsets",
-        "ofs_var_tile_offsets",
-        "ofs_var_tile_sizes",
-        "ofs_validity_tile_offsets",
-        "ofs_tile_minima",
-        "ofs_tile_maxima",
-        "ofs_tile_sums",
-        "ofs_tile_null_counts",
-    ):
-        yield from getattr(tree, name, None) or ()
-    for name in ("ofs_fragment_statistics", "ofs_processed_conditions"):
-        offset = getattr(tree, name, None)
-        if offset is not None:
-            yield offset
-
-
-def consolidated_footers(payload: bytes, where: str) -> dict[str, bytes]:
-    """The footers that a `.meta` holds, by the names of their fragments.
-
-    Args:
-        payload: Of its tile.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    tree = parse(FragmentMetadataSpec.ConsolidatedFooters, where, payload)
-    starts = sorted({item.ofs_footer for item in tree.fragments})
-    ends = dict(zip(starts, [*starts[1:], len(payload)], strict=True))
-    return {
-        item.name.rstrip("/").rpartition("/")[2]: payload[item.ofs_footer : ends[item.ofs_footer]]
-        for item in tree.fragments
-    }

@@ -45,6 +45,10 @@ class Field:
     """The enumeration that the values index, if any."""
     enumeration: Enumeration | None = None
     """Its labels, if its file was found."""
+    domain: bytes = b""
+    """Of a dimension: the least and the largest coordinate that it may have, if they are fixed."""
+    tile_extent: bytes = b""
+    """Of a dimension: coordinates in a space tile; none where the schema leaves it open."""
 
     @property
     def is_var(self) -> bool:
@@ -78,6 +82,8 @@ class Schema:
     attributes: tuple[Field, ...] = ()
     enumeration_files: tuple[tuple[str, str], ...] = ()
     """(enumeration name, file name below `__schema/__enumerations`)."""
+    capacity: int = 0
+    """Cells in each tile of a sparse fragment but the last; 0 where that is not known."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -114,6 +120,7 @@ def decode_schema(payload: bytes, where: str) -> Schema:
         dimensions=tuple(_dimension(tree, dimension) for dimension in tree.domain.dimensions),
         attributes=tuple(_attribute(attribute) for attribute in tree.attributes),
         enumeration_files=tuple((e.name, e.file_name) for e in getattr(tree, "enumerations", ())),
+        capacity=tree.capacity,
     )
 
 
@@ -143,6 +150,8 @@ def _dimension(tree: Any, dimension: Any) -> Field:
         datatype=Datatype(code),
         cell_val_num=dimension.cell_val_num if has_own_type else 1,
         is_dimension=True,
+        domain=dimension.domain,
+        tile_extent=b"" if dimension.is_null_tile_extent else dimension.tile_extent,
     )
 
 

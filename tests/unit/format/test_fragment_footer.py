@@ -14,7 +14,8 @@ from support.spec_files import fragment_metadata
 from chronotile.check.fragment_health import State, inspect
 from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
 from chronotile.errors import ChronotileError
-from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
+from chronotile.format.footer_layout import decode_footer
+from chronotile.format.fragment_footer import METADATA, footer_size
 from chronotile.format.names import parse_name, version_of
 from chronotile.log import open_log
 from chronotile.storage.store import open_store

@@ -1,0 +1,343 @@
+"""A fragment's footer, whole: its domain, its files, and where its tiles start.
+
+In: a footer, and the schema that it names. Out: `Footer`, or `BadFileError`. Knows nothing of what
+is in the tiles, and takes no name out of a file for a path.
+
+An array may have many thousand fragments, and the generated parser takes some 50 times as long for
+a footer: so it is read by `struct` here, and the tests hold both to the same answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.errors import BadFileError
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    LEN_LENGTH,
+    check_length,
+    expect,
+    read_flags,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.format.schema import Field, Schema
+
+COORDS = "__coords"
+"""The coordinates of old, all dimensions in one file; since version 5 a field without a file."""
+_TWO = struct.Struct("<QQ")
+_PERCENT = {
+    **{c: f"%{ord(c):02X}" for c in "!#$%&'()*+,/:;=?@[]\""},
+    # As the engine has them, though no standard does.
+    "<": "%20",
+    ">": "%2D",
+    "\\": "%30",
+    "|": "%3C",
+}
+_PARTS = {"_var": "data", "_validity": "validity"}
+"""What the files with these suffixes hold, whatever the field is."""
+_BOUNDS = ("ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts")
+_SINGLE = frozenset(("ofs_r_tree", "ofs_fragment_statistics", "ofs_processed_conditions"))
+
+
+Range = tuple[bytes, bytes]
+"""The least and the largest coordinate of a dimension, raw."""
+
+
+class FooterField(NamedTuple):
+    """What a footer counts as a field: an attribute, the coordinates, a dimension or a time."""
+
+    name: str
+    """By its name in the schema; `__coords`, `__timestamps` and so on for what has none there."""
+    stem: str
+    """The name of its files, less what comes behind it."""
+    part: str
+    """What `STEM.tdb` holds: `data`, `offsets`, `timestamps` or `deletes`."""
+
+
+class CellFile(NamedTuple):
+    """A file of cells that holds anything."""
+
+    field: str
+    part: str
+    """`data`, `offsets`, `validity`, `timestamps` or `deletes`."""
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """What the footer of one fragment says; lists are by field, in the order of `fields`."""
+
+    version: int
+    schema_name: str | None
+    """None before version 10."""
+    dense: bool
+    domain: tuple[Range, ...] | None
+    """By dimension; None where it is empty."""
+    sparse_tiles: int
+    """0 in a dense fragment, whose tiles follow from its domain."""
+    last_cells: int
+    """Cells in the last tile."""
+    has_timestamps: bool
+    has_delete_metadata: bool
+    fields: tuple[FooterField, ...]
+    file_sizes: tuple[int, ...]
+    var_file_sizes: tuple[int, ...]
+    validity_file_sizes: tuple[int, ...]
+    """None before version 7."""
+    ofs_r_tree: int
+    ofs_tile_offsets: tuple[int, ...]
+    ofs_var_tile_offsets: tuple[int, ...]
+    ofs_var_tile_sizes: tuple[int, ...]
+    ofs_validity_tile_offsets: tuple[int, ...]
+    ofs_tile_minima: tuple[int, ...]
+    """None before version 11, as of those that follow."""
+    ofs_tile_maxima: tuple[int, ...]
+    ofs_tile_sums: tuple[int, ...]
+    ofs_tile_null_counts: tuple[int, ...]
+    ofs_fragment_statistics: int | None
+    """None before version 12."""
+    ofs_processed_conditions: int | None
+    """Where the tile starts with the deletes that the fragment has applied; None before 16."""
+
+    @property
+    def cell_bytes(self) -> int:
+        """Bytes of all cell files: with those of the metadata, the bytes of the fragment."""
+        return sum(self.file_sizes) + sum(self.var_file_sizes) + sum(self.validity_file_sizes)
+
+    @property
+    def cell_files(self) -> tuple[CellFile, ...]:
+        """Each cell file that holds anything."""
+        columns = (
+            ("", self.file_sizes),
+            ("_var", self.var_file_sizes),
+            ("_validity", self.validity_file_sizes),
+        )
+        return tuple(
+            CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size)
+            for suffix, column in columns
+            for (name, stem, part), size in zip(self.fields, column, strict=False)
+            if size
+        )
+
+    @property
+    def files(self) -> tuple[tuple[str, int], ...]:
+        """(name, bytes) of each cell file that holds anything."""
+        return tuple((file.name, file.size) for file in self.cell_files)
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """Where the generic tiles before it start without which the engine reads no cell."""
+        found = {self.ofs_r_tree}
+        for sizes, offsets in (
+            (self.file_sizes, self.ofs_tile_offsets),
+            (self.var_file_sizes, self.ofs_var_tile_offsets),
+            (self.var_file_sizes, self.ofs_var_tile_sizes),
+            (self.validity_file_sizes, self.ofs_validity_tile_offsets),
+        ):
+            found.update(at for at, size in zip(offsets, sizes, strict=True) if size)
+        return frozenset(found)
+
+    @property
+    def others(self) -> frozenset[int]:
+        """Likewise of those that only some reads need: least and largest values, sums, counts."""
+        found = {
+            *self.ofs_tile_offsets,
+            *self.ofs_var_tile_offsets,
+            *self.ofs_var_tile_sizes,
+            *self.ofs_validity_tile_offsets,
+            *self.ofs_tile_minima,
+            *self.ofs_tile_maxima,
+            *self.ofs_tile_sums,
+            *self.ofs_tile_null_counts,
+        }
+        single = (self.ofs_fragment_statistics, self.ofs_processed_conditions)
+        return frozenset(found | {at for at in single if at is not None}) - self.needed
+
+
+class _Plan(NamedTuple):
+    """How the numbers at the end of a footer are laid out."""
+
+    fields: tuple[FooterField, ...]
+    numbers: struct.Struct
+    parts: tuple[tuple[str, int, int], ...]
+    """(name in `Footer`, first number, number behind the last) of each list."""
+    single: tuple[tuple[str, int | None], ...]
+    """(name in `Footer`, which number) of what is no list."""
+
+
+class FooterLayout:
+    """How the footers of one schema are laid out: made once, used for many."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._sizes = coordinate_sizes(schema)
+        self._plans: dict[tuple[int, int, int], _Plan] = {}
+
+    def has_length(self, version: int) -> bool:
+        """Whether a footer of that version has its length behind it."""
+        return version >= FIRST_WITH_SCHEMA_NAME or 0 in self._sizes
+
+    def decode(self, data: bytes, where: str, *, bare: bool = False) -> Footer:
+        """Reads a footer.
+
+        Args:
+            data: All bytes of `footer_size`.
+            where: The file, for errors.
+            bare: Whether the length behind it is left out, as in a `.meta`.
+
+        Raises:
+            BadFileError: It is damaged, or not of this schema.
+        """
+        head = read_head(data, where)
+        version, at = head.version, head.size
+        end = len(data)
+        if self.has_length(version) and not bare:
+            end -= LEN_LENGTH
+            check_length(data, end, where)
+        domain = None
+        if not head.is_domain_empty:
+            domain, at = read_box(data, at, end, self._sizes, where)
+        expect(end - at >= _TWO.size, where, at, "the numbers of tiles and cells in 16", end - at)
+        tiles, last = _TWO.unpack_from(data, at)
+        at += _TWO.size
+        num_flags = (version >= 14) + (version >= 15)
+        times, deletes = (*read_flags(data, at, num_flags, end, where), 0, 0)[:2]
+        at += num_flags
+        plan = self._plan(version, times, deletes)
+        expected = f"the numbers of {len(plan.fields)} fields in {plan.numbers.size}"
+        expect(end - at == plan.numbers.size, where, at, expected, end - at)
+        numbers = plan.numbers.unpack_from(data, at)
+        lists: dict[str, Any] = {name: numbers[start:stop] for name, start, stop in plan.parts}
+        lists |= {name: None if n is None else numbers[n] for name, n in plan.single}
+        return Footer(
+            version=version,
+            schema_name=head.schema_name,
+            dense=head.dense,
+            domain=domain,
+            sparse_tiles=tiles,
+            last_cells=last,
+            has_timestamps=bool(times),
+            has_delete_metadata=bool(deletes),
+            fields=plan.fields,
+            **lists,
+        )
+
+    def _plan(self, version: int, times: int, deletes: int) -> _Plan:
+        key = (version, times, deletes)
+        if key not in self._plans:
+            fields = tuple(_fields(self._schema, *key))
+            self._plans[key] = _planned(version, fields, len(self._schema.attributes))
+        return self._plans[key]
+
+
+def coordinate_sizes(schema: Schema) -> bytes:
+    """Bytes of a coordinate of each dimension; 0 where coordinates vary in length.
+
+    Raises:
+        BadFileError: The schema has coordinates that no engine has.
+    """
+    sizes = [0 if f.is_var else f.datatype.size * f.cell_val_num for f in schema.dimensions]
+    if any(size == 0 and not f.is_var for size, f in zip(sizes, schema.dimensions, strict=True)):
+        raise BadFileError("schema", "expected coordinates of at least 1 byte, found 0")
+    if max(sizes, default=0) > 255:
+        raise BadFileError("schema", f"expected coordinates of few bytes, found {max(sizes)}")
+    return bytes(sizes)
+
+
+def read_box(
+    data: bytes, at: int, end: int, sizes: bytes, where: str
+) -> tuple[tuple[Range, ...], int]:
+    """Reads the least and the largest coordinates of all dimensions.
+
+    Args:
+        data: What they stand in.
+        at: Where they start.
+        end: Where they must have ended.
+        sizes: Of `coordinate_sizes`.
+        where: The file, for errors.
+
+    Returns:
+        The ranges, and where they end.
+
+    Raises:
+        BadFileError: They go beyond the end.
+    """
+    found = []
+    for size in sizes:
+        both, least = 2 * size, size
+        if size == 0:
+            expect(end - at >= 16, where, at, "the sizes of a range", end - at)
+            both, least = _TWO.unpack_from(data, at)
+            at += 16
+            expect(least <= both, where, at, f"a least coordinate of up to {both}", least)
+        expect(both <= end - at, where, at, f"a range of {both}", end - at)
+        found.append((data[at : at + least], data[at + least : at + both]))
+        at += both
+    return tuple(found), at
+
+
+def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False) -> Footer:
+    """Reads one footer; of many of one schema, one `FooterLayout` reads them faster.
+
+    Raises:
+        BadFileError: It is damaged, or not of this schema.
+    """
+    return FooterLayout(schema).decode(data, where, bare=bare)
+
+
+def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> _Plan:
+    num = len(fields)
+    # Before version 5 the coordinates, which come last, have no variable part.
+    num_var = num if version >= 5 else attributes
+    counts = {
+        "file_sizes": num,
+        "var_file_sizes": num_var,
+        "validity_file_sizes": num if version >= 7 else 0,
+        "ofs_r_tree": 1,
+        "ofs_tile_offsets": num,
+        "ofs_var_tile_offsets": num_var,
+        "ofs_var_tile_sizes": num_var,
+        "ofs_validity_tile_offsets": num if version >= 7 else 0,
+        **dict.fromkeys(_BOUNDS, num if version >= 11 else 0),
+        "ofs_fragment_statistics": 1 if version >= 12 else 0,
+        "ofs_processed_conditions": 1 if version >= 16 else 0,
+    }
+    parts, single, start = [], [], 0
+    for name, count in counts.items():
+        if name in _SINGLE:
+            single.append((name, start if count else None))
+        else:
+            parts.append((name, start, start + count))
+        start += count
+    return _Plan(fields, struct.Struct(f"<{start}Q"), tuple(parts), tuple(single))
+
+
+def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[FooterField]:
+    """The fields in the footer's order, with the names of their files."""
+    plain = version < 8
+
+    def files(fields: tuple[Field, ...], letter: str) -> Iterator[FooterField]:
+        for at, field in enumerate(fields):
+            stem = f"{letter}{at}" if version >= 9 else _encoded(field.name, plain=plain)
+            yield FooterField(field.name, stem, "offsets" if field.is_var else "data")
+
+    yield from files(schema.attributes, "a")
+    yield FooterField(COORDS, COORDS, "data")
+    if version >= 5:
+        yield from files(schema.dimensions, "d")
+    if times:
+        yield FooterField("__timestamps", "t", "timestamps")
+    if deletes:
+        yield FooterField("__delete_timestamps", "dt", "deletes")
+        yield FooterField("__delete_condition_index", "dci", "deletes")
+
+
+def _encoded(name: str, *, plain: bool) -> str:
+    return name if plain else "".join(_PERCENT.get(c, c) for c in name)

@@ -1,0 +1,235 @@
+"""A whole `__fragment_metadata.tdb`: its footer, and every tile that the footer tells of.
+
+In: the bytes of the file, its schema, and the key of an encrypted array. Out: an immutable
+`FragmentMetadata`, or `BadFileError`. Without a schema, `frame_metadata` still tells which bytes
+are tiles and which the footer. Reads no file, and takes no name out of one for a path.
+
+Memory is taken for no more payload than the caller's ceiling, over all tiles; one that several
+fields point to is opened once.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import BadFileError
+from chronotile.format import tiles
+from chronotile.format.cell_values import cell_size
+from chronotile.format.footer_layout import COORDS, Footer, FooterLayout, coordinate_sizes
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    LEN_LENGTH,
+    FooterHead,
+    check_length,
+    check_version,
+    decode_applied,
+    read_head,
+)
+from chronotile.format.fragment_tiles import (
+    Bounds,
+    FieldStatistics,
+    Numbers,
+    RTree,
+    decode_bounds,
+    decode_numbers,
+    decode_r_tree,
+    decode_statistics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.format.schema import Schema
+
+_NUMBER, _HEADER = struct.Struct("<Q"), struct.Struct("<IQQBQBI")
+_LEAST_BODY, _LEAST_PIPELINE, _LARGEST_PIPELINE = 8, 8, 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTiles:
+    """What the tiles before a footer tell of one field; a list is None where there is none."""
+
+    name: str
+    tile_offsets: Numbers
+    var_tile_offsets: Numbers | None
+    var_tile_sizes: Numbers | None
+    validity_tile_offsets: Numbers | None
+    minima: Bounds | None
+    maxima: Bounds | None
+    sums: Numbers | None
+    null_counts: Numbers | None
+    statistics: FieldStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentMetadata:
+    """All that the metadata of a fragment says."""
+
+    footer: Footer
+    r_tree: RTree
+    fields: tuple[FieldTiles, ...]
+    applied_deletes: tuple[str, ...]
+    """The paths that their files had in the array; text, never a path to open."""
+
+
+class StoredTile(NamedTuple):
+    """One of the generic tiles before a footer."""
+
+    offset: int
+    size: int
+    payload_size: int
+    encrypted: bool
+
+
+class Frame(NamedTuple):
+    """Which bytes of the metadata are what."""
+
+    tiles: tuple[StoredTile, ...]
+    """As many as follow each other from the start of the file on."""
+    head: FooterHead
+    footer_start: int
+
+
+def frame_metadata(data: bytes, where: str) -> Frame:
+    """Tells tiles and footer apart, without a schema.
+
+    The length at the end of the file tells where the footer starts. Where there is none, which
+    takes a schema to know, it starts where the tiles end.
+
+    Raises:
+        UnknownVersionError: The footer is of a version that is not known.
+        BadFileError: There is no footer.
+    """
+    found, end = _walk(data)
+    if len(data) >= LEN_LENGTH:
+        start = len(data) - LEN_LENGTH - _NUMBER.unpack_from(data, len(data) - LEN_LENGTH)[0]
+        if start == end:
+            return Frame(found, read_head(data[start:], where), start)
+        if start >= 0:
+            # Tiles that cannot be told apart do not hide the footer.
+            with suppress(BadFileError):
+                head = read_head(data[start:], where)
+                if head.version >= FIRST_WITH_SCHEMA_NAME:
+                    return Frame(found, head, start)
+    if end == len(data):
+        if found:
+            # The metadata of versions 1 and 2 is one tile, whose header has the version.
+            check_version(int.from_bytes(data[:4], "little"), where)
+        raise BadFileError(where, "expected a footer behind the tiles, found the end", end)
+    head = read_head(data[end:], where)
+    if head.version >= FIRST_WITH_SCHEMA_NAME:
+        check_length(data[end:], len(data) - end - LEN_LENGTH, where)
+    return Frame(found, head, end)
+
+
+def decode_metadata(
+    data: bytes,
+    schema: Schema,
+    where: str,
+    *,
+    key: bytes | None = None,
+    ceiling: int = tiles.DEFAULT_CEILING,
+) -> FragmentMetadata:
+    """Reads all of a fragment's metadata.
+
+    Args:
+        data: The whole file.
+        schema: The schema that its footer names.
+        where: The file, for errors.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+        ceiling: Most payload bytes to take memory for, over all tiles.
+
+    Raises:
+        UnknownVersionError: It is of a version that is not known.
+        BadFileError: It is damaged, or not of this schema.
+        KeyNeededError: It is encrypted, and there is no key.
+        WrongKeyError: It is encrypted, and the key does not open it.
+    """
+    start = frame_metadata(data, where).footer_start
+    footer = FooterLayout(schema).decode(data[start:], where)
+    opener = _Opener(data[:start], where, key, ceiling)
+    sizes = coordinate_sizes(schema)
+    conditions = footer.ofs_processed_conditions
+    return FragmentMetadata(
+        footer=footer,
+        r_tree=decode_r_tree(opener.payload(footer.ofs_r_tree), footer.version, sizes, where),
+        fields=tuple(_fields(footer, schema, opener, where)),
+        applied_deletes=()
+        if conditions is None
+        else decode_applied(opener.payload(conditions), where),
+    )
+
+
+def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
+    """The tiles that follow each other from the start on, and where they end."""
+    found, at = [], 0
+    while len(data) - at >= _HEADER.size:
+        _, body, size, _, _, encryption, pipeline = _HEADER.unpack_from(data, at)
+        length = _HEADER.size + pipeline + body
+        if (
+            not _LEAST_PIPELINE <= pipeline <= _LARGEST_PIPELINE
+            or body < _LEAST_BODY
+            or encryption > 1
+            or length > len(data) - at
+        ):
+            break
+        found.append(StoredTile(at, length, size, encryption == 1))
+        at += length
+    return tuple(found), at
+
+
+class _Opener:
+    """Opens the tiles before a footer, each once, within a ceiling for all of them."""
+
+    def __init__(self, data: bytes, where: str, key: bytes | None, ceiling: int) -> None:
+        self._data, self._where, self._key, self._left = data, where, key, ceiling
+        self._payloads: dict[int, bytes] = {}
+
+    def payload(self, offset: int) -> bytes:
+        if offset not in self._payloads:
+            length = tiles.extent(memoryview(self._data)[offset:])
+            if length is None or offset + length > len(self._data):
+                problem = "expected a tile before the footer, found none"
+                raise BadFileError(self._where, problem, offset)
+            tile = self._data[offset : offset + length]
+            found = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
+            self._left -= len(found)
+            self._payloads[offset] = found
+        return self._payloads[offset]
+
+
+def _fields(footer: Footer, schema: Schema, opener: _Opener, where: str) -> Iterator[FieldTiles]:
+    # The coordinates of old have room for bounds in later versions too, but nothing in it.
+    widths = {field.name: cell_size(field) for field in schema.fields} | {COORDS: 1}
+    statistics: tuple[FieldStatistics, ...] = ()
+    if footer.ofs_fragment_statistics is not None:
+        payload = opener.payload(footer.ofs_fragment_statistics)
+        statistics = decode_statistics(payload, len(footer.fields), where)
+    for at, field in enumerate(footer.fields):
+        width = widths.get(field.name, 8)
+
+        def numbers(offsets: tuple[int, ...], at: int = at) -> Numbers | None:
+            found = opener.payload(offsets[at]) if at < len(offsets) else None
+            return None if found is None else decode_numbers(found, where)
+
+        def bounds(
+            offsets: tuple[int, ...], at: int = at, width: int | None = width
+        ) -> Bounds | None:
+            found = opener.payload(offsets[at]) if at < len(offsets) else None
+            return None if found is None else decode_bounds(found, width, where)
+
+        yield FieldTiles(
+            name=field.name,
+            tile_offsets=numbers(footer.ofs_tile_offsets) or Numbers(b""),
+            var_tile_offsets=numbers(footer.ofs_var_tile_offsets),
+            var_tile_sizes=numbers(footer.ofs_var_tile_sizes),
+            validity_tile_offsets=numbers(footer.ofs_validity_tile_offsets),
+            minima=bounds(footer.ofs_tile_minima),
+            maxima=bounds(footer.ofs_tile_maxima),
+            sums=numbers(footer.ofs_tile_sums),
+            null_counts=numbers(footer.ofs_tile_null_counts),
+            statistics=statistics[at] if statistics else None,
+        )
