@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
     from chronotile.format.schema import Schema
-    from chronotile.single_file.byte_ranges import Region
     from chronotile.single_file.decode import AnyFile
+    from chronotile.single_file.region import Region
 
 _HEX = 16
 """Bytes of a field that a table shows."""
@@ -167,7 +167,7 @@ def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
 def show(
     file: str, kind: str | None, schema: str | None, as_hex: bool, access: Access
 ) -> ShowReport:
-    """Decode one FILE of any kind: commit, schema, enumeration or metadata.
+    """Decode one FILE of any kind: commit, schema, enumeration, metadata of array or fragment.
 
     The array that the file lies in types the values. Away from it they stay raw, unless --schema
     names a schema file or an array. If the name of a file does not tell its kind, its content may.
@@ -180,13 +180,14 @@ def show(
     data = read_file(file, access.storage)
     chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)
+    schemas = (
+        _schemas_near(file, access) if schema is None else read_schemas(schema, access.storage, key)
+    )
     return ShowReport(
         place=file,
         size=len(data),
         file=decoded,
-        schemas=_schemas_near(file, access)
-        if schema is None
-        else read_schemas(schema, access.storage, key),
+        schemas=schemas,
         key=key,
-        regions=layout(data, chosen, file, key=key) if as_hex else None,
+        regions=layout(data, chosen, file, key=key, schemas=schemas) if as_hex else None,
     )

@@ -16,11 +16,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, UnknownVersionError
+from chronotile.format.kinds import FRAGMENT_METADATA
 
 if TYPE_CHECKING:
     from chronotile.format.schema import Schema
 
-METADATA = "__fragment_metadata.tdb"
+METADATA = FRAGMENT_METADATA
 """The file that a footer ends."""
 
 FIRST_WITH_FOOTER = 3

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
-from chronotile.format.cell_values import cell_size
 from chronotile.format.footer_layout import COORDS, Footer, FooterLayout, coordinate_sizes
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
@@ -203,7 +202,7 @@ class _Opener:
 
 def _fields(footer: Footer, schema: Schema, opener: _Opener, where: str) -> Iterator[FieldTiles]:
     # The coordinates of old have room for bounds in later versions too, but nothing in it.
-    widths = {field.name: cell_size(field) for field in schema.fields} | {COORDS: 1}
+    widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
     statistics: tuple[FieldStatistics, ...] = ()
     if footer.ofs_fragment_statistics is not None:
         payload = opener.payload(footer.ofs_fragment_statistics)

@@ -114,8 +114,8 @@ def domain_text(footer: Footer, schema: Schema) -> str | None:
 
 
 def _axis(field: Field, where: str) -> _Axis:
-    code = cell_values.number_format(field.datatype)
-    size = cell_values.cell_size(field)
+    code = field.datatype.code
+    size = field.cell_size
     if code is None or size is None or field.datatype.is_float or len(field.domain) != 2 * size:
         problem = f"expected dimension {field.name!r} of a dense array to count in whole numbers"
         raise BadFileError(where, f"{problem}, found {field.datatype.name}")

@@ -20,6 +20,8 @@ META = "__meta"
 LABELS = "__labels"
 OLD_SCHEMA = "__array_schema.tdb"
 """The schema of an array before version 10: a file in the root."""
+FRAGMENT_METADATA = "__fragment_metadata.tdb"
+"""The file in each fragment's folder that tells of all others."""
 
 WRT, OK, DEL, UPD = 1, 2, 3, 4
 """The numbers of commits in a column."""
@@ -45,9 +47,20 @@ EVENTS = (*dict.fromkeys(COMMIT_WORDS[1:]), *FILE_WORDS.values(), "schema", "met
 """What can happen to an array, as `log` names it."""
 
 Kind: TypeAlias = Literal[
-    "wrt", "ok", "del", "upd", "con", "ign", "vac", "schema", "enumeration", "meta"
+    "wrt",
+    "ok",
+    "del",
+    "upd",
+    "con",
+    "ign",
+    "vac",
+    "schema",
+    "enumeration",
+    "meta",
+    "fragment-meta",
+    "fragment-metadata",
 ]
-"""What can be decoded: the extensions of commit files, and three kinds without one."""
+"""What can be decoded: the extensions of commit files, and kinds that have none of these."""
 LOG_KINDS: tuple[Kind, ...] = ("wrt", "ok", "del", "upd", "con", "ign", "vac")
 FOLDER_KINDS: Mapping[str, Kind] = {
     SCHEMA: "schema",
@@ -55,6 +68,12 @@ FOLDER_KINDS: Mapping[str, Kind] = {
     META: "meta",
 }
 """Folder -> the kind of the files in it."""
-KINDS: tuple[Kind, ...] = (*LOG_KINDS, *FOLDER_KINDS.values())
-TILE_KINDS: tuple[Kind, ...] = ("del", "upd", *FOLDER_KINDS.values())
+KINDS: tuple[Kind, ...] = (
+    *LOG_KINDS,
+    *FOLDER_KINDS.values(),
+    "fragment-meta",
+    "fragment-metadata",
+)
+"""All of them; of the last two, the first is a `.meta`, and the second is in each fragment."""
+TILE_KINDS: tuple[Kind, ...] = ("del", "upd", *FOLDER_KINDS.values(), "fragment-meta")
 """Those that are one generic tile."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import operator
 import re
 from io import BytesIO
 from traceback import walk_tb
@@ -112,7 +113,7 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
     return tree
 
 
-def trace(spec: Any, where: str, data: bytes) -> tuple[Span, ...]:
+def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ...]:
     r"""Parse all of the bytes as one spec, and give the bytes of each field.
 
     The parsers that record positions are a second set, loaded only here. Lazy instances of a spec
@@ -127,7 +128,8 @@ def trace(spec: Any, where: str, data: bytes) -> tuple[Span, ...]:
     home = importlib.import_module(
         spec.__module__.replace("chronotile_ksy.", "chronotile_ksy.traced.")
     )
-    tree = getattr(home, spec.__name__)(KaitaiStream(BytesIO(data)))
+    traced = operator.attrgetter(spec.__qualname__)(home)
+    tree = traced(*params, KaitaiStream(BytesIO(data)))
     try:
         tree._read()
     except _FAILURES as cause:

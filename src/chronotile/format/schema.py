@@ -84,6 +84,8 @@ class Schema:
     """(enumeration name, file name below `__schema/__enumerations`)."""
     capacity: int = 0
     """Cells in each tile of a sparse fragment but the last; 0 where that is not known."""
+    file: str | None = None
+    """The name of its file, where it was read from an array."""
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -13,6 +13,7 @@ from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
 from chronotile.format.names import try_parse
 from chronotile.format.schema import Field
+from chronotile.single_file import fragment_json
 from chronotile.single_file.decode import (
     AnyFile,
     ArraySchemaFile,
@@ -25,6 +26,7 @@ from chronotile.single_file.decode import (
     UpdateFile,
     decode_payload,
 )
+from chronotile.single_file.fragment_files import ConsolidatedFootersFile, FragmentMetadataFile
 
 if TYPE_CHECKING:
     from chronotile.format.commit_files import Record
@@ -42,6 +44,8 @@ WORDS: dict[Kind, str] = {
     "schema": "an array schema",
     "enumeration": "the labels of an enumeration",
     "meta": "array metadata",
+    "fragment-meta": "the footers of many fragments",
+    "fragment-metadata": "the metadata of a fragment",
 }
 """What each kind of file is."""
 
@@ -90,6 +94,10 @@ def to_json(
             return _envelope(file.tile) | _enumeration(file.enumeration)
         case MetadataFile():
             return _envelope(file.tile) | {"entries": [_entry(entry) for entry in file.entries]}
+        case ConsolidatedFootersFile():
+            return _envelope(file.tile) | fragment_json.footers_json(file, schemas)
+        case FragmentMetadataFile():
+            return fragment_json.metadata_json(file, schemas, key)
     return {}
 
 

@@ -6,7 +6,6 @@ tile in it, each with the spans of its fields. Does not know what a field means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
@@ -17,6 +16,7 @@ from chronotile.format.parsers import (
     ConditionSpec,
     ConsolidatedCommitsSpec,
     EnumerationSpec,
+    FragmentMetadataSpec,
     GenericTileSpec,
     IgnoreFileSpec,
     Span,
@@ -24,11 +24,14 @@ from chronotile.format.parsers import (
     VacuumFileSpec,
     trace,
 )
+from chronotile.single_file.fragment_byte_ranges import metadata_regions
+from chronotile.single_file.region import Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from chronotile.format.kinds import Kind
+    from chronotile.format.schema import Schema
 
 _PAYLOADS: Mapping[Kind, Any] = {
     "del": ConditionSpec,
@@ -36,22 +39,28 @@ _PAYLOADS: Mapping[Kind, Any] = {
     "schema": ArraySchemaSpec,
     "enumeration": EnumerationSpec,
     "meta": ArrayMetadataSpec,
+    "fragment-meta": FragmentMetadataSpec.ConsolidatedFooters,
 }
 _LINES: Mapping[Kind, Any] = {"ign": IgnoreFileSpec, "vac": VacuumFileSpec}
 _TILE_FIELD = ".body.tile.raw"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """A file, or the payload of a tile in it; offsets count from its own start."""
+def layout(
+    data: bytes,
+    kind: Kind,
+    where: str,
+    *,
+    key: bytes | None = None,
+    schemas: tuple[Schema, ...] = (),
+) -> tuple[Region, ...]:
+    r"""Find the byte range of each field.
 
-    title: str
-    data: bytes
-    spans: tuple[Span, ...]
-
-
-def layout(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> tuple[Region, ...]:
-    r"""Find the byte range of each field; a payload that does not open is left out.
+    Args:
+        data: The whole file.
+        kind: What it is.
+        where: The file's name, for errors.
+        key: The key of an encrypted array; a payload that does not open is left out.
+        schemas: What tells the fields of a fragment's footer.
 
     Raises:
         BadFileError: The bytes are not of that kind.
@@ -61,6 +70,8 @@ def layout(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
     """
     if kind == "con":
         return tuple(_consolidated(data, where, key))
+    if kind == "fragment-metadata":
+        return metadata_regions(data, where, key, schemas)
     spec = GenericTileSpec if kind in _PAYLOADS else _LINES.get(kind)
     spans = trace(spec, where, data) if spec else ()
     payload = _payload(data, kind, where, key, "payload") if kind in _PAYLOADS else ()

@@ -21,6 +21,7 @@ from chronotile.format.commit_files import Record, decode_con, decode_ign, decod
 from chronotile.format.datatypes import Datatype
 from chronotile.format.kinds import (
     FOLDER_KINDS,
+    FRAGMENT_METADATA,
     KINDS,
     LOG_KINDS,
     OLD_SCHEMA,
@@ -33,6 +34,14 @@ from chronotile.format.names import try_parse
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
+from chronotile.single_file.fragment_files import (
+    ConsolidatedFootersFile,
+    FragmentMetadataFile,
+    decode_footers_file,
+    frame_metadata_file,
+    is_framed,
+    is_packed,
+)
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -126,6 +135,8 @@ AnyFile: TypeAlias = (
     | ArraySchemaFile
     | EnumerationFile
     | MetadataFile
+    | ConsolidatedFootersFile
+    | FragmentMetadataFile
 )
 
 
@@ -194,6 +205,10 @@ def kind_of_name(place: str) -> Kind | None:
             return kind
     if name == OLD_SCHEMA:
         return "schema"
+    if name == FRAGMENT_METADATA:
+        return "fragment-metadata"
+    if name.endswith(".meta") and name != ".meta":
+        return "fragment-meta"
     return FOLDER_KINDS.get(folder.rpartition("/")[2]) if "." not in name else None
 
 
@@ -210,6 +225,8 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
     """
     if not data:
         return "wrt"
+    if is_framed(data, where):
+        return "fragment-metadata"
     kinds = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
     if len(kinds) == 1:
         return kinds[0]
@@ -239,6 +256,8 @@ def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
             return LinesFile(kind=kind, lines=decode_vac(data, where))
         case "con":
             return ConsolidatedFile(kind=kind, records=decode_con(data, where))
+        case "fragment-metadata":
+            return frame_metadata_file(data, where)
     return decode_payload(tiles.decode(data, where, key=key), kind, where)
 
 
@@ -261,6 +280,8 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "enumeration":
             labels = decode_enumeration(payload, where)
             return EnumerationFile(kind=kind, tile=tile, enumeration=labels)
+        case "fragment-meta":
+            return decode_footers_file(tile, where)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries
     return MetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
@@ -291,8 +312,9 @@ def _tile_kinds(data: bytes, where: str, key: bytes | None) -> list[Kind]:
     kinds = []
     for kind in TILE_KINDS:
         with suppress(ChronotileError):
-            decode_payload(tile, kind, where)
-            kinds.append(kind)
+            decoded = decode_payload(tile, kind, where)
+            if not isinstance(decoded, ConsolidatedFootersFile) or is_packed(decoded):
+                kinds.append(kind)
     return kinds
 
 

@@ -7,6 +7,7 @@ the files of schemas and enumerations, and nothing else.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError
@@ -37,13 +38,18 @@ def read_schemas(
         return (_labelled(decode_schema(payload, place), store, key),)
     store = open_store(place, storage_options)
     paths = sorted((entry.path for entry in store.list_dir(SCHEMA).files), reverse=True)
-    schemas = [decode_schema(_payload(store, path, key), path) for path in paths]
+    schemas = [_named(store, path, key) for path in paths]
     try:
-        schemas.append(decode_schema(_payload(store, OLD_SCHEMA, key), OLD_SCHEMA))
+        schemas.append(_named(store, OLD_SCHEMA, key))
     except MissingObjectError:
         if not schemas:
             raise ArrayNotFoundError(store.uri, "expected an array, found no schema") from None
     return tuple(_labelled(schema, store, key) for schema in schemas)
+
+
+def _named(store: Store, path: str, key: bytes | None) -> Schema:
+    schema = decode_schema(_payload(store, path, key), path)
+    return replace(schema, file=path.rpartition("/")[2])
 
 
 def _payload(store: Store, path: str, key: bytes | None) -> bytes:

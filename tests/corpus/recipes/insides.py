@@ -15,7 +15,6 @@ from corpus.recipes.scene import Recipe, Scene
 
 def _attributes() -> list[Any]:
     return [
-        tiledb.Attr("i", dtype="int16"),
         tiledb.Attr("f", dtype="float64", nullable=True),
         tiledb.Attr("text", dtype="U", var=True, nullable=True),
         tiledb.Attr("u", dtype="uint32"),
@@ -26,7 +25,6 @@ def _attributes() -> list[Any]:
 def _cells(first: int, count: int) -> dict[str, list[Any]]:
     numbers = list(range(first, first + count))
     return {
-        "i": [-n for n in numbers],
         "f": [None if n % 3 == 0 else n / 4 for n in numbers],
         "text": [None if n % 4 == 0 else "é" * (n % 3) for n in numbers],
         "u": [n * 1000 for n in numbers],
@@ -54,7 +52,8 @@ def sparse(scene: Scene) -> None:
     scene.delete(35, "u == 4000")
     write(36, 20, 4)
     scene.consolidate("fragments", 25, 40)
-    write(50, 12, 30)
+    scene.vacuum("fragments")
+    write(50, 12, 33)
     scene.consolidate("fragment_meta")
     write(60, 50, 1)
 
@@ -62,8 +61,8 @@ def sparse(scene: Scene) -> None:
 def dense(scene: Scene) -> None:
     """Domains that are no whole tiles, and a dimension that starts below 0."""
     dims = [
-        tiledb.Dim("x", domain=(-4, 9), tile=3, dtype="int64"),
-        tiledb.Dim("y", domain=(1, 8), tile=4, dtype="int64"),
+        tiledb.Dim("x", domain=(-4, 4), tile=3, dtype="int64"),
+        tiledb.Dim("y", domain=(1, 4), tile=2, dtype="int64"),
     ]
     scene.create(dims, _attributes(), sparse=False)
 
@@ -71,9 +70,9 @@ def dense(scene: Scene) -> None:
         count = (x[1] - x[0] + 1) * (y[1] - y[0] + 1)
         scene.write(at, x=x, y=y, **_cells(at, count))
 
-    write(10, [-4, 0], [1, 4])
-    write(20, [-1, 1], [2, 6])
-    write(30, [9, 9], [8, 8])
+    write(10, [-4, 0], [1, 2])
+    write(20, [-1, 1], [2, 3])
+    write(30, [4, 4], [4, 4])
     scene.consolidate("fragments", 1, 22)
     scene.consolidate("fragment_meta")
 

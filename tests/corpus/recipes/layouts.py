@@ -102,12 +102,12 @@ def inside_dense(scene: Scene) -> None:
     """Domains that are no whole tiles."""
     ctx = scene.ctx()
     dims = [
-        tiledb.Dim("x", domain=(3, 16), tile=3, dtype="int64", ctx=ctx),
-        tiledb.Dim("y", domain=(1, 8), tile=4, dtype="int64", ctx=ctx),
+        tiledb.Dim("x", domain=(3, 9), tile=3, dtype="int64", ctx=ctx),
+        tiledb.Dim("y", domain=(1, 4), tile=2, dtype="int64", ctx=ctx),
     ]
     scene.create(dims, [tiledb.Attr("a", dtype="int32", ctx=ctx)], sparse=False)
-    _put(scene, 10, (slice(3, 8), slice(1, 5)), np.arange(20).reshape(5, 4))
-    _put(scene, 20, (slice(6, 9), slice(2, 7)), np.arange(15).reshape(3, 5))
+    _put(scene, 10, (slice(3, 8), slice(1, 3)), np.arange(10).reshape(5, 2))
+    _put(scene, 20, (slice(6, 9), slice(2, 4)), np.arange(6).reshape(3, 2))
     _consolidate_footers(scene)
 
 

@@ -11,7 +11,7 @@ from support.corpus_cases import CASES
 
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.kinds import KINDS, Kind
+from chronotile.format.kinds import FRAGMENT_METADATA, KINDS, Kind
 from chronotile.single_file.byte_ranges import layout
 from chronotile.single_file.decode import (
     ConsolidatedFile,
@@ -37,6 +37,8 @@ def files() -> Iterator[tuple[Kind, Path, bytes | None]]:
     for case in CASES.values():
         for file in case.files():
             kind = kind_of_name(str(file.path))
+            if kind == "fragment-metadata" and case.name == "era-one":
+                continue  # of a version without a footer
             if kind is not None and not case.name.startswith("bad-"):
                 yield kind, file.path, case.key
 
@@ -129,6 +131,39 @@ def test_each_byte_belongs_to_one_field() -> None:
                 assert span.start == at, (path, region.title, span)
                 at = span.end
             assert at == len(region.data)
+
+
+def test_each_byte_of_a_fragments_metadata_belongs_to_one_field_of_its_schema() -> None:
+    titles = set()
+    for case in CASES.values():
+        if not case.name.startswith(("inside-", "old-inside-")):
+            continue
+        schemas = read_schemas(str(case.array), key=case.key)
+        for path in case.array.rglob(FRAGMENT_METADATA):
+            data = path.read_bytes()
+            regions = layout(data, "fragment-metadata", "x", key=case.key, schemas=schemas)
+            for region in regions:
+                ends = [0, *(span.end for span in region.spans)]
+                assert [span.start for span in region.spans] == ends[:-1]
+                assert ends[-1] == len(region.data)
+                titles.add(region.title.partition(", ")[2].partition(" of ")[0])
+            assert not any("unread" in span.path for span in regions[0].spans)
+            framed = layout(data, "fragment-metadata", "x")
+            assert len(framed) == (len(regions) if case.key is None else 1)
+    assert titles == {
+        "",
+        "R-tree",
+        "tile offsets",
+        "var tile offsets",
+        "var tile sizes",
+        "validity tile offsets",
+        "minima",
+        "maxima",
+        "sums",
+        "null counts",
+        "statistics",
+        "applied deletes",
+    }
 
 
 def test_schemas_without_the_log() -> None:
