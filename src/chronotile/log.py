@@ -21,6 +21,7 @@ from chronotile.format.kinds import COMMIT_WORDS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
+from chronotile.history.fragment_facts import read_facts
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
@@ -29,7 +30,7 @@ from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
@@ -137,6 +138,31 @@ class Log:
             return {}
         look = partial(inspect, self.store, self.history)
         return lacking_fragments(self.rules, fields(commit.stored), commit.t2, look)
+
+    def fragments(self, *, names: Collection[str] | None = None) -> pa.Table:
+        """One row a fragment that a commit or a folder names: what it holds, in time order.
+
+        The first call reads the footers: from a `.meta` that holds them, else one ranged read for
+        each fragment. Where no metadata is found, all columns from `cells` on are null.
+
+        Args:
+            names: Only these fragments.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        if names is None:
+            return self._facts
+        return read_facts(self.storage, self.history, names=names)
+
+    @cached_property
+    def _facts(self) -> pa.Table:
+        return read_facts(self.storage, self.history)
+
+    @property
+    def storage(self) -> Store:
+        """Where the array is; a log that was made without its store finds it by its name."""
+        return self.store or open_store(self.array)
 
     def lifelines(self) -> pa.Table:
         """One row a fragment: from when to when it is visible, and why it stops."""

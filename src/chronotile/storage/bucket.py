@@ -232,6 +232,11 @@ class Bucket:
 
         return self._tried(path, once)
 
+    def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:
+        """The last bytes of an object, and its size."""
+        whole = (self.head(path).size or 0) if size is None else size
+        return self.read_range(path, max(whole - length, 0), whole, whole), whole
+
     @staticmethod
     def _whole(data: memoryview, size: int) -> memoryview:
         if len(data) != size:

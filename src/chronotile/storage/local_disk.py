@@ -201,12 +201,13 @@ class Disk:
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:  # noqa: ARG002 - a bucket asks less with it
         """The bytes from `start` to before `end`, or to the end of the file."""
         with self._file(path) as (file, status):
-            parts: list[bytes] = []
-            end = min(end, status.st_size)
-            while start < end and (part := os.pread(file, end - start, start)):
-                parts.append(part)
-                start += len(part)
-            return b"".join(parts)
+            return _read_between(file, start, min(end, status.st_size))
+
+    def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:  # noqa: ARG002 - a bucket asks less with it
+        """The last bytes of a file, and its size."""
+        with self._file(path) as (file, status):
+            whole = status.st_size
+            return _read_between(file, max(whole - length, 0), whole), whole
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
@@ -381,3 +382,11 @@ def _kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a folder"
     return "a file" if stat.S_ISREG(mode) else "neither a file nor a folder"
+
+
+def _read_between(file: int, start: int, end: int) -> bytes:
+    parts: list[bytes] = []
+    while start < end and (part := os.pread(file, end - start, start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)

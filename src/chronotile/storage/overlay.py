@@ -103,6 +103,13 @@ class _Overlay:
         data = self._files.get(path)
         return self._below.read_range(path, start, end, size) if data is None else data[start:end]
 
+    def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:
+        """The last bytes of one file, and its size."""
+        data = self._files.get(path)
+        if data is None:
+            return self._below.read_tail(path, length, size)
+        return data[max(len(data) - length, 0) :], len(data)
+
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only a plan, found a change")
 

@@ -219,6 +219,25 @@ class Store:
         with self._step("read", path):
             return self._backend.read_range(path, start, end, size)
 
+    def read_tail(self, path: str, length: int, *, size: int | None = None) -> tuple[bytes, int]:
+        """Read the last bytes of an object; give also its size.
+
+        Args:
+            path: The object.
+            length: How many bytes, at most.
+            size: The size of the object, if it is known: a bucket then needs one request, not two.
+
+        Raises:
+            MissingObjectError: There is no such object.
+
+        >>> store = open_store("memory:doc-tail")
+        >>> store.put_if_absent("a", b"abcdef")
+        >>> store.read_tail("a", 2)
+        (b'ef', 6)
+        """
+        with self._step("read", path):
+            return self._backend.read_tail(self._checked(path), length, size)
+
     def read_many(
         self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
     ) -> Iterator[tuple[str, bytes | ChronotileError]]:
