@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
+    from chronotile.log import Log
     from chronotile.report.events import Event, Story, Window
     from chronotile.report.output import Text
 
@@ -65,7 +66,7 @@ class LogReport:
 
 
 def _event_text(event: Event) -> Iterator[RenderableType]:
-    from chronotile.report.output import Text, size_text
+    from chronotile.report.output import Text, count_text, size_text
 
     head = Text(_when(event), style="yellow")
     head.append(f"  {event.kind}  ", "bold")
@@ -75,6 +76,8 @@ def _event_text(event: Event) -> Iterator[RenderableType]:
     for note in event.notes:
         yield Text(f"    note: {note}", style="red")
     size = f"{size_text(event.size)}, " if event.size is not None else ""
+    if event.cells is not None:
+        size = f"{count_text(event.cells, 'cell')}, {size}"
     name = "" if event.name in event.source else f"{event.name}, "
     offset = f" at byte {event.offset}" if event.offset else ""
     also = "".join(f", also in {other}" for other in event.also)
@@ -102,6 +105,12 @@ def _state(event: Event) -> str:
     return "partly visible now" if event.status == "partial" else "visible now"
 
 
+def _cells(log: Log) -> dict[str, int]:
+    """The cells of each fragment whose metadata could be read."""
+    facts = log.fragments().select(["name", "cells"]).to_pylist()
+    return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
+
+
 @click.command(epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01")
 @array_argument
 @click.option("--since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
@@ -109,6 +118,7 @@ def _state(event: Event) -> str:
 @click.option("--kind", "kinds", type=click.Choice(EVENTS), multiple=True, help="Only this kind.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
+@click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
 @click.option("--no-size", is_flag=True, help="Do not list the fragments' files.")
 @access_options
 @reporting
@@ -119,6 +129,7 @@ def log(
     kinds: tuple[str, ...],
     limit: int | None,
     reverse: bool,
+    cells: bool,
     no_size: bool,
     access: Access,
 ) -> LogReport:
@@ -138,5 +149,6 @@ def log(
         with progress("adding up the files"):
             sizes = array_sizes(access.open_store(array).list_prefix(sizes=True))
     window = Window(since=since, until=until, kinds=frozenset(kinds or EVENTS))
-    story = Story(opened, opened.view(), sizes)
+    counts = _cells(opened) if cells else None
+    story = Story(opened, opened.view(), sizes, counts)
     return LogReport(story=story, window=window, reverse=reverse, limit=limit)

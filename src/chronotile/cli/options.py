@@ -96,7 +96,7 @@ class Access:
         store = self.open_store(array)
         with progress("reading the commit log") as step:
             watched = store.watched(lambda what, _: step() if what == "read.done" else None)
-            return Log(read_history(watched, key=self.key))
+            return Log(read_history(watched, key=self.key), store)
 
 
 def access_options(function: F) -> F:

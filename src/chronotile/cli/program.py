@@ -37,6 +37,7 @@ COMMANDS = {
         "log": Entry("log:log", "The history: every commit, in words."),
         "show": Entry("show:show", "One file of any kind, decoded."),
         "visible": Entry("visible:visible", "What an open at a window sees."),
+        "fragments": Entry("fragments:fragments", "What each fragment holds: cells, bytes."),
         "explain": Entry("explain:explain", "Why something is, or is not, visible."),
         "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
         "check": Entry("check:check", "What is wrong, surprising or overdue."),

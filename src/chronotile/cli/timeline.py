@@ -73,9 +73,12 @@ class TimelineReport:
     help="An .html, .svg or .png file.",
 )
 @click.option("--now", metavar="TIME", type=MOMENT, help="What counts as now.")
+@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @access_options
 @reporting
-def timeline(array: str, output: str, now: int | None, access: Access) -> TimelineReport:
+def timeline(
+    array: str, output: str, now: int | None, cells: bool, access: Access
+) -> TimelineReport:
     """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
@@ -90,7 +93,7 @@ def timeline(array: str, output: str, now: int | None, access: Access) -> Timeli
 
     log = access.open_log(array)
     with progress("drawing"):
-        picture = make_picture(log, now_ms() if now is None else now)
+        picture = make_picture(log, now_ms() if now is None else now, cells=cells)
         data = _draw(picture, path.suffix.lower())
         path.write_bytes(data)
     return TimelineReport(picture=picture, output=output, size=len(data))

@@ -14,7 +14,7 @@ import click
 from chronotile.cli.options import access_options, array_argument, reporting, window_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -31,10 +31,18 @@ class VisibleReport:
     """What one view sees."""
 
     view: View
+    facts: Mapping[str, Mapping[str, Any]] | None = None
+    """Name of a visible fragment -> what it holds, if that was asked for."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `View.to_dict`."""
-        return self.view.to_dict()
+        """The form of `View.to_dict`; with cells and bytes of each fragment if asked for."""
+        document = self.view.to_dict()
+        if self.facts is not None:
+            document["fragments"] = [
+                one | {name: self.facts[one["name"]][name] for name in ("cells", "bytes")}
+                for one in document["fragments"]
+            ]
+        return document
 
     def to_text(self) -> Iterator[RenderableType]:
         """The window, then a table of each kind."""
@@ -55,16 +63,20 @@ class VisibleReport:
                 yield from _commits(commits)
 
     def _fragments(self) -> RenderableType:
-        from chronotile.report.output import plain_table
+        from chronotile.report.output import plain_table, size_text
 
-        table = plain_table("fragment", "read", "committed by")
+        more = () if self.facts is None else ("cells", "bytes")
+        table = plain_table("fragment", "read", "committed by", *more)
         table.columns[0].no_wrap = True
         for fragment in self.view.fragments[:SHOWN]:
             read = "in part" if fragment.partial else "whole"
             file = fragment.source.rpartition("/")[2]
             own = file.startswith(fragment.name)
             by = f"its own {file.removeprefix(fragment.name)}" if own else fragment.source
-            table.add_row(fragment.name, read, by)
+            facts = self.facts[fragment.name] if self.facts is not None else {}
+            known = facts.get("cells") is not None
+            numbers = (f"{facts['cells']:,}", size_text(facts["bytes"])) if known else ()
+            table.add_row(fragment.name, read, by, *numbers)
         if len(self.view.fragments) > SHOWN:
             table.add_row(f"and {len(self.view.fragments) - SHOWN:,} more (--json)", "", "")
         return table
@@ -87,11 +99,17 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @click.command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @window_options
+@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @access_options
 @reporting
-def visible(array: str, window: tuple[int, int], access: Access) -> VisibleReport:
+def visible(array: str, window: tuple[int, int], cells: bool, access: Access) -> VisibleReport:
     """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
 
     Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
     """
-    return VisibleReport(view=access.open_log(array).view(*window))
+    log = access.open_log(array)
+    view = log.view(*window)
+    if not cells:
+        return VisibleReport(view=view)
+    facts = log.fragments(names={fragment.name for fragment in view.fragments})
+    return VisibleReport(view=view, facts={row["name"]: row for row in facts.to_pylist()})

@@ -14,6 +14,8 @@ import itertools
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
 from chronotile.format.fragment_footer import expect, read_head
@@ -51,10 +53,33 @@ def decode_consolidated_footers(payload: bytes, where: str) -> tuple[ListedFoote
     """
     expect(len(payload) >= _COUNT.size, where, 0, "the number of fragments in 4", len(payload))
     (count,) = _COUNT.unpack_from(payload)
-    at, names, starts = _COUNT.size, [], []
-    most = (len(payload) - at) // 16
+    most = (len(payload) - _COUNT.size) // 16
     if count > most:
         raise BadFileError(where, f"expected at most {most} fragments, found {count}", 0)
+    names, starts = _alike(payload, count) or _one_by_one(payload, count, where)
+    return tuple(_cut(payload, names, starts))
+
+
+def _alike(payload: bytes, count: int) -> tuple[list[str], list[int]] | None:
+    """The names and starts of entries whose names are of one length, as a rule; else None."""
+    size = int.from_bytes(payload[_COUNT.size : _COUNT.size + 8], "little")
+    if not 0 < size <= 1024 or _COUNT.size + count * (16 + size) > len(payload):
+        return None
+    entry = np.dtype([("size", "<u8"), ("name", f"S{size}"), ("start", "<u8")])
+    table = np.frombuffer(payload, entry, count, _COUNT.size)
+    names, starts = table["name"].tolist(), table["start"].tolist()
+    # numpy drops zeros at the end of a name: such a name is left to the other path.
+    if (table["size"] != size).any() or any(len(name) != size for name in names):
+        return None
+    text = b"\n".join(names)
+    if not text.isascii() or max(starts) > len(payload):
+        return None
+    plain = text.decode().split("\n")
+    return (plain, starts) if len(plain) == count else None
+
+
+def _one_by_one(payload: bytes, count: int, where: str) -> tuple[list[str], list[int]]:
+    at, names, starts = _COUNT.size, list[str](), list[int]()
     for _ in range(count):
         expect(len(payload) - at >= 8, where, at, "the size of a name in 8", len(payload) - at)
         (size,) = _NUMBER.unpack_from(payload, at)
@@ -73,7 +98,7 @@ def decode_consolidated_footers(payload: bytes, where: str) -> tuple[ListedFoote
             raise BadFileError(where, problem, at)
         starts.append(start)
         at += 8
-    return tuple(_cut(payload, names, starts))
+    return names, starts
 
 
 def consolidated_footers(payload: bytes, where: str) -> dict[str, bytes]:

@@ -161,7 +161,7 @@ class Footer:
         return frozenset(found | {at for at in single if at is not None}) - self.needed
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """How the numbers at the end of a footer are laid out."""
 
     fields: tuple[FooterField, ...]
@@ -178,7 +178,7 @@ class FooterLayout:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._sizes = coordinate_sizes(schema)
-        self._plans: dict[tuple[int, int, int], _Plan] = {}
+        self._plans: dict[tuple[int, int, int], Plan] = {}
 
     def has_length(self, version: int) -> bool:
         """Whether a footer of that version has its length behind it."""
@@ -210,7 +210,7 @@ class FooterLayout:
         num_flags = (version >= 14) + (version >= 15)
         times, deletes = (*read_flags(data, at, num_flags, end, where), 0, 0)[:2]
         at += num_flags
-        plan = self._plan(version, times, deletes)
+        plan = self.plan(version, times, deletes)
         expected = f"the numbers of {len(plan.fields)} fields in {plan.numbers.size}"
         expect(end - at == plan.numbers.size, where, at, expected, end - at)
         numbers = plan.numbers.unpack_from(data, at)
@@ -229,7 +229,8 @@ class FooterLayout:
             **lists,
         )
 
-    def _plan(self, version: int, times: int, deletes: int) -> _Plan:
+    def plan(self, version: int, times: int, deletes: int) -> Plan:
+        """Where the numbers of a footer stand that has, or lacks, times and delete metadata."""
         key = (version, times, deletes)
         if key not in self._plans:
             fields = tuple(_fields(self._schema, *key))
@@ -292,7 +293,7 @@ def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False
     return FooterLayout(schema).decode(data, where, bare=bare)
 
 
-def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> _Plan:
+def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> Plan:
     num = len(fields)
     # Before version 5 the coordinates, which come last, have no variable part.
     num_var = num if version >= 5 else attributes
@@ -316,7 +317,7 @@ def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> 
         else:
             parts.append((name, start, start + count))
         start += count
-    return _Plan(fields, struct.Struct(f"<{start}Q"), tuple(parts), tuple(single))
+    return Plan(fields, struct.Struct(f"<{start}Q"), tuple(parts), tuple(single))
 
 
 def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[FooterField]:

@@ -22,7 +22,7 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.consolidated_footers import consolidated_footers
+from chronotile.format.consolidated_footers import ListedFooter, decode_consolidated_footers
 from chronotile.format.footer_layout import FooterLayout
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
@@ -55,8 +55,8 @@ _LISTED_SINGLY = 16
 """For up to this many fragments of a bucket, ask for each size by itself."""
 
 
-class StoredFooter(NamedTuple):
-    """The footer of one fragment, and where it was read."""
+class RawFooter(NamedTuple):
+    """The bytes of one fragment's footer, and where they were read."""
 
     fragment: str
     """The name."""
@@ -64,16 +64,33 @@ class StoredFooter(NamedTuple):
     """The folder, relative to the array."""
     raw: bytes
     """As it is stored, without the length behind it."""
-    footer: Footer
-    schema: Schema
-    schema_file: str
-    """The name of the schema's file."""
     metadata_size: int
     """Bytes of the fragment's own metadata file."""
     is_consolidated: bool
     """Whether it was read from a `.meta`."""
     before: bytes = b""
     """What was read of the bytes right before it."""
+
+
+class StoredFooter(NamedTuple):
+    """The footer of one fragment, decoded."""
+
+    fragment: str
+    """The name."""
+    path: str
+    """The folder, relative to the array."""
+    raw: bytes
+    """As it is stored, without the length behind it."""
+    metadata_size: int
+    """Bytes of the fragment's own metadata file."""
+    is_consolidated: bool
+    """Whether it was read from a `.meta`."""
+    before: bytes
+    """What was read of the bytes right before it."""
+    footer: Footer
+    schema: Schema
+    schema_file: str
+    """The name of the schema's file."""
     applied: tuple[str, ...] | None = None
     """The names of the deletes that the fragment has applied, if somebody asked and it is known."""
 
@@ -91,7 +108,6 @@ class FooterReader:
         self._schemas = {item.text: item.schema for item in history.schemas}
         self._layouts: dict[str, FooterLayout] = {}
         self._measures: dict[str, FragmentMeasure] = {}
-        self._linked = frozenset(history.listing.linked_fragments)
         self._in_root = frozenset(history.listing.root_fragments)
         self._listed_sizes: dict[str, int] | None = None
 
@@ -110,13 +126,57 @@ class FooterReader:
             if isinstance(data, ChronotileError):
                 _told(data)
             else:
-                footers |= _opened(data, path, self._history.key)
+                for item in _opened(data, path, self._history.key):
+                    if "/" not in item.name:
+                        footers[item.name] = item.footer
+                    elif self._is_here(item):
+                        footers[item.fragment] = item.footer
         return footers
+
+    def _is_here(self, item: ListedFooter) -> bool:
+        """Whether a whole URI names a fragment of this array; before version 9 a `.meta` has them.
+
+        If the array has moved, the engine does not find its fragments in there either.
+        """
+        place = item.name.rstrip("/").removeprefix("file://")
+        return place == f"{self._history.array}/{item.fragment}"
+
+    def read_raw(
+        self, names: Iterable[str], *, own: bool = False
+    ) -> Iterator[tuple[str, RawFooter | ChronotileError]]:
+        """Reads the bytes of footers, many at a time; gives each name with them or its error.
+
+        Args:
+            names: The names of the fragments.
+            own: Read each fragment's own metadata, even if a `.meta` holds its footer.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        wanted = tuple(names)
+        held = {} if own else self.consolidated
+        sizes = self._sizes(len(wanted))
+        tails: dict[str, tuple[bytes, int] | ChronotileError] = {}
+        for folder in (FRAGMENTS, ""):
+            here = [name for name in wanted if (name in self._in_root) is not bool(folder)]
+            for length in (0, _LEN_TAIL):
+                group = [name for name in here if (name in held) is not bool(length)]
+                read = self._store.read_tails(folder, group, METADATA, length, sizes)
+                tails |= zip(group, read, strict=True)
+        for name in wanted:
+            tail = tails[name]
+            try:
+                if isinstance(tail, ChronotileError):
+                    yield name, _told(tail)
+                else:
+                    yield name, self._raw(name, held.get(name), *tail)
+            except ChronotileError as error:
+                yield name, _told(error)
 
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
     ) -> Iterator[tuple[str, StoredFooter | ChronotileError]]:
-        """Reads footers, several at a time; gives each name with its footer or its error.
+        """Reads footers, many at a time; gives each name with its footer or its error.
 
         Args:
             names: The names of the fragments.
@@ -126,23 +186,42 @@ class FooterReader:
         Raises:
             StorageError: The storage failed.
         """
-        wanted = tuple(names)
-        is_disk = self._store.place.scheme == "file"
-        if not is_disk and len(wanted) > _LISTED_SINGLY:
-            self._list_sizes()
+        raws = self.read_raw(names, own=own)
 
-        def outcome(name: str) -> StoredFooter | ChronotileError:
+        def outcome(
+            item: tuple[str, RawFooter | ChronotileError],
+        ) -> tuple[str, StoredFooter | ChronotileError]:
+            name, raw = item
+            if isinstance(raw, ChronotileError):
+                return name, raw
             try:
-                stored = self._read(name, own=own)
+                return name, self.decode(raw, applied=applied)
             except ChronotileError as error:
-                return _told(error)
-            if applied:
-                with suppress(BadFileError, KeyNeededError, WrongKeyError, MissingObjectError):
-                    return stored._replace(applied=self.applied_deletes(stored))
-            return stored
+                return name, _told(error)
 
-        found = ahead(outcome, wanted, 1 if is_disk else READ_AT_ONCE)
-        yield from zip(wanted, found, strict=True)
+        is_disk = self._store.place.scheme == "file"
+        yield from ahead(outcome, raws, 1 if is_disk or not applied else READ_AT_ONCE)
+
+    def decode(self, raw: RawFooter, *, applied: bool = False) -> StoredFooter:
+        """Decodes a footer with the schema that it names.
+
+        Raises:
+            BadFileError: It is damaged, or names a schema that is not there.
+            KeyNeededError: The schema cannot be read.
+        """
+        where, version = f"{raw.path}/{METADATA}", version_of(parse_name(raw.fragment))
+        head = read_head(raw.raw, where)
+        if (head.version >= FIRST_WITH_SCHEMA_NAME) != (version >= FIRST_WITH_SCHEMA_NAME):
+            problem = f"expected a footer of version {version}, as its name says"
+            raise BadFileError(where, f"{problem}, found {head.version}")
+        file = head.schema_name if head.schema_name is not None else OLD_SCHEMA
+        schema = self.schema(file, where)
+        footer = self.layout(file).decode(raw.raw, where, bare=True)
+        stored = StoredFooter(*raw, footer, schema, file)
+        if applied:
+            with suppress(BadFileError, KeyNeededError, WrongKeyError, MissingObjectError):
+                return stored._replace(applied=self.applied_deletes(stored))
+        return stored
 
     def measure(self, stored: StoredFooter) -> tuple[int, int]:
         """The tiles and the cells of a fragment.
@@ -183,45 +262,29 @@ class FooterReader:
         paths = decode_applied(payload, stored.where)
         return tuple(path.rpartition("/")[2].removesuffix(".del") for path in paths)
 
-    def _read(self, name: str, *, own: bool) -> StoredFooter:
+    def _raw(self, name: str, held: bytes | None, tail: bytes, size: int) -> RawFooter:
         path = name if name in self._in_root else f"{FRAGMENTS}/{name}"
+        if held is not None:
+            return RawFooter(name, path, held, size, is_consolidated=True)
         where, version = f"{path}/{METADATA}", version_of(parse_name(name))
-        if path in self._linked:
-            raise BadFileError(
-                where, "expected a file, found a symbolic link, which is not followed"
-            )
         if version < FIRST_WITH_FOOTER:
             raise BadFileError(where, f"expected a footer, found version {version}, which has none")
-        if not own and (raw := self.consolidated.get(name)) is not None:
-            footer, schema, file = self._decoded(raw, version, where, bare=True)
-            size = self._size(where)
-            return StoredFooter(name, path, raw, footer, schema, file, size, is_consolidated=True)
-        known = self._known_size(where)
-        tail, size = self._store.read_tail(where, _LEN_TAIL, size=known)
-        old = self._schema(OLD_SCHEMA, where) if version < FIRST_WITH_SCHEMA_NAME else None
+        old = self.schema(OLD_SCHEMA, where) if version < FIRST_WITH_SCHEMA_NAME else None
         length = footer_size(tail, size, version, old, where)
+        before = tail[:-length] if len(tail) > length else b""
         if length > len(tail):
             tail = self._store.read_range(where, size - length, size, size=size)
-        data = tail[-length:]
-        footer, schema, file = self._decoded(data, version, where, bare=False)
-        ends_in_length = self._layout(file, schema).has_length(version)
-        raw = data[:-LEN_LENGTH] if ends_in_length else data
-        before = tail[:-length] if len(tail) > length else b""
-        stored = StoredFooter(name, path, raw, footer, schema, file, size, is_consolidated=False)
-        return stored._replace(before=before)
+        has_length = old is None or self.layout(OLD_SCHEMA).has_length(version)
+        raw = tail[len(tail) - length : len(tail) - (LEN_LENGTH if has_length else 0)]
+        return RawFooter(name, path, raw, size, is_consolidated=False, before=before)
 
-    def _decoded(
-        self, data: bytes, version: int, where: str, *, bare: bool
-    ) -> tuple[Footer, Schema, str]:
-        head = read_head(data, where)
-        if (head.version >= FIRST_WITH_SCHEMA_NAME) != (version >= FIRST_WITH_SCHEMA_NAME):
-            problem = f"expected a footer of version {version}, as its name says"
-            raise BadFileError(where, f"{problem}, found {head.version}")
-        file = head.schema_name if head.schema_name is not None else OLD_SCHEMA
-        schema = self._schema(file, where)
-        return self._layout(file, schema).decode(data, where, bare=bare), schema, file
+    def schema(self, file: str, where: str) -> Schema:
+        """The schema in a file of the array, by the file's name.
 
-    def _schema(self, file: str, where: str) -> Schema:
+        Raises:
+            BadFileError: There is none of that name.
+            KeyNeededError: It cannot be read.
+        """
         if file not in self._schemas:
             raise BadFileError(where, f"expected its schema {file!r:.120}, found none of that name")
         schema = self._schemas[file]
@@ -229,26 +292,23 @@ class FooterReader:
             raise KeyNeededError(where, "expected the schema of its files, found it unreadable")
         return schema
 
-    def _layout(self, file: str, schema: Schema) -> FooterLayout:
+    def layout(self, file: str) -> FooterLayout:
+        """How the footers of one schema are laid out."""
         if file not in self._layouts:
-            self._layouts[file] = FooterLayout(schema)
+            self._layouts[file] = FooterLayout(self.schema(file, file))
         return self._layouts[file]
 
-    def _list_sizes(self) -> None:
+    def _sizes(self, count: int) -> dict[str, int]:
+        """The sizes of the metadata files, if listing them costs less than asking for each."""
+        if self._store.place.scheme == "file" or count <= _LISTED_SINGLY:
+            return {}
         if self._listed_sizes is None:
-            entries = self._store.list_prefix(FRAGMENTS, sizes=True)
             self._listed_sizes = {
                 entry.path: entry.size
-                for entry in entries
+                for entry in self._store.list_prefix(FRAGMENTS, sizes=True)
                 if entry.size is not None and entry.path.endswith(f"/{METADATA}")
             }
-
-    def _known_size(self, where: str) -> int | None:
-        return None if self._listed_sizes is None else self._listed_sizes.get(where)
-
-    def _size(self, where: str) -> int:
-        size = self._known_size(where)
-        return (self._store.head(where).size or 0) if size is None else size
+        return self._listed_sizes
 
 
 def _told(error: ChronotileError) -> ChronotileError:
@@ -258,8 +318,8 @@ def _told(error: ChronotileError) -> ChronotileError:
     return error
 
 
-def _opened(data: bytes, path: str, key: bytes | None) -> dict[str, bytes]:
+def _opened(data: bytes, path: str, key: bytes | None) -> tuple[ListedFooter, ...]:
     try:
-        return consolidated_footers(tiles.decode(data, path, key=key).payload, path)
+        return decode_consolidated_footers(tiles.decode(data, path, key=key).payload, path)
     except ChronotileError:
-        return {}
+        return ()

@@ -58,6 +58,8 @@ class Event(NamedTuple):
     notes: tuple[str, ...]
     """What its reader should know."""
     size: int | None
+    cells: int | None
+    """Cells of a write; None if nobody asked, or it cannot be told."""
     source: str
     """The file that holds the object, relative to the array."""
     offset: int | None
@@ -131,10 +133,17 @@ class Story:
         log: The array's log.
         view: The array as an open now sees it.
         sizes: Path of a file, or of a fragment's folder -> bytes; `array_sizes` gives it.
+        cells: Name of a fragment -> its cells, for those that are known.
     """
 
-    def __init__(self, log: Log, view: View, sizes: Mapping[str, int]) -> None:
-        self.log, self.view, self.sizes = log, view, sizes
+    def __init__(
+        self,
+        log: Log,
+        view: View,
+        sizes: Mapping[str, int],
+        cells: Mapping[str, int] | None = None,
+    ) -> None:
+        self.log, self.view, self.sizes, self.cells = log, view, sizes, cells or {}
 
     @cached_property
     def explained(self) -> tuple[Explanation, ...]:
@@ -185,10 +194,11 @@ class Story:
 
     def _event(self, kind: str, item: Explanation) -> Event:
         table = self.log.history.table
-        size, offset = self.sizes.get(item.path), None
+        size, offset, cells = self.sizes.get(item.path), None, None
         also: tuple[str, ...] = ()
         if kind == "write":
             size = self.sizes.get(f"{FRAGMENTS}/{item.name}", self.sizes.get(item.name))
+            cells = self.cells.get(item.name)
         if item.row is not None:
             others = dict.fromkeys(map(table.path, table.copies(item.row)))
             also = tuple(path for path in others if path != item.path)
@@ -199,7 +209,7 @@ class Story:
         if item.path in self._problems:
             notes = (*notes, f"damaged: {self._problems[item.path]}")
         return Event(
-            *(item.name, kind, item.t1, item.t2, text, notes, size),
+            *(item.name, kind, item.t1, item.t2, text, notes, size, cells),
             *(item.path, offset, also, item.status, item.reason, item.because),
         )
 

@@ -172,10 +172,10 @@ def _plain(part: RenderableType, console: Console) -> str:
 
 
 @contextmanager
-def progress(words: str) -> Iterator[Callable[[], None]]:
+def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     """Shows progress on standard error, if that is a terminal, and clears it at the end.
 
-    Gives a function to call for each thing done.
+    Gives a function to call for each thing done, of so many in all if that is known.
 
     >>> with progress("counting") as step:
     ...     step()
@@ -193,7 +193,7 @@ def progress(words: str) -> Iterator[Callable[[], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(printable(words), total=None)
+        task = bar.add_task(printable(words), total=total)
         yield lambda: bar.advance(task)
 
 

@@ -24,6 +24,7 @@ from chronotile.errors import (
     TooLargeError,
     printable,
 )
+from chronotile.storage.file_tails import PLAIN_FILE, read_between, tail_below
 from chronotile.storage.place import (
     LEFTOVER,
     Entry,
@@ -39,7 +40,9 @@ from chronotile.storage.place import (
 from chronotile.storage.prefetch import ahead, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
+
+    from chronotile.storage.file_tails import Tail
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LINK = "a symbolic link, which is never followed"
@@ -150,11 +153,9 @@ class Disk:
     @contextmanager
     def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
         parent, _, name = path.rpartition("/")
-        # Not blocking: opening a named pipe would wait forever.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with self._in(parent, path) as folder:
             try:
-                file = os.open(name, flags, dir_fd=folder)
+                file = os.open(name, PLAIN_FILE, dir_fd=folder)
             except OSError as cause:
                 if cause.errno != errno.ELOOP:
                     raise
@@ -201,13 +202,21 @@ class Disk:
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:  # noqa: ARG002 - a bucket asks less with it
         """The bytes from `start` to before `end`, or to the end of the file."""
         with self._file(path) as (file, status):
-            return _read_between(file, start, min(end, status.st_size))
+            return read_between(file, start, min(end, status.st_size))
 
     def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:  # noqa: ARG002 - a bucket asks less with it
         """The last bytes of a file, and its size."""
         with self._file(path) as (file, status):
             whole = status.st_size
-            return _read_between(file, max(whole - length, 0), whole), whole
+            return read_between(file, max(whole - length, 0), whole), whole
+
+    def read_tails(
+        self, folder: str, names: Sequence[str], file: str, length: int
+    ) -> Iterator[Tail | None]:
+        """The ends of files in folders side by side; None where `read_tail` has to look."""
+        if names:
+            with self._in(folder) as beside:
+                yield from (tail_below(beside, name, file, length) for name in names)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
@@ -382,11 +391,3 @@ def _kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a folder"
     return "a file" if stat.S_ISREG(mode) else "neither a file nor a folder"
-
-
-def _read_between(file: int, start: int, end: int) -> bytes:
-    parts: list[bytes] = []
-    while start < end and (part := os.pread(file, end - start, start)):
-        parts.append(part)
-        start += len(part)
-    return b"".join(parts)

@@ -11,9 +11,12 @@ import re
 import string
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from chronotile.errors import BadNameError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Scheme: TypeAlias = Literal["file", "s3", "gs", "az", "memory"]
 
@@ -217,7 +220,7 @@ def is_path(path: str) -> bool:
     )
 
 
-def are_plain(names: list[str]) -> bool:
+def are_plain(names: Sequence[str]) -> bool:
     """Tell whether all names consist of the characters of the format's own names.
 
     It takes a moment for 100,000 names. If it is false, `is_path` has to look at each name.

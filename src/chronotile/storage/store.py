@@ -22,6 +22,7 @@ from chronotile.storage.place import (
     ObjectExistsError,
     Place,
     Stranger,
+    are_plain,
     check_path,
     find_place,
 )
@@ -29,7 +30,7 @@ from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "Entry",
@@ -142,13 +143,7 @@ class Store:
             return self._backend.list_dir(path and self._checked(path), sizes=sizes)
 
     def list_names(self, path: str = "") -> Names:
-        """List one level, as `list_dir` does, as bare names in no order: cheap for very many.
-
-        >>> store = open_store("memory:doc-list-names")
-        >>> store.put_if_absent("__commits/a.wrt", b"")
-        >>> store.list_names("__commits").files
-        ('a.wrt',)
-        """
+        """List one level, as `list_dir` does, as bare names in no order: cheap for very many."""
         with self._step("list", path):
             return self._backend.list_names(path and self._checked(path))
 
@@ -180,11 +175,6 @@ class Store:
 
         Raises:
             MissingObjectError: There is no such object.
-
-        >>> store = open_store("memory:doc-head")
-        >>> store.put_if_absent("a", b"abc")
-        >>> store.head("a").size
-        3
         """
         with self._step("head", path):
             return self._backend.head(self._checked(path))
@@ -220,23 +210,49 @@ class Store:
             return self._backend.read_range(path, start, end, size)
 
     def read_tail(self, path: str, length: int, *, size: int | None = None) -> tuple[bytes, int]:
-        """Read the last bytes of an object; give also its size.
-
-        Args:
-            path: The object.
-            length: How many bytes, at most.
-            size: The size of the object, if it is known: a bucket then needs one request, not two.
-
-        Raises:
-            MissingObjectError: There is no such object.
-
-        >>> store = open_store("memory:doc-tail")
-        >>> store.put_if_absent("a", b"abcdef")
-        >>> store.read_tail("a", 2)
-        (b'ef', 6)
-        """
+        """Read the last bytes of an object; give also its size, which may be known already."""
         with self._step("read", path):
             return self._backend.read_tail(self._checked(path), length, size)
+
+    def read_tails(
+        self,
+        folder: str,
+        names: Sequence[str],
+        file: str,
+        length: int,
+        sizes: Mapping[str, int] | None = None,
+    ) -> Iterator[tuple[bytes, int] | ChronotileError]:
+        """The ends of files of one name in folders that lie side by side, several at a time.
+
+        Gives what `read_tail` gives of each, or its error, in order.
+
+        Args:
+            folder: What holds the folders; the root if empty.
+            names: The folders.
+            file: The name of the file in each.
+            length: How many bytes of each, at most; 0 asks only for the sizes.
+            sizes: Path -> size of those that are known.
+
+        >>> store = open_store("memory:doc-tails")
+        >>> store.put_if_absent("f/a", b"abcdef")
+        >>> list(store.read_tails("", ["f"], "a", 1))
+        [(b'f', 6)]
+        """
+        known, base = sizes or {}, f"{folder}/" if folder else ""
+
+        def outcome(name: str) -> tuple[bytes, int] | ChronotileError:
+            path = f"{base}{name}/{file}"
+            try:
+                return self.read_tail(path, length, size=known.get(path))
+            except ChronotileError as error:
+                return error
+
+        disk = self._backend if isinstance(self._backend, Disk) else None
+        if disk and self.on_operation is None and "/" not in folder and are_plain([*names, file]):
+            for name, tail in zip(names, disk.read_tails(folder, names, file, length), strict=True):
+                yield outcome(name) if tail is None else tail
+        else:
+            yield from ahead(outcome, names, min(self._backend.concurrency, len(names)))
 
     def read_many(
         self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None

@@ -114,6 +114,7 @@ def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, A
                 "written": _period(bar.t1, bar.t2),
                 "seen": _seen(picture, bar.first, bar.until),
                 "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
+                **({"holds": bar.holds} if bar.holds else {}),
             }
         )
     return rows
@@ -141,7 +142,9 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
         scale=axes.palette({"visible at this moment": SEEN, "hidden at this moment": HIDDEN}),
         legend=alt.Legend(title="fragments", orient="right"),
     )
-    tips = axes.tips(name="fragment", written="written", seen="seen by opens", why="because")
+    holds = {"holds": "holds"} if any(bar.holds for bar in picture.bars) else {}
+    titles = {"name": "fragment", "written": "written", "seen": "seen by opens", "why": "because"}
+    tips = axes.tips(**titles, **holds)
     shared = {"y": y, "color": colour, "tooltip": tips}
     life = (
         base.transform_filter("datum.first >= 0")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from chronotile.report.events import delete_words, update_words
+from chronotile.report.output import count_text, size_text
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Bar(NamedTuple):
     """The last `end` that sees it; None if every later one does."""
     reason: str
     because: str | None
+    holds: str
+    """Its cells and bytes in words; empty if nobody asked, or it cannot be told."""
 
 
 class Mark(NamedTuple):
@@ -139,8 +142,14 @@ class Picture:
         return max(ends, default=self.moments[-1])
 
 
-def make_picture(log: Log, now: int) -> Picture:
-    """Gathers what a picture of a log shows; `now` is in ms."""
+def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
+    """Gathers what a picture of a log shows.
+
+    Args:
+        log: The log.
+        now: The moment that counts as now, in ms.
+        cells: Read also how many cells and bytes each fragment holds.
+    """
     rules = log.rules
     many = len(rules.fragments) > MOST_FRAGMENTS
     if many or len(rules.deletes) + len(rules.updates) > MOST_MARKS:
@@ -153,11 +162,12 @@ def make_picture(log: Log, now: int) -> Picture:
     changes |= {line["visible_from"] for line in lines if line["visible_from"] is not None}
     changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
+    holds = {row["name"]: _holds(row) for row in log.fragments().to_pylist()} if cells else {}
     return Picture(
         array=log.array,
         moments=moments,
         now=bisect_right(moments, now) - 1,
-        bars=tuple(_bar(line, moments) for line in sorted(lines, key=_line_order)),
+        bars=tuple(_bar(line, moments, holds) for line in sorted(lines, key=_line_order)),
         marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
         spans=tuple(_spans(log)),
         links=tuple(
@@ -176,14 +186,21 @@ def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
     return line["t2"], -line["t1"], line["name"]
 
 
-def _bar(line: dict[str, Any], moments: tuple[int, ...]) -> Bar:
+def _holds(row: dict[str, Any]) -> str:
+    if row["cells"] is None:
+        return ""
+    return f"{count_text(row['cells'], 'cell')}, {size_text(row['bytes'])}"
+
+
+def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, str]) -> Bar:
     first, last = NEVER_SEEN, NEVER_SEEN
     if line["visible_from"] is not None:
         first, last = bisect_left(moments, line["visible_from"]), len(moments) - 1
         if line["visible_until"] is not None:
             last = bisect_right(moments, line["visible_until"]) - 1
     name, t1, t2, until = (line[key] for key in ("name", "t1", "t2", "visible_until"))
-    return Bar(name, t1, t2, first, last, until, line["reason"], line["because"])
+    reason, because = line["reason"], line["because"]
+    return Bar(name, t1, t2, first, last, until, reason, because, holds.get(name, ""))
 
 
 def _mark(commit: Delete, first: int) -> Mark:

@@ -42,7 +42,10 @@ def page_model(picture: Picture) -> dict[str, Any]:
         ],
         "now": picture.now,
         "fragments": picture.fragments,
-        "bars": [{"name": bar.name, "first": bar.first, "last": bar.last} for bar in picture.bars],
+        "bars": [
+            {"name": bar.name, "first": bar.first, "last": bar.last, "holds": bar.holds}
+            for bar in picture.bars
+        ],
         "marks": [
             {
                 "name": mark.name,
