@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import atheris
 
 with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
-    from support import condition_spec
+    from support import condition_spec, footer_spec
     from support.spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
-    from chronotile.cli.sample_array import sample_schema
+    from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
     from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles
-    from chronotile.format.consolidated_footers import consolidated_footers
+    from chronotile.format.consolidated_footers import decode_consolidated_footers
     from chronotile.format.damaged_con import salvage_con
     from chronotile.format.footer_layout import decode_footer
     from chronotile.format.fragment_footer import (
@@ -30,7 +31,16 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
         footer_size,
         schema_name,
     )
+    from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
+    from chronotile.format.fragment_size import FragmentMeasure
+    from chronotile.format.fragment_tiles import (
+        decode_bounds,
+        decode_numbers,
+        decode_r_tree,
+        decode_statistics,
+    )
     from chronotile.history.lines_to_columns import scan_con
+    from chronotile.single_file.fragment_byte_ranges import metadata_regions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +95,58 @@ def _name(data: bytes) -> None:
 def _footer(data: bytes) -> None:
     length = footer_size(data, len(data), 22, None, "fuzz")
     schema_name(data[-length:], 22, "fuzz")
-    decode_footer(data[-length:], sample_schema(), "fuzz")
+    footer = decode_footer(data[-length:], sample_schema(), "fuzz")
+    FragmentMeasure(sample_schema()).measure(footer, "fuzz")
+
+
+def _bare_footer(data: bytes) -> None:
+    def fast(data: bytes) -> object:
+        return decode_footer(data, sample_schema(), "fuzz", bare=True)
+
+    def slow(data: bytes) -> object:
+        fields = None
+        with suppress(ChronotileError):
+            fields = decode_footer(data, sample_schema(), "fuzz", bare=True).fields
+        return footer_spec.footer(data, sample_schema(), fields, bare=True)
+
+    _agree(data, fast, slow)
+
+
+def _metadata(data: bytes) -> None:
+    frame = frame_metadata(data, "fuzz")
+    metadata_regions(data, "fuzz", None, ())
+    schema_of_file = sample_schema()
+    found = decode_metadata(data, schema_of_file, "fuzz", ceiling=CEILING)
+    metadata_regions(data, "fuzz", None, (schema_of_file,))
+    if found.footer.version != frame.head.version:
+        raise AssertionError(data)
+
+
+def _tiles_of_metadata(data: bytes) -> None:
+    sizes = b"\4\0"
+    _agree(data, lambda d: list(decode_numbers(d, "fuzz")), footer_spec.numbers)
+    _agree(data, lambda d: decode_applied(d, "fuzz"), footer_spec.applied)
+    _agree(
+        data,
+        lambda d: decode_statistics(d, 3, "fuzz"),
+        lambda d: tuple(footer_spec.statistics(d, 3)),
+    )
+
+    def tree(data: bytes) -> object:
+        found = decode_r_tree(data, 22, sizes, "fuzz")
+        return found.fanout, [list(level.boxes()) for level in found.levels]
+
+    _agree(data, tree, lambda d: footer_spec.r_tree(d, 22, sizes))
+    with suppress(ChronotileError):
+        list(decode_bounds(data, None, "fuzz").values(None))
+    decode_bounds(data, 4, "fuzz")
+
+
+def _listed(data: bytes) -> None:
+    def fast(data: bytes) -> object:
+        return [(item.name, item.offset) for item in decode_consolidated_footers(data, "fuzz")]
+
+    _agree(data, fast, footer_spec.listed)
 
 
 DECODERS: tuple[Callable[[bytes], object], ...] = (
@@ -101,7 +162,10 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     lambda data: schema.decode_enumeration(data, "fuzz"),
     _footer,
     lambda data: decode_applied(data, "fuzz"),
-    lambda data: consolidated_footers(data, "fuzz"),
+    _listed,
+    _bare_footer,
+    _metadata,
+    _tiles_of_metadata,
 )
 
 
@@ -125,10 +189,17 @@ def seeds(folder: Path) -> None:
             (folder / f"{number}-{decoder}").write_bytes(bytes([decoder]) + data)
         if path.suffix not in chosen and not data[29]:
             payload = tiles.decode(data, path.name).payload
-            inner = {".del": 0, ".upd": 1}.get(path.suffix, 8)
+            inner = {".del": 0, ".upd": 1, ".meta": 12}.get(path.suffix, 8)
             (folder / f"{number}-payload").write_bytes(bytes([inner]) + payload)
     for number, path in enumerate(fragment_metadata()):
         (folder / f"footer-{number}").write_bytes(bytes([10]) + path.read_bytes()[-1000:])
+    sample = encode_fragment_metadata(sample_schema(), "__1_1_" + "0" * 32)
+    frame = frame_metadata(sample, "seed")
+    (folder / "bare").write_bytes(bytes([13]) + sample[frame.footer_start : -8])
+    (folder / "metadata").write_bytes(bytes([14]) + sample)
+    for number, tile in enumerate(frame.tiles):
+        payload = tiles.decode(sample[tile.offset : tile.offset + tile.size], "seed").payload
+        (folder / f"tile-{number}").write_bytes(bytes([15]) + payload)
     assert len(list(folder.iterdir())) > len(BY_EXTENSION)
 
 

