@@ -9,6 +9,7 @@ import struct
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import tiledb
 from hypothesis import given, settings
@@ -39,6 +40,7 @@ from chronotile.format.fragment_tiles import (
     decode_r_tree,
     decode_statistics,
 )
+from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -511,3 +513,43 @@ def test_numbers_are_a_sequence() -> None:
     assert numbers == Numbers(numbers.raw) != Numbers(b"")
     assert len({numbers, Numbers(numbers.raw)}) == 1
     assert repr(Numbers(b"")) == "Numbers(())"
+
+
+DENSE: list[tuple[str, tuple[Any, Any], Any, tuple[int, int]]] = [
+    ("int8", (-128, 125), None, (3, 9)),
+    ("int8", (-100, 100), 7, (90, 200)),
+    ("uint8", (0, 254), 255, (0, 254)),
+    ("uint8", (1, 250), 9, (0, 1)),
+    ("uint64", (2**63, 2**63 + 999), 10, (5, 25)),
+    ("int64", (-(2**63), -(2**63) + 999), 64, (63, 64)),
+    ("int32", (-5, 5), None, (1, 2)),
+    ("datetime64[D]", ("1971-12-01", "1973-01-01"), 30, (29, 61)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "domain", "tile", "cells"), DENSE)
+def test_dense_tiles_of_every_kind_of_coordinate(
+    tmp_path: Path, dtype: str, domain: tuple[Any, Any], tile: Any, cells: tuple[int, int]
+) -> None:
+    """Extents that are left out, or need the sign bit, and coordinates at both ends."""
+    array = str(tmp_path / "array")
+    low, high = (np.array(bound, dtype=dtype)[()] for bound in domain)
+    extent = np.timedelta64(tile, "D") if dtype.startswith("datetime") else tile
+    dim = tiledb.Dim("x", domain=(low, high), tile=extent, dtype=dtype)
+    attr = tiledb.Attr("a", dtype="int16")
+    tiledb.Array.create(array, tiledb.ArraySchema(tiledb.Domain(dim), attrs=[attr]))
+    first, last = cells
+    with tiledb.open(array, "w") as opened:
+        subarray = tiledb.Subarray(opened)
+        if dtype.startswith("datetime"):
+            pair = low + np.timedelta64(first, "D"), low + np.timedelta64(last, "D")
+        else:
+            pair = low.dtype.type(int(low) + first), low.dtype.type(int(low) + last)
+        subarray.add_dim_range(0, pair)
+        opened.write_subarray(subarray, np.zeros(last - first + 1, dtype="int16"))
+    (path,) = (tmp_path / "array").rglob("__fragment_metadata.tdb")
+    (schema,) = read_schemas(array)
+    footer = decode_metadata(path.read_bytes(), schema, "x").footer
+    size = FragmentMeasure(schema).measure(footer, "x")
+    (engine,) = tiledb.array_fragments(array)
+    assert size.cells == engine.cell_num

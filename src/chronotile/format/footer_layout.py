@@ -90,14 +90,14 @@ class Footer:
     file_sizes: tuple[int, ...]
     var_file_sizes: tuple[int, ...]
     validity_file_sizes: tuple[int, ...]
-    """None before version 7."""
+    """Empty before version 7."""
     ofs_r_tree: int
     ofs_tile_offsets: tuple[int, ...]
     ofs_var_tile_offsets: tuple[int, ...]
     ofs_var_tile_sizes: tuple[int, ...]
     ofs_validity_tile_offsets: tuple[int, ...]
     ofs_tile_minima: tuple[int, ...]
-    """None before version 11, as of those that follow."""
+    """Empty before version 11, as are those that follow."""
     ofs_tile_maxima: tuple[int, ...]
     ofs_tile_sums: tuple[int, ...]
     ofs_tile_null_counts: tuple[int, ...]
