@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from corpus_cases import CASES
+from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.cli.program import main
