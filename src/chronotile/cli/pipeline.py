@@ -91,6 +91,7 @@ class PipelineReport:
 @click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
 @click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
 @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
+@click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
@@ -112,6 +113,7 @@ def pipeline(
     arrays: str | None,
     master: str | None,
     conf: tuple[str, ...],
+    cells: bool,
     since_last: bool,
     maintain: bool,
     dry_run: bool,
@@ -140,6 +142,7 @@ def pipeline(
     options = Options(
         roots=roots,
         arrays=arrays,
+        cells=cells,
         key=access.key,
         storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,

@@ -39,6 +39,7 @@ KNOWN = {
     "column": "the column of that file: `array`",
     "start": "the start of the window: ms, ISO-8601 or `now`",
     "end": "the end of the window",
+    "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
     "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
@@ -61,6 +62,7 @@ class Options:
     column: str = "array"
     start: int = 0
     end: int = MAX_TIMESTAMP
+    cells: bool = False
     key: bytes | None = field(default=None, repr=False)
     key_file: str | None = None
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -105,7 +107,6 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
             raise _unknown(name)
-    push_filters = options.get("push_filters", "false").lower()
     checked = Options(
         roots=_roots(options),
         table=_one_of("table", options.get("table", "commits"), tuple(SCHEMAS)),
@@ -113,11 +114,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         column=options.get("column", "array"),
         start=_time("start", options.get("start"), 0),
         end=_time("end", options.get("end"), MAX_TIMESTAMP),
+        cells=_flag("cells", options),
         key=_given_key(options),
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
         partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
-        push_filters=_one_of("push_filters", push_filters, ("true", "false")) == "true",
+        push_filters=_flag("push_filters", options),
         state=options.get("state"),
     )
     _check(checked, streaming=streaming)
@@ -162,6 +164,10 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise _wrong(name, f"expected one of {', '.join(allowed)}, found {value!r}")
     return value
+
+
+def _flag(name: str, options: Mapping[str, str]) -> bool:
+    return _one_of(name, options.get(name, "false").lower(), ("true", "false")) == "true"
 
 
 def _time(name: str, value: str | None, default: int) -> int:

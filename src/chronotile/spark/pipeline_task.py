@@ -166,8 +166,8 @@ def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None
     if known is not None and listing_fingerprint(store, list_array(store), began_ms) == known:
         return None
     watched = store.watched(lambda what, path: reads.hook(array, what, path))
-    log = Log(read_history(watched, key=task.options.read_key()))
-    tables = ArrayTables(log)
+    log = Log(read_history(watched, key=task.options.read_key()), store)
+    tables = ArrayTables(log, cells=task.options.cells)
     made = {name: tables.table(name) for name in SCHEMAS}
     fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
     after = requests_after_maintenance(log.history)

@@ -38,13 +38,15 @@ AHEAD = 8
 def open_array(array: str, options: Options) -> Log:
     """Opens the log of one array."""
     store = open_store(array, options.storage_options)
-    return Log(read_history(store, key=options.read_key()))
+    return Log(read_history(store, key=options.read_key()), store)
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
     """Some tables of one array, in whatever state it is."""
     try:
-        tables = ArrayTables(open_array(array, options), options.start, options.end)
+        tables = ArrayTables(
+            open_array(array, options), options.start, options.end, cells=options.cells
+        )
         return {name: tables.table(name) for name in names}
     except Exception as error:  # one bad array must not stop a fleet
         if may_pass(error):

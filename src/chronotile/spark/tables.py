@@ -23,6 +23,7 @@ from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.spark.request_costs import open_requests
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
@@ -69,7 +70,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "fragments": columns(
         "array string, name string, t1 bigint, t2 bigint, version bigint, visible_from bigint, "
-        "visible_until bigint, reason string, because string"
+        "visible_until bigint, reason string, because string, cells bigint, bytes bigint, "
+        "domain string, schema string, tiles bigint, dense boolean, has_timestamps boolean, "
+        "has_delete_metadata boolean, applied_deletes array<string>, metadata string"
     ),
     "findings": columns(
         "code string, severity string, array string, path string, message string, hint string"
@@ -77,8 +80,9 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
 the committed fragments, `bytes` what was read of the log; `request_costs` counts `open_requests`.
-`stale` is null unless a run of the pipeline could not read the array: then it names the older run
-whose rows all tables repeat."""
+In `fragments` the columns from `cells` on are null unless a reader asks for them, as each fragment
+then costs a read of its footer. `stale` is null unless a run of the pipeline could not read the
+array: then it names the older run whose rows all tables repeat."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -95,6 +99,8 @@ class ArrayTables:
     log: Log
     start: int = 0
     end: int = MAX_TIMESTAMP
+    cells: bool = False
+    """Whether to read what each fragment holds."""
 
     def table(self, name: str) -> pa.Table:
         """Makes one table of `SCHEMAS`.
@@ -158,7 +164,16 @@ class ArrayTables:
         return pa.Table.from_pylist(rows, schema=SCHEMAS["conditions"])
 
     def _fragments(self) -> pa.Table:
-        return self._in_window(self.log.lifelines(), SCHEMAS["fragments"])
+        lines = self.log.lifelines()
+        facts = self.log.fragments() if self.cells else FACTS.empty_table()
+        place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
+        for name in FACTS.names[4:]:
+            lines = lines.append_column(FACTS.field(name), facts[name].take(place))
+        if self.cells:
+            # The name of an old fragment tells no version; its footer does.
+            version = pc.coalesce(facts["version"].take(place), lines["version"])
+            lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
+        return self._in_window(lines, SCHEMAS["fragments"])
 
     def _findings(self) -> pa.Table:
         return findings_table(self.findings)

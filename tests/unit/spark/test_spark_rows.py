@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.corpus_cases import CASES, Case
+from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
 
 import chronotile as ct
@@ -61,8 +62,9 @@ def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_tables_say_what_the_log_says(case: Case) -> None:
     log = log_of(case)
     rows = ArrayTables(log)
-    for name, own in (("commits", log.commits()), ("fragments", log.lifelines())):
-        expected = [{"array": log.array} | row for row in own.to_pylist()]
+    facts = dict.fromkeys(SCHEMAS["fragments"].names[9:])
+    for name, own, more in (("commits", log.commits(), {}), ("fragments", log.lifelines(), facts)):
+        expected = [{"array": log.array} | row | more for row in own.to_pylist()]
         assert rows.table(name).to_pylist() == capped(expected)
     findings = [found.to_dict() for found in log.check(log_only=True)]
     assert rows.table("findings").to_pylist() == findings
@@ -406,3 +408,24 @@ def test_the_generated_arrays_are_arrays_to_the_engine(tmp_path: Path) -> None:
     findings = log.check(log_only=True)
     assert [found.code for found in findings if found.severity == "error"] == []
     shutil.rmtree(tmp_path / "a")
+
+
+def test_fragments_have_facts_if_they_are_asked_for(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20):
+        array.write(at, {at: at, at + 1: at})
+    array.delete(30, "a == 10")
+    array.consolidate("fragments")
+    log = ct.open_log(array.uri)
+    plain = ArrayTables(log).table("fragments")
+    assert plain.column_names == SCHEMAS["fragments"].names
+    assert all(plain[name].null_count == 3 for name in plain.column_names[9:])
+    options = read_options({"path": array.uri, "table": "fragments", "cells": "true"})
+    rows = tables_of(array.uri, options, ("fragments",))["fragments"].to_pylist()
+    facts = {row["name"]: row for row in log.fragments().to_pylist()}
+    assert len(rows) == len(facts) == 3
+    for row in rows:
+        wanted = facts[row["name"]]
+        assert {name: row[name] for name in wanted} == wanted
+    with pytest.raises(ChronotileError, match=r"'cells'.*one of true, false"):
+        read_options({"path": array.uri, "cells": "yes"})
