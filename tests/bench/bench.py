@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
+from bench import bench_facts
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -206,6 +207,8 @@ def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
         times=engine / ours,
     )
 
+    bench_facts.on_disk(folder, rounds, say, in_turns)
+    bench_facts.in_bucket(folder, say)
     loose_one = million / uri(1_000_000, ".wrt")
     loose_one.touch()
     write(million, rounds, say, 1_000_001)
