@@ -604,3 +604,38 @@ def test_a_huge_time_is_no_problem(tmp_path: Path, capsys: pytest.CaptureFixture
     assert answer(capsys, "log", tmp_path)[0]["time"] is None
     seen = answer(capsys, "visible", tmp_path, "--end", last)["fragments"]
     assert seen[-1]["name"] == name
+
+
+def test_fragments_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASES["inside-sparse-v22"]
+    facts = chronotile.open_log(str(case.array)).fragments().to_pylist()
+    assert answer(capsys, "fragments", case.array) == facts
+    status, text, _ = run(capsys, "fragments", case.array)
+    assert status == 0
+    head, columns, *rows = text.splitlines()
+    assert head.endswith(": 4 fragments, 52 cells, 41.6 kB")
+    assert columns.split() == ["cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes"]
+    assert len(rows) == 4
+    assert "-2 to 18, 20 to kkk7" in rows[1]
+    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete applied")
+    assert facts[0]["name"] not in text
+    assert facts[0]["name"] in run(capsys, "fragments", case.array, "--names")[1]
+
+
+def test_cells_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASES["inside-sparse-v22"]
+    facts = {
+        row["name"]: row for row in chronotile.open_log(str(case.array)).fragments().to_pylist()
+    }
+    seen = answer(capsys, "visible", case.array, "--cells")["fragments"]
+    assert seen
+    for row in seen:
+        assert {name: row[name] for name in ("cells", "bytes")} == {
+            name: facts[row["name"]][name] for name in ("cells", "bytes")
+        }
+    assert "cells" not in answer(capsys, "visible", case.array)["fragments"][0]
+    events = answer(capsys, "log", case.array, "--cells", "--kind", "write")
+    assert {row["name"]: row["cells"] for row in events} == {
+        name: row["cells"] for name, row in facts.items()
+    }
+    assert {row["cells"] for row in answer(capsys, "log", case.array)} == {None}
