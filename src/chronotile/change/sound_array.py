@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.array import blocking
 from chronotile.check.findings import Finding, RefusedError
-from chronotile.format.kinds import COMMITS
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
+from chronotile.format.commit_files import FIRST_WITH_COMMITS as FIRST_WITH_COMMITS
+from chronotile.format.commit_files import write_uri as write_uri  # other changes take it from here
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.reading import History, read_history
 from chronotile.visibility.rules import Rules, schema_at
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
-
-FIRST_WITH_COMMITS = 12
-"""The first format version that has `__commits`, and `.con` and `.ign` files in it."""
 
 _READINGS = 2
 """Readings that must agree that an array is damaged: a write may come between two lists of one."""
@@ -75,13 +73,3 @@ def array_version(history: History) -> int:
     # The commits of an encrypted array carry the version in their names.
     table = history.table
     return max((table.version(row) for row in range(len(table))), default=0)
-
-
-def write_uri(name: str) -> str:
-    """The URI of the commit of a fragment.
-
-    >>> write_uri("__1_1_00112233445566778899aabbccddeeff_22")
-    '__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt'
-    """
-    in_root = version_of(parse_name(name)) < FIRST_WITH_COMMITS
-    return f"{name}.ok" if in_root else f"{COMMITS}/{name}.wrt"

@@ -30,10 +30,10 @@ from chronotile.change.orphan_fragments import (
     remove_orphan,
     still_orphans,
 )
-from chronotile.change.removable_fragments import Removal, removable
 from chronotile.change.sound_array import sound_history
 from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import inspect
+from chronotile.check.removable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
 from chronotile.format.fragment_footer import METADATA
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["commits", "fragments", "all"]
 T = TypeVar("T")
+
+LOSS = "time travel is lost"
+"""How a note on what a vacuum destroys begins."""
 
 
 def vacuum(
@@ -156,7 +159,7 @@ def _losses(removal: Removal) -> Iterable[str]:
     for first, last in removal.losses:
         when = f"{iso_time(first)} to {iso_time(last)}"
         yield (
-            f"time travel is lost from {first} to {last} ({when}): windows that start or end "
+            f"{LOSS} from {first} to {last} ({when}): windows that start or end "
             f"inside of it no longer see the fragments that were consolidated"
         )
 

@@ -22,7 +22,7 @@ from chronotile.history.con_coverage import Coverage, coverage
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from chronotile.change.removable_fragments import Removal
+    from chronotile.check.removable_fragments import Removal
     from chronotile.history.reading import History
     from chronotile.storage.store import Entry, Store
 

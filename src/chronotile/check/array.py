@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.commit_files import consolidated, damage
 from chronotile.check.conditions import broken_tiles, conditions
+from chronotile.check.debt import SUPERSEDED, array_metadata_debt
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.fragments import fragments, missing
 from chronotile.check.stored_files import stored
@@ -40,9 +41,12 @@ def check(
     """
     rules = rules or Rules(history)
     findings = [*damage(history), *fragments(rules), *conditions(rules)]
-    findings += [*_differing(history), *consolidated(history)]
+    findings += [*_differing(history), *consolidated(history), *array_metadata_debt(history)]
     if store is not None:
         findings += stored(store, rules, on_fragment)
+        if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
+            # A vacuum would refuse, so it would free nothing.
+            findings = [item for item in findings if item.code != SUPERSEDED]
     return tuple(sorted(findings, key=_worst_first))
 
 

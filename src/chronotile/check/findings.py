@@ -20,6 +20,7 @@ _SHOWN = 5
 _REPAIR = "chronotile repair {array}"
 _TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 _BACK = f"{_REPAIR} brings back what it was made from"
+_VACUUM = "chronotile vacuum {array}"
 _ORPHANS = "chronotile vacuum {array} --orphans"
 
 CODES: dict[str, tuple[Severity, str]] = {
@@ -47,6 +48,12 @@ CODES: dict[str, tuple[Severity, str]] = {
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
     "tile-encrypted": ("info", "give --key-file to have it checked"),
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
+    "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
+    "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),
+    "metadata-unconsolidated": (
+        "info",
+        f"chronotile consolidate {{array}} --mode all, then {_VACUUM}",
+    ),
     "unreadable": ("error", "look at the storage and who may read it, then run this again"),
 }
 """Code -> its usual severity, and what to do."""

@@ -38,6 +38,7 @@ from chronotile.format.fragment_footer import (
     footer_size,
     schema_name,
 )
+from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
 from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
 from chronotile.storage.prefetch import ahead
@@ -85,6 +86,10 @@ class Health(NamedTuple):
     """The names of the deletes that it has applied: it holds no cell that they removed."""
     closed: bool = False
     """Whether the engine cannot open the array with it, as it has no readable footer."""
+    size: int = 0
+    """Bytes of the files in its folder."""
+    measured: FragmentSize | None = None
+    """Its tiles and cells, if its footer tells them."""
 
     @property
     def code(self) -> str:
@@ -121,7 +126,13 @@ def inspect(
     threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
     listed = _listed(store, wanted)
     inspected = {}
-    for health in ahead(lambda path: inspector.inspect(path, listed(path)), wanted, threads):
+
+    def look(path: str) -> Health:
+        files = listed(path)
+        size = sum(entry.size or 0 for entry in files.sizes.values())
+        return inspector.inspect(path, files)._replace(size=size)
+
+    for health in ahead(look, wanted, threads):
         inspected[health.path] = health
         if on_fragment is not None:
             on_fragment()
@@ -219,6 +230,7 @@ class _Inspector:
         self.schemas = {item.text: item.schema for item in history.schemas if item.schema}
         self.unreadable = frozenset(item.text for item in history.schemas if item.schema is None)
         self.linked = frozenset(history.listing.linked_fragments)
+        self.measures: dict[str, FragmentMeasure] = {}
         self.metas = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
 
     def inspect(self, path: str, files: _Files) -> Health:
@@ -251,7 +263,8 @@ class _Inspector:
                 self._open(where, data, offset)
         except (BadFileError, WrongKeyError) as error:
             return Health(path, State.DAMAGED, error.problem, where, named.schema)
-        return _compared(path, files, self._with_others(where, footer, named, data))
+        health = _compared(path, files, self._with_others(where, footer, named, data))
+        return health._replace(measured=self._measured(footer, named.schema, where))
 
     def _footer(self, path: str, size: int, version: int) -> tuple[Footer, _Named, bytes]:
         """The footer, what it says, and the whole metadata if it is not too long."""
@@ -279,6 +292,14 @@ class _Inspector:
         schema = self._schema(where, version, name)
         assert schema is not None  # a footer without a schema's name is older than version 10
         return decode_footer(data, schema, where, bare=bare), name or OLD_SCHEMA
+
+    def _measured(self, footer: Footer, schema: str, where: str) -> FragmentSize | None:
+        """The tiles and cells of a fragment; None if its footer cannot be true."""
+        if schema not in self.measures:
+            self.measures[schema] = FragmentMeasure(self.schemas[schema])
+        with suppress(BadFileError):
+            return self.measures[schema].measure(footer, where)
+        return None
 
     @cached_property
     def _copies(self) -> dict[str, bytes]:

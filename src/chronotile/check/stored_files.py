@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.conditions import commits, text_or_name
+from chronotile.check.debt import fragment_debt
 from chronotile.check.findings import Finding, Severity, finding
 from chronotile.check.fragment_health import State, inspect, lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
@@ -39,6 +40,7 @@ def stored(
         yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
     yield from _lost_deletes(history, health)
     yield from _older(rules, health)
+    yield from fragment_debt(store, rules, health)
     yield from metadata(store, history)
 
 

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.kinds import COMMITS, TILES, WRITES
-from chronotile.format.names import Name, is_name, parse_name
+from chronotile.format.names import Name, is_name, parse_name, version_of
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+FIRST_WITH_COMMITS = 12
+"""The first format version that has `__commits`, and `.con` and `.ign` files in it."""
 
 _U64 = struct.Struct("<Q")
 _NAME = r"__[0-9a-f_]{34,}"
@@ -171,3 +174,13 @@ def read_vac_line(line: str) -> VacLine:
         if not {"", ".", ".."} & set(parts):
             return VacLine(match[1], absolute=True)
     return VacLine(None, absolute=False)
+
+
+def write_uri(name: str) -> str:
+    """The URI of the commit of a fragment.
+
+    >>> write_uri("__1_1_00112233445566778899aabbccddeeff_22")
+    '__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt'
+    """
+    in_root = version_of(parse_name(name)) < FIRST_WITH_COMMITS
+    return f"{name}.ok" if in_root else f"{COMMITS}/{name}.wrt"

@@ -37,10 +37,10 @@ EXPECTED = {
     "bad-ignored-delete": {("delete-ignored", "warning"), ("con-superseded", "info")},
     "bad-update-in-con": {("con-has-updates", "warning")},
     "bad-vac-absolute": {("vac-absolute", "warning")},
-    "dense-consolidated-v16": {("vac-absolute", "info")},
+    "dense-consolidated-v16": {("vac-absolute", "info"), ("superseded-bytes", "info")},
     "con-twice": {("delete-duplicate", "info")},
     "con-many-deletes": {("con-blocks-consolidation", "warning")},
-    "misnamed": {("fragment-name-range", "warning")},
+    "misnamed": {("fragment-name-range", "warning"), ("superseded-bytes", "info")},
     "equal-times": {("same-timestamp", "warning")},
     "null-fixed": {("delete-hits-null", "warning")},
     "null-bricks-eq": {("delete-null", "error"), ("delete-hits-null", "warning")},
@@ -48,7 +48,7 @@ EXPECTED = {
     "update-v22": {("update-deletes", "warning")},
     "con-only": set(),
     "delete-first": set(),
-    "dense-consolidated-v22": set(),
+    "dense-consolidated-v22": {("superseded-bytes", "info")},
     "meta-consolidated-v22": set(),
     "huge-times": set(),
     "era-one": set(),
@@ -74,6 +74,7 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     shown = {code for found in EXPECTED.values() for code, _ in found}
     elsewhere = {"con-name-range", "tile-encrypted", "many-loose-commits", "unreadable"}
     elsewhere |= {"fragment-damaged", "fragment-file-missing", "delete-lost", "delete-hits-older"}
+    elsewhere |= {"many-small-fragments", "metadata-unconsolidated"}
     assert shown | elsewhere == set(CODES)
     (tmp_path / "refused" / "__schema").mkdir(parents=True)
     (tmp_path / "refused" / "__commits").symlink_to(tmp_path)
@@ -94,8 +95,9 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
         name = f"__{number}_{number}_{number:032x}_22"
         shutil.copytree(fragment, fragment.with_name(name))
         commit.with_name(f"{name}.wrt").touch()
-    (many,) = open_log(array.uri).check()
+    many, small = open_log(array.uri).check()
     assert (many.code, many.severity) == ("many-loose-commits", "info")
+    assert (small.code, small.severity) == ("many-small-fragments", "info")
 
 
 def test_an_array_on_which_the_engine_fails_has_an_error() -> None:

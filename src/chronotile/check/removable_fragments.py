@@ -20,8 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.sound_array import write_uri
-from chronotile.format.commit_files import read_vac_line
+from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import parse_name
 from chronotile.visibility.rules import has_cell_times_by_name, is_inside
 
