@@ -8,8 +8,8 @@ Data moves one way through the rooms: each imports only from those above it.
     history      all that one reading of an array found
     visibility   what an open at a window sees, and why: the rules, and only there
     check        what is wrong, and what to do about it
-    log          the object that users hold: reading, rules and checks meet here
     change       deletes, updates, consolidation, vacuum, repair
+    log          the object that users hold: reading, rules, checks and plans meet here
     single_file  one file by itself, decoded
     dataset      many arrays at once
     report       what was found, in words, on its way out

@@ -1,7 +1,7 @@
 """The commit log of one array: the object that users hold.
 
 In: the place of an array. Out: `Log`, which answers questions about the array. Only puts together
-what the rooms before it know.
+what the rooms before it know; of `change` it asks for plans, and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from chronotile.change.usage import measure_usage
 from chronotile.check.array import check
 from chronotile.check.fragment_health import inspect, lacking_fragments
 from chronotile.conditions.tree import fields
@@ -158,6 +159,18 @@ class Log:
     @cached_property
     def _facts(self) -> pa.Table:
         return read_facts(self.storage, self.history)
+
+    def usage(self) -> pa.Table:
+        """One row a file of the array: why it is there, and the command that frees it.
+
+        Lists the array with sizes, and asks `vacuum` and `consolidate` for their plans. The sum of
+        `bytes` is what the storage holds, also for files that are no part of an array. Where a
+        vacuum would refuse, as the array is damaged, `freed_by` is null.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        return measure_usage(self.storage, self.history, self.rules).table
 
     @property
     def storage(self) -> Store:

@@ -293,6 +293,19 @@ def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False
     return FooterLayout(schema).decode(data, where, bare=bare)
 
 
+def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
+    """The cell files that a fragment of a schema and a version may have: name -> (field, part)."""
+    found = {}
+    for name, stem, part in _fields(schema, version, version >= 14, version >= 15):
+        field = schema.field(name)
+        found[f"{stem}.tdb"] = (name, part)
+        if part == "offsets":
+            found[f"{stem}_var.tdb"] = (name, _PARTS["_var"])
+        if field is not None and field.nullable:
+            found[f"{stem}_validity.tdb"] = (name, _PARTS["_validity"])
+    return found
+
+
 def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> Plan:
     num = len(fields)
     # Before version 5 the coordinates, which come last, have no variable part.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.storage.bucket import Bucket, Options, Retry
+from chronotile.storage.disk_files import every_file
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import (
     Entry,
@@ -157,6 +158,19 @@ class Store:
         """
         with self._step("list", path):
             return self._backend.walk(path and self._checked(path), sizes=sizes).files
+
+    def list_files(self) -> tuple[Entry, ...]:
+        """List every file below the root with its size, also one whose name is no path.
+
+        >>> store = open_store("memory:doc-list-files")
+        >>> store.put_if_absent("a/b", b"abc")
+        >>> [(entry.path, entry.size) for entry in store.list_files()]
+        [('a/b', 3)]
+        """
+        with self._step("list", ""):
+            if self.place.scheme == "file":
+                return every_file(self.place)
+            return self._backend.walk("", sizes=True).files
 
     def change_time(self, path: str) -> int | None:
         """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
