@@ -1,10 +1,10 @@
-"""Fixtures that several test modules share: servers on loopback, and a fresh bucket."""
+"""Fixtures that several test modules share: servers on loopback, a fresh bucket, a browser."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -13,6 +13,8 @@ from support.servers import FaultProxy, S3Server, s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from playwright.sync_api import Page
 
 # A busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
@@ -56,3 +58,42 @@ def proxy(s3: S3Server) -> Iterator[FaultProxy]:
     """A proxy in front of the S3 server that breaks what the test plans."""
     with FaultProxy(s3.endpoint) as running:
         yield running
+
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, without a network of its own."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    """A page that fails on any error in it and on any look outside."""
+    opened = browser.new_page(viewport={"width": 1240, "height": 900}, timezone_id="UTC")
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "request",
+        lambda request: wrong.append(request.url) if not request.url.startswith("file:") else None,
+    )
+    yield opened
+    opened.close()
+    assert not wrong

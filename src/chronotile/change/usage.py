@@ -18,7 +18,7 @@ from chronotile.change.vacuum import LOSS, vacuum
 from chronotile.check.file_uses import FileUse, file_uses
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.errors import ArrayNotFoundError, BadNameError
+from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, printable
 from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
 from chronotile.history.reading import read_history
@@ -134,7 +134,9 @@ def _ways(
     store: Store, history: History, rules: Rules, files: Collection[Entry]
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
     """The ways to free files, the gentlest first, and what their commands would say."""
-    command = f"chronotile vacuum {store.uri}"
+    # A column holds text: a place that is none is told with escapes.
+    place = printable(store.uri)
+    command = f"chronotile vacuum {place}"
     ask = partial(vacuum, store.uri, key=history.key, dry_run=True)
     try:
         plan = ask(store=store)
@@ -142,7 +144,7 @@ def _ways(
         return (), (f"nothing can be freed now: {error.problem}",)
     ways = [Way(command=command, lost=_lost(plan), paths=_removed(plan))]
     notes = dict.fromkeys(plan.notes)
-    tidy = f"chronotile consolidate {store.uri}, then {command}"
+    tidy = f"chronotile consolidate {place}, then {command}"
     put = _consolidation(store, history)
     if put:
         plan = ask(store=overlaid(store, put))
@@ -154,8 +156,12 @@ def _ways(
         if orphans:
             try:
                 plan = ask(store=store, orphans=True, whole_orphans=option == "whole_orphans")
-            except RefusedError as error:
-                notes[error.problem] = None
+            except (RefusedError, BadNameError, StorageError) as error:
+                # An array that is the root of its bucket, or has an odd name, has nothing beside
+                # it; any other error of the storage tells of the storage.
+                if isinstance(error, StorageError) and store.place.root.strip("/"):
+                    raise
+                notes[f"orphans stay: {error.problem}"] = None
                 orphans = False
             else:
                 notes |= dict.fromkeys(plan.notes)

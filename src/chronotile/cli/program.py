@@ -39,6 +39,7 @@ COMMANDS = {
         "visible": Entry("visible:visible", "What an open at a window sees."),
         "fragments": Entry("fragments:fragments", "What each fragment holds: cells, bytes."),
         "explain": Entry("explain:explain", "Why something is, or is not, visible."),
+        "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
         "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
         "check": Entry("check:check", "What is wrong, surprising or overdue."),
     },

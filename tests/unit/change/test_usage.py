@@ -191,6 +191,16 @@ def test_a_young_orphan_is_freed_by_nothing_and_that_is_said(tmp_path: pathlib.P
     assert any("too young" in note for note in usage.notes)
 
 
+def test_the_orphans_of_an_array_that_is_a_bucket_stay() -> None:
+    case = CASES["bad-uncommitted"]
+    store = open_store("memory:usage-of-a-root")
+    for file in case.files():
+        store.put_if_absent(str(file.relative), file.path.read_bytes())
+    usage = measure_usage(store, read_history(store))
+    assert sum(usage.table["bytes"].to_pylist()) == sum(on_disk(case.array).values())
+    assert any(note.startswith("orphans stay: expected an array below") for note in usage.notes)
+
+
 def test_a_damaged_array_frees_nothing_and_says_why() -> None:
     usage = usage_of(str(CASES["bad-name"].array))
     assert not usage.ways

@@ -6,11 +6,10 @@ import itertools
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
 from support.corpus_cases import CASES, Case
 
 import chronotile
@@ -28,21 +27,12 @@ from chronotile.timeline.model import Picture, make_picture
 from chronotile.timeline.page import to_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Page
 
     from chronotile.log import Log
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 BROWSED = (
     "overlaps",
     "sparse-everything-v22",
@@ -50,31 +40,6 @@ BROWSED = (
     "huge-times",
     "update-v22",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Debian's Chromium, without a network of its own."""
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Page]:
-    """A page that fails on any error in it and on any look outside."""
-    opened = browser.new_page(viewport={"width": 1240, "height": 900}, timezone_id="UTC")
-    wrong: list[str] = []
-    opened.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on(
-        "request",
-        lambda request: wrong.append(request.url) if not request.url.startswith("file:") else None,
-    )
-    yield opened
-    opened.close()
-    assert not wrong
 
 
 def open_page(page: Page, html: Path) -> None:
