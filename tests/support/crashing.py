@@ -84,7 +84,11 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     store = open_store(asked["array"], asked["options"], on_operation=hook)
-    {"consolidate": consolidate, "vacuum": vacuum}[asked["what"]](asked["array"], store=store)
+    # Such as `consolidate`, or `consolidate fragment-meta`.
+    command, _, mode = asked["what"].partition(" ")
+    options = {"mode": mode} if mode else {}
+    run: Any = {"consolidate": consolidate, "vacuum": vacuum}[command]
+    run(asked["array"], store=store, **options)
 
 
 def _serve() -> None:

@@ -56,6 +56,8 @@ class Report:
     """Where the moved files are."""
     restore: str | None = None
     """The command that puts the moved files back."""
+    engine_open_requests: tuple[int, int] | None = None
+    """Requests that an engine's open costs in a bucket, before and after; None if not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report.
@@ -75,6 +77,9 @@ class Report:
             "notes": list(self.notes),
             "findings": [item.to_dict() for item in self.findings],
         }
+        if self.engine_open_requests is not None:
+            first, then = self.engine_open_requests
+            document["engine_open_requests"] = {"before": first, "after": then}
         if self.quarantine is not None:
             document |= {"quarantine": self.quarantine, "restore": self.restore}
         return document

@@ -1,7 +1,8 @@
-"""Consolidation of commits: one `.con` for every effective commit.
+"""Consolidation: one file in place of many, of commits, of fragment metadata, of metadata.
 
-In: an array. Out: a new `.con`, and a report; nothing is removed. Needs no key. Knows nothing of
-cells, and does not look at fragments: the log says the same of them before and after.
+In: an array. Out: new files, and a report; nothing is removed, and every window sees the same.
+Knows nothing of cells. Of commits, here: they need no key, and no look at fragments. The others are
+in `consolidate_footers` and `consolidate_metadata`.
 
 The new `.con` holds every effective write, unless an `.ign` names it (such a write is effective
 only as a loose file, and stays loose). It holds every delete, ignored or not, as the engine applies
@@ -12,13 +13,17 @@ engine that takes a tile for text then misreads nothing behind it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.consolidate_footers import FootersPlan, plan_footers
+from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
 from chronotile.change.delete_update import put_compared
+from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
@@ -38,10 +43,13 @@ if TYPE_CHECKING:
     from chronotile.history.reading import History
     from chronotile.history.uri_columns import I64
 
+Mode: TypeAlias = Literal["commits", "fragment-meta", "array-meta", "all"]
+
 
 def consolidate(
     array: str,
     *,
+    mode: Mode = "commits",
     dry_run: bool = False,
     updates: bool = False,
     key: bytes | str | None = None,
@@ -49,46 +57,110 @@ def consolidate(
     store: Store | None = None,
     before: Before = None,
 ) -> Report:
-    """Writes one `.con` that holds every effective commit.
+    """Writes one file that holds what many hold.
 
     Every window sees the same before and after. Nothing is removed: `vacuum` does that.
 
     Args:
         array: A path or a URI.
+        mode: `commits` (a `.con` with every effective commit), `fragment-meta` (a `.meta` with the
+            footer of every visible fragment), `array-meta` (one file of the array's metadata, and
+            a `.vac` for those that it replaces), or `all` of them.
         dry_run: Write nothing.
         updates: Put loose updates in too; the engine then no longer sees them.
-        key: Not needed; with it, damaged deletes of an encrypted array are noticed.
+        key: The key of an encrypted array. Commits do not need it; with it, damaged deletes are
+            noticed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
         before: Called with the planned steps, before the first.
 
     Raises:
         RefusedError: The array is damaged, or too old to have `.con` files.
+        KeyNeededError: The array is encrypted, and what is to be merged needs the key.
+        ChangedError: Somebody else changes the same files; try again.
 
     >>> consolidate("memory:doc-nowhere")
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     opened = store or open_store(array, storage_options)
-    history, _ = sound_history(opened, key, fragments=False)
+    history, rules = sound_history(opened, key, fragments=mode != "commits")
+    plan = _Plan()
+    if mode in ("commits", "all"):
+        plan = plan._replace(commits=_plan_commits(history, updates=updates))
+    if mode in ("fragment-meta", "all"):
+        plan = plan._replace(footers=plan_footers(opened, history, rules))
+    if mode in ("array-meta", "all"):
+        plan = plan._replace(metadata=plan_metadata(opened, history))
+    costs = requests_of_opens(opened, rules, plan.steps, plan.footers.fragments)
+    report = Report(
+        "consolidate",
+        opened.uri,
+        dry_run=dry_run,
+        steps=plan.steps,
+        notes=plan.notes,
+        engine_open_requests=costs,
+    )
+    if dry_run or not plan.steps:
+        return report
+    tell(before, report)
+    more, late = _carry_out(opened, history, plan)
+    return replace(report, steps=(*plan.steps, *more), notes=(*plan.notes, *late))
+
+
+class CommitsPlan(NamedTuple):
+    """The new `.con`, if one is needed."""
+
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    rows: I64 = np.zeros(0, np.int64)
+    """The commits that it holds."""
+
+
+class _Plan(NamedTuple):
+    """All that is to be put."""
+
+    commits: CommitsPlan = CommitsPlan()
+    footers: FootersPlan = FootersPlan()
+    metadata: MetadataPlan = MetadataPlan()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (*self.commits.steps, *self.footers.steps, *self.metadata.steps)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.commits.notes, *self.footers.notes, *self.metadata.notes)
+
+
+def _carry_out(
+    store: Store, history: History, plan: _Plan
+) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """Puts what is planned; gives further steps that became necessary, and notes."""
+    put_first = (*plan.commits.steps, *plan.footers.steps)
+    gone = [step.path for step in put_first if not _put(store, step)]
+    more: tuple[Step, ...] = ()
+    if plan.commits.steps:
+        more = _ignore_removed(store, history, plan.commits.rows)
+    if plan.metadata.steps:
+        put_metadata(store, history, plan.metadata)
+    late = (f"{path} is gone already: another maintainer's file replaced it" for path in gone)
+    return more, tuple(late)
+
+
+def _plan_commits(history: History, *, updates: bool) -> CommitsPlan:
     table = history.table
     rows = wanted_rows(table, updates=updates)
-    steps: tuple[Step, ...] = ()
     notes = tuple(_notes(table, updates=updates))
-    if len(rows) and not _is_there(table, rows):
-        t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
-        cons = [source.path for source in table.sources if not source.loose]
-        name = later_name_at(t1, t2, cons, write_version(history))
-        data = encode_rows(table, rows)
-        counts = table.counts_by_kind(rows).items()
-        reason = ", ".join(count_text(count, kind) for kind, count in counts)
-        steps = (put(f"{COMMITS}/{name}.con", data, reason),)
-    if steps and not dry_run:
-        tell(before, Report("consolidate", opened.uri, dry_run=False, steps=steps, notes=notes))
-        if not _put(opened, steps[0]):
-            notes += (f"{steps[0].path} is gone already: another maintainer's .con replaced it",)
-        steps += _ignore_removed(opened, history, rows)
-    return Report("consolidate", opened.uri, dry_run=dry_run, steps=steps, notes=notes)
+    if not len(rows) or _is_there(table, rows):
+        return CommitsPlan(notes=notes)
+    t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
+    cons = [source.path for source in table.sources if not source.loose]
+    name = later_name_at(t1, t2, cons, write_version(history))
+    data = encode_rows(table, rows)
+    counts = table.counts_by_kind(rows).items()
+    reason = ", ".join(count_text(count, kind) for kind, count in counts)
+    return CommitsPlan((put(f"{COMMITS}/{name}.con", data, reason),), notes, rows)
 
 
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:

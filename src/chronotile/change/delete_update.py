@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
+from chronotile.change.sound_array import is_encrypted
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
 from chronotile.conditions import codec
@@ -226,7 +227,7 @@ class _Target:
     ) -> Report:
         """Puts the commit, or reports that it would be put."""
         store, version = self.store, self.schema.version
-        key = self.history.key if self._is_encrypted() else None
+        key = self.history.key if is_encrypted(store, self.history) else None
         data = tiles.encode(payload, version=version, key=key)
         name = new_name(self.moment, self.moment, version)
         extension = EXTENSIONS[COMMIT_WORDS.index(kind)]
@@ -235,17 +236,11 @@ class _Target:
             put_compared(store, step.path, data)
         return Report(kind, store.uri, dry_run=dry_run, steps=(step,), notes=tuple(notes))
 
-    def _is_encrypted(self) -> bool:
-        latest = schema_at(self.history, MAX_TIMESTAMP)
-        assert latest is not None  # a listing without a schema is no array
-        data = self.store.read(latest.path)
-        return tiles.decode(data, latest.path, key=self.history.key).encrypted
-
 
 def _schema_at(history: History, moment: int) -> Schema:
     item = schema_at(history, max(moment, now_ms()))
     if item is None or item.schema is None:
         problem = "expected a schema that can be read, found none"
-        is_encrypted = any(problem.kind == "encrypted" for problem in history.problems)
-        raise KeyNeededError(history.array, f"{problem}{': give its key' if is_encrypted else ''}")
+        encrypted = any(problem.kind == "encrypted" for problem in history.problems)
+        raise KeyNeededError(history.array, f"{problem}{': give its key' if encrypted else ''}")
     return item.schema

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.array import blocking
 from chronotile.check.findings import Finding, RefusedError
+from chronotile.errors import KeyNeededError
+from chronotile.format import tiles
 from chronotile.format.commit_files import FIRST_WITH_COMMITS as FIRST_WITH_COMMITS
 from chronotile.format.commit_files import write_uri as write_uri  # other changes take it from here
 from chronotile.format.names import MAX_TIMESTAMP
@@ -73,3 +75,18 @@ def array_version(history: History) -> int:
     # The commits of an encrypted array carry the version in their names.
     table = history.table
     return max((table.version(row) for row in range(len(table))), default=0)
+
+
+def is_encrypted(store: Store, history: History) -> bool:
+    """Whether an array is encrypted.
+
+    Raises:
+        KeyNeededError: It is, and there is no key.
+    """
+    latest = schema_at(history, MAX_TIMESTAMP)
+    assert latest is not None  # a listing without a schema is no array
+    try:
+        return tiles.decode(store.read(latest.path), latest.path, key=history.key).encrypted
+    except KeyNeededError as error:
+        problem = "expected the key of this encrypted array, found none: give its key"
+        raise KeyNeededError(store.uri, problem) from error

@@ -1,7 +1,8 @@
 """Vacuuming: removal of files that no window needs.
 
 In: an array. Out: fewer files, and a report. Every window sees the same as before, except for the
-time travel of dense arrays, which is announced. Removes only files that it listed and read.
+time travel of dense arrays and of metadata, which is announced. Removes only files that it listed
+and read.
 
 The order, so that a stop at any point leaves every window as it was:
 
@@ -12,7 +13,8 @@ The order, so that a stop at any point leaves every window as it was:
   4. remove loose commits that a `.con`, read again just now, holds too; the files of deletes stay
      unless the caller asks, as the engine looks for them when it consolidates (F1);
   5. remove `.con` files if later ones hold all of their effective commits (see `con_names`);
-  6. remove `.ign` files that name no write of any `.con` that is left.
+  6. remove `.ign` files that name no write of any `.con` that is left;
+  7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.delete_update import put_compared
+from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
     HOURS_24,
     Orphan,
@@ -31,6 +34,7 @@ from chronotile.change.orphan_fragments import (
     still_orphans,
 )
 from chronotile.change.sound_array import sound_history
+from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_metadata
 from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import inspect
 from chronotile.check.removable_fragments import Removal, removable
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.reading import History
 
-Mode: TypeAlias = Literal["commits", "fragments", "all"]
+Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]
 T = TypeVar("T")
 
 LOSS = "time travel is lost"
@@ -74,7 +78,8 @@ def vacuum(
     Args:
         array: A path or a URI.
         mode: `commits` (loose commits that a `.con` holds, `.con` and `.ign` files that are
-            superseded), `fragments` (those that a `.vac` lists), or both.
+            superseded), `fragments` (those that a `.vac` lists), `fragment-meta` (`.meta` files
+            that another holds all of), `array-meta` (metadata that was merged), or `all`.
         dry_run: Remove nothing.
         orphans: Remove also unfinished fragments that no commit names.
         orphans_age_ms: How old the newest file of an orphan must be.
@@ -99,8 +104,10 @@ def vacuum(
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     wanted = _Wanted(
-        commits=mode != "fragments",
-        fragments=mode != "commits",
+        commits=mode in ("commits", "all"),
+        fragments=mode in ("fragments", "all"),
+        footers=mode in ("fragment-meta", "all"),
+        metadata=mode in ("array-meta", "all"),
         orphans_age_ms=orphans_age_ms if orphans or whole_orphans else None,
         whole_orphans=whole_orphans,
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
@@ -114,6 +121,8 @@ class _Wanted(NamedTuple):
 
     commits: bool
     fragments: bool
+    footers: bool
+    metadata: bool
     orphans_age_ms: int | None
     """How old an orphan must be; None to keep all orphans."""
     whole_orphans: bool
@@ -141,14 +150,29 @@ def _vacuum(
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
         notes += more
     plan = make_plan(store, history, removal, commits=wanted.commits, kept=wanted.kept)
+    going = {folder.path.rpartition("/")[2] for folder in plan.folders}
+    metadata = plan_metadata_removal(
+        store, history, going, footers=wanted.footers, metadata=wanted.metadata
+    )
+    notes += metadata.notes
     if announce is not None:
         for note in notes:
             announce(note)
-    report = partial(Report, "vacuum", store.uri, dry_run=dry_run, notes=tuple(notes))
-    steps = (*plan.steps(), *(step for orphan in orphans for step in orphan.steps))
+    steps = (*plan.steps(), *metadata.steps())
+    report = partial(
+        Report,
+        "vacuum",
+        store.uri,
+        dry_run=dry_run,
+        notes=tuple(notes),
+        engine_open_requests=requests_of_opens(store, rules, steps),
+    )
+    steps += tuple(step for orphan in orphans for step in orphan.steps)
     if not dry_run:
         tell(before, report(steps=steps))
         steps = _Run(store, history, plan).run()
+        remove_metadata(store, history, metadata)
+        steps += metadata.steps()
         for orphan in still_orphans(store, history, orphans):
             if remove_orphan(store, orphan):
                 steps += orphan.steps

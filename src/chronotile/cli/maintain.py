@@ -61,6 +61,10 @@ class ChangeReport:
             yield table
         for note in report.notes:
             yield Text(f"note: {note}", "yellow")
+        if report.engine_open_requests is not None:
+            first, then = report.engine_open_requests
+            when = "would be" if report.dry_run else "are now"
+            yield f"requests of an engine's open in a bucket: they were {first:,}, {when} {then:,}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
         if report.quarantine is not None:
@@ -191,10 +195,20 @@ def update(change: _Change, **options: Any) -> int:
 @click.command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")
 @_changing
 @click.option(
+    "--mode",
+    type=click.Choice(["commits", "fragment-meta", "array-meta", "all"]),
+    default="commits",
+    help="What to put into one file: commits.",
+)
+@click.option(
     "--updates", is_flag=True, help="Take updates in too: the engine loses sight of them."
 )
 def consolidate(change: _Change, **options: Any) -> int:
-    """Put all commits of ARRAY into one .con file. Nothing is removed: vacuum does that."""
+    """Put all commits of ARRAY into one .con file. Nothing is removed: vacuum does that.
+
+    The mode fragment-meta puts the footers of all visible fragments into one .meta, which saves an
+    engine's open 3 requests each; array-meta merges the array's metadata into one file.
+    """
     from chronotile.change.consolidate import consolidate as run
 
     return change.run(run, before=change.record, **options)
@@ -204,7 +218,7 @@ def consolidate(change: _Change, **options: Any) -> int:
 @_changing
 @click.option(
     "--mode",
-    type=click.Choice(["all", "commits", "fragments"]),
+    type=click.Choice(["all", "commits", "fragments", "fragment-meta", "array-meta"]),
     default="all",
     help="What to look at: all.",
 )
@@ -226,9 +240,9 @@ def consolidate(change: _Change, **options: Any) -> int:
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
 def vacuum(change: _Change, orphan_age: float, **options: Any) -> int:
-    """Remove what no window of ARRAY needs: commits that a .con holds, replaced fragments.
+    """Remove what no window of ARRAY needs: commits that a .con holds, what has been replaced.
 
-    A dense array loses time travel into what was consolidated; a note says so first.
+    A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
     """
     from chronotile.change.vacuum import vacuum as run
 

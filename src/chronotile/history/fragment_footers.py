@@ -121,25 +121,10 @@ class FooterReader:
             StorageError: The storage failed.
         """
         footers: dict[str, bytes] = {}
-        paths = [p for p in self._history.listing.fragment_meta if p.endswith(".meta")]
-        for path, data in self._store.read_many(paths):
-            if isinstance(data, ChronotileError):
-                _told(data)
-            else:
-                for item in _opened(data, path, self._history.key):
-                    if "/" not in item.name:
-                        footers[item.name] = item.footer
-                    elif self._is_here(item):
-                        footers[item.fragment] = item.footer
+        for held in read_consolidated(self._store, self._history).values():
+            if not isinstance(held, ChronotileError):
+                footers |= held
         return footers
-
-    def _is_here(self, item: ListedFooter) -> bool:
-        """Whether a whole URI names a fragment of this array; before version 9 a `.meta` has them.
-
-        If the array has moved, the engine does not find its fragments in there either.
-        """
-        place = item.name.rstrip("/").removeprefix("file://")
-        return place == f"{self._history.array}/{item.fragment}"
 
     def read_raw(
         self, names: Iterable[str], *, own: bool = False
@@ -311,15 +296,40 @@ class FooterReader:
         return self._listed_sizes
 
 
+def read_consolidated(
+    store: Store, history: History
+) -> dict[str, dict[str, bytes] | ChronotileError]:
+    """Reads the `.meta` files: path -> the footers in it by fragment, or why it cannot be opened.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    paths = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
+    held: dict[str, dict[str, bytes] | ChronotileError] = {}
+    for path, data in store.read_many(paths):
+        if isinstance(data, ChronotileError):
+            held[path] = _told(data)
+            continue
+        try:
+            payload = tiles.decode(data, path, key=history.key).payload
+            listed = decode_consolidated_footers(payload, path)
+            held[path] = {i.fragment: i.footer for i in listed if _is_here(i, history.array)}
+        except ChronotileError as error:
+            held[path] = error
+    return held
+
+
+def _is_here(item: ListedFooter, array: str) -> bool:
+    """Whether a `.meta` means a fragment of this array: before version 9 it names a whole URI.
+
+    If the array has moved, the engine does not find its fragments in there either.
+    """
+    whole = item.name.rstrip("/").removeprefix("file://")
+    return "/" not in item.name or whole == f"{array}/{item.fragment}"
+
+
 def _told(error: ChronotileError) -> ChronotileError:
     """An error that tells of one fragment; one of the storage tells of none, and is raised."""
     if isinstance(error, StorageError) and not isinstance(error, MissingObjectError):
         raise error
     return error
-
-
-def _opened(data: bytes, path: str, key: bytes | None) -> tuple[ListedFooter, ...]:
-    try:
-        return decode_consolidated_footers(tiles.decode(data, path, key=key).payload, path)
-    except ChronotileError:
-        return ()

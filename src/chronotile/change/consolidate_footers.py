@@ -1,0 +1,100 @@
+"""Consolidation of fragment metadata: one `.meta` with the footer of every visible fragment.
+
+In: what was read of an array. Out: the `.meta` that an open at any later time is served best by.
+Removes nothing, and reads no cell.
+
+A footer is copied byte for byte from the fragment's own metadata, once it was shown to decode with
+the schema that it names. A fragment without a readable footer is left out: the engine then asks the
+fragment itself, as it does for one that is written later. So nothing that happens at the same time
+can make a `.meta` wrong. Its name has the true range of its fragments, and a larger uuid than every
+other `.meta`: see `con_names`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.change.change_report import Step, put
+from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, is_encrypted
+from chronotile.check.findings import count_text
+from chronotile.check.open_cost import FIRST_BY_NAME, visible_fragments
+from chronotile.errors import ChronotileError
+from chronotile.format.con_names import later_name_at, rank
+from chronotile.format.consolidated_footers import encode_consolidated_footers
+from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
+from chronotile.format.kinds import FRAGMENT_META
+from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, version_of
+from chronotile.history.fragment_footers import FooterReader, StoredFooter, read_consolidated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+    from chronotile.visibility.rules import Rules
+
+
+class FootersPlan(NamedTuple):
+    """The new `.meta`, if one is needed."""
+
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    fragments: frozenset[str] = frozenset()
+    """The fragments whose footers it holds."""
+
+
+def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
+    """Plans one `.meta` for all visible fragments.
+
+    Raises:
+        KeyNeededError: The array is encrypted, and there is no key.
+        StorageError: The storage failed.
+    """
+    names = [parse_name(name) for name in visible_fragments(rules, MAX_TIMESTAMP)]
+    wanted = {name.text: name for name in names if version_of(name) >= FIRST_WITH_FOOTER}
+    if not wanted:
+        return FootersPlan()
+    encrypted = is_encrypted(store, history)
+    latest = _latest(store, history)
+    if latest.keys() == wanted.keys():
+        return FootersPlan(fragments=frozenset(wanted))
+    footers: dict[str, bytes] = {}
+    notes: list[str] = []
+    for name, found in FooterReader(store, history).read(wanted, own=True):
+        if isinstance(found, StoredFooter):
+            footers[name] = found.raw
+        else:
+            notes.append(f"{name} is left out of the .meta: {found.problem}")
+    if not footers or footers == latest:
+        return FootersPlan(notes=tuple(notes), fragments=frozenset(footers))
+    named = {wanted[text]: raw for text, raw in footers.items()}
+    step = _step(store, history, named, key=history.key if encrypted else None)
+    return FootersPlan((step,), tuple(notes), frozenset(footers))
+
+
+def _step(
+    store: Store, history: History, footers: Mapping[Name, bytes], *, key: bytes | None
+) -> Step:
+    version = array_version(history)
+    listed = [(_listed_name(store, name, version), raw) for name, raw in footers.items()]
+    data = encode_consolidated_footers(listed, version=version, key=key)
+    first, last = min(name.t1 for name in footers), max(name.t2 for name in footers)
+    others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
+    text = later_name_at(first, last, others, version)
+    folder = f"{FRAGMENT_META}/" if version >= FIRST_WITH_COMMITS else ""
+    return put(f"{folder}{text}.meta", data, f"{count_text(len(listed), 'footer')}")
+
+
+def _listed_name(store: Store, name: Name, version: int) -> str:
+    """How a `.meta` of that version names a fragment."""
+    if version >= FIRST_BY_NAME:
+        return name.text
+    scheme = "file://" if store.place.scheme == "file" else ""
+    return f"{scheme}{store.uri_of(name.text)}"
+
+
+def _latest(store: Store, history: History) -> dict[str, bytes]:
+    """What the latest `.meta` holds."""
+    held = read_consolidated(store, history)
+    latest = held[max(held, key=rank)] if held else {}
+    return {} if isinstance(latest, ChronotileError) else latest

@@ -1,0 +1,192 @@
+"""Consolidation of the array's metadata: one file of `__meta` for all, and a `.vac` beside it.
+
+In: what was read of an array. Out: the files that one merged file needs, and then these files in
+the array. Removes nothing; knows nothing of fragments.
+
+The merged file holds each key that is set, with the bytes of the last file that sets it; a removed
+key is not in it. Its name has the true range of all files that it replaces. A window that covers
+this range sees the merged file, and the `.vac` hides the others; any other window sees neither.
+
+The merged file goes first, and then the `.vac`. In between every window reads the same: the engine
+applies the files in the order of their first moment, so whatever the merged file says, each other
+file says again after it, or says nothing about that key. The other order would hide metadata that
+nothing replaces.
+
+After the put of the merged file, and before the `.vac`, `__meta` is listed again. If somebody else
+changed it, other than by writing later metadata, then the merged file is taken back, and nothing
+has happened. Of two maintainers at once at least one sees the other's file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Step, put
+from chronotile.change.delete_update import put_compared
+from chronotile.change.sound_array import array_version
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.format import tiles
+from chronotile.format.array_metadata import MetadataItem, decode_items, encode_items
+from chronotile.format.commit_files import encode_lines
+from chronotile.format.kinds import META
+from chronotile.format.names import Name, new_name, time_order, try_parse
+from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.rules import is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+
+FIRST_WITH_RELATIVE_LINES = 19
+"""The first format version in which the engine writes the lines of a `.vac` without the array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPlan:
+    """The files that merged metadata needs, in the order in which they are put."""
+
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    last: int = 0
+    """The last moment of the merged file."""
+
+
+class _File:
+    """A file of `__meta`, decoded."""
+
+    def __init__(self, name: Name, tile: tiles.Tile, where: str) -> None:
+        self.name, self.is_encrypted, self.payload = name, tile.encrypted, tile.payload
+        # Of one key, the last entry counts.
+        self.items = {item.key: item for item in decode_items(tile.payload, where)}
+
+
+def plan_metadata(store: Store, history: History) -> MetadataPlan:
+    """Plans one file for the metadata that an open at any later time sees.
+
+    Raises:
+        ChangedError: A file is gone since the array was listed.
+        KeyNeededError: The array is encrypted, and there is no key.
+        RefusedError: A file cannot be read.
+    """
+    named = [(text, try_parse(text)) for text in history.listing.meta]
+    names = [name for text, name in named if name is not None]
+    listed = {target for vacuum in history.meta_vacuums for target in vacuum.targets}
+    live = sorted((name for name in names if name.text not in listed), key=time_order)
+    if len(live) < 2:
+        return MetadataPlan()
+    first, last = min(name.t1 for name in live), max(name.t2 for name in live)
+    seen = _seen_again(history, [n for n in names if n.text in listed], first, last)
+    if seen is not None:
+        note = f"metadata stays as it is: {META}/{seen} is hidden from some windows only"
+        return MetadataPlan(notes=(note,))
+    files = list(_read(store, history, live))
+    items, undecided = _merged(files)
+    if undecided is not None:
+        note = f"metadata stays as it is: several files of one time set {undecided!r:.80}, and "
+        return MetadataPlan(notes=(f"{note}which of them counts is not defined",))
+    payload = encode_items(items)
+    done = _already_merged(history, files, payload, first, last)
+    steps: list[Step] = []
+    text = done or new_name(first, last, None)
+    if done is None:
+        key = history.key if any(file.is_encrypted for file in files) else None
+        data = tiles.encode(payload, version=array_version(history), key=key)
+        keys = count_text(len(items), "key")
+        steps.append(put(f"{META}/{text}", data, f"{keys} of {len(files)} files"))
+    replaced = [name.text for name in live if name.text != done]
+    data = encode_lines(_lines(store, history, replaced))
+    steps.append(put(f"{META}/{text}.vac", data, f"hides the {len(replaced)} files"))
+    return MetadataPlan(steps=tuple(steps), last=last)
+
+
+def put_metadata(store: Store, history: History, plan: MetadataPlan) -> None:
+    """Puts merged metadata and its `.vac`.
+
+    Raises:
+        ChangedError: Somebody else changed the metadata; the array is as it was.
+    """
+    *merged, vacuum = plan.steps
+    for step in merged:
+        put_compared(store, step.path, step.data)
+    known = {*history.listing.meta, *(step.path.rpartition("/")[2] for step in merged)}
+    now = set(store.list_names(META).files)
+    fresh = [try_parse(text) for text in now - known]
+    if known - now or any(name is None or name.t1 <= plan.last for name in fresh):
+        store.remove([step.path for step in merged])
+        problem = "expected the metadata as it was read, found it changed; try again"
+        raise ChangedError(store.uri_of(META), problem)
+    put_compared(store, vacuum.path, vacuum.data)
+
+
+def _seen_again(history: History, hidden: Iterable[Name], first: int, last: int) -> str | None:
+    """A hidden file that some window sees together with a merged file of that range.
+
+    A `.vac` outside of the range can hide a file that lies inside of it. A window that covers the
+    range, and not the `.vac`, sees that file, which would then count after the merged one.
+    """
+    for name in hidden:
+        start, end = min(first, name.t1), max(last, name.t2)
+        if not any(
+            is_inside(vacuum.name.t1, vacuum.name.t2, start, end)
+            for vacuum in history.meta_vacuums
+            if name.text in vacuum.targets
+        ):
+            return name.text
+    return None
+
+
+def _read(store: Store, history: History, names: Sequence[Name]) -> Iterator[_File]:
+    paths = [f"{META}/{name.text}" for name in names]
+    for name, (path, data) in zip(names, store.read_many(paths), strict=True):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, ChronotileError):
+            raise data
+        try:
+            yield _File(name, tiles.decode(data, path, key=history.key), path)
+        except BadFileError as error:
+            problem = f"expected metadata that can be read, found {path}: {error.problem}"
+            raise RefusedError(store.uri, problem) from error
+
+
+def _merged(files: Sequence[_File]) -> tuple[list[MetadataItem], bytes | None]:
+    """The entries that count, and a key for which that is not defined.
+
+    The engine applies files by their first moment. It has no order for two of one moment.
+    """
+    latest: dict[bytes, tuple[int, set[bytes], MetadataItem]] = {}
+    for file in files:
+        for key, item in file.items.items():
+            known = latest.get(key)
+            said = {item.raw}
+            if known is not None and known[0] == file.name.t1:
+                said |= known[1]
+            latest[key] = (file.name.t1, said, item)
+    undecided = next((key for key, (_, said, _) in latest.items() if len(said) > 1), None)
+    return [item for _, _, item in latest.values() if not item.is_removal], undecided
+
+
+def _already_merged(
+    history: History, files: Sequence[_File], payload: bytes, first: int, last: int
+) -> str | None:
+    """A file that says just this, of this range and without a `.vac`: its maker was broken off."""
+    vacuums = {vacuum.name.text for vacuum in history.meta_vacuums}
+    alike = (
+        file.name.text
+        for file in files
+        if (file.name.t1, file.name.t2) == (first, last) and file.payload == payload
+    )
+    return max((text for text in alike if first < last and text not in vacuums), default=None)
+
+
+def _lines(store: Store, history: History, names: Iterable[str]) -> list[str]:
+    """The lines of the `.vac`, as the engine writes them in an array of that version."""
+    if array_version(history) >= FIRST_WITH_RELATIVE_LINES:
+        return [f"/{META}/{name}" for name in names]
+    scheme = "file://" if store.place.scheme == "file" else ""
+    return [f"{scheme}{store.uri_of(f'{META}/{name}')}" for name in names]

@@ -1,0 +1,248 @@
+"""Removal of `.meta` files and of files of `__meta` that another file holds all of.
+
+In: what was read of an array. Out: a plan, and then fewer files. Touches no commit and no fragment.
+
+A `.meta` goes if another holds the same footers for all its fragments that still exist, and more,
+or just these and is the later one by `con_names`. This order has no circles, so the last `.meta`
+with a footer stays, however many maintainers look at once. Each fragment has its footer itself too.
+
+A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
+there and can be read; or if that file was merged into such a file in turn. A `.vac` goes after all
+that it lists. What the plan relies on is read again just before the removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Step
+from chronotile.errors import ChangedError, ChronotileError
+from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
+from chronotile.format.con_names import rank
+from chronotile.format.kinds import FRAGMENT_META, META
+from chronotile.format.timestamps import iso_time
+from chronotile.history.fragment_footers import read_consolidated
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from chronotile.history.reading import History, VacuumFile
+    from chronotile.storage.store import Store
+
+Footers = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRemoval:
+    """What goes, in order, and what must still be there then."""
+
+    footers: tuple[Step, ...] = ()
+    """`.meta` files."""
+    metadata: tuple[Step, ...] = ()
+    """Files of `__meta`, each `.vac` behind what it lists."""
+    relied_on: Mapping[str, Footers] = field(default_factory=dict)
+    """`.meta` files that stay, and what they hold."""
+    merged: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of `__meta` that stay, as they were read."""
+    vacuums: Mapping[str, bytes] = field(default_factory=dict)
+    """`.vac` files, as they were read."""
+    notes: tuple[str, ...] = ()
+
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in order."""
+        return (*self.footers, *self.metadata)
+
+
+def plan_metadata_removal(
+    store: Store, history: History, going: Collection[str], *, footers: bool, metadata: bool
+) -> MetadataRemoval:
+    """Plans what can go of consolidated fragment metadata and of metadata.
+
+    Args:
+        store: Where the array is.
+        history: What was read of it.
+        going: The names of fragments that the same vacuum removes before.
+        footers: Whether to look at `.meta` files.
+        metadata: Whether to look at `__meta`.
+    """
+    held: dict[str, Footers] = {}
+    retired: dict[str, str] = {}
+    if footers and len(history.listing.fragment_meta) > 1:
+        held = _held(store, history, going)
+        retired = _retired(held)
+    relied_on = {path: held[path] for path in retired.values()}
+    sizes = _sizes(store, FRAGMENT_META, "") if retired else {}
+    steps = tuple(
+        Step(op="remove", path=path, size=sizes.get(path), reason=f"{holder} holds all of it")
+        for path, holder in sorted(retired.items())
+    )
+    if not metadata or not history.meta_vacuums:
+        return MetadataRemoval(footers=steps, relied_on=relied_on)
+    plan = _Merged(store, history)
+    return MetadataRemoval(
+        footers=steps,
+        metadata=tuple(plan.steps()),
+        relied_on=relied_on,
+        merged=plan.readable,
+        vacuums=plan.vacuums,
+        notes=tuple(plan.notes()),
+    )
+
+
+def remove_metadata(store: Store, history: History, plan: MetadataRemoval) -> None:
+    """Carries out a plan.
+
+    Raises:
+        ChangedError: A file that must stay is gone or has changed; what is left of the plan stays.
+    """
+    if plan.footers:
+        now = read_consolidated(store, history)
+        for path, known in plan.relied_on.items():
+            found = now.get(path)
+            if not isinstance(found, dict) or any(found.get(n) != raw for n, raw in known.items()):
+                raise _changed(store, path)
+        store.remove(step.path for step in plan.footers)
+    if plan.metadata:
+        relied_on = {**plan.merged, **plan.vacuums}
+        for path, data in store.read_many(relied_on):
+            if data != relied_on[path]:
+                raise _changed(store, path)
+        # A bucket removes many in no order, and a `.vac` must be there as long as what it lists.
+        batch: list[str] = []
+        for step in plan.metadata:
+            batch.append(step.path)
+            if step.path.endswith(".vac"):
+                store.remove(batch[:-1])
+                store.remove(batch[-1:])
+                batch = []
+        store.remove(batch)
+
+
+def _changed(store: Store, path: str) -> ChangedError:
+    problem = f"expected {path} as it was read, found it changed; try again"
+    return ChangedError(store.uri, problem)
+
+
+def _sizes(store: Store, *folders: str) -> dict[str, int | None]:
+    listed = (store.list_dir(folder, sizes=True) for folder in folders)
+    return {entry.path: entry.size for folder in listed for entry in folder.files}
+
+
+def _held(store: Store, history: History, going: Collection[str]) -> dict[str, Footers]:
+    """What each `.meta` that can be opened holds of the fragments that stay."""
+    listing = history.listing
+    there = {*listing.fragments, *listing.root_fragments} - set(going)
+    return {
+        path: {name: raw for name, raw in found.items() if name in there}
+        for path, found in read_consolidated(store, history).items()
+        if not isinstance(found, ChronotileError)
+    }
+
+
+def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
+    """The `.meta` files that go, each with one that stays and holds all of it."""
+
+    def order(path: str) -> tuple[int, tuple[int, str]]:
+        return len(held[path]), rank(path)
+
+    staying: list[str] = []
+    retired: dict[str, str] = {}
+    for path in sorted(held, key=order, reverse=True):
+        own = held[path].items()
+        holder = next((other for other in staying if own <= held[other].items()), None)
+        if holder is None:
+            staying.append(path)
+        else:
+            retired[path] = holder
+    return retired
+
+
+class _Merged:
+    """The `.vac` files of `__meta`, and which of them can be carried out."""
+
+    def __init__(self, store: Store, history: History) -> None:
+        self._there = frozenset(history.listing.meta)
+        self._sizes = _sizes(store, META)
+        self._by_name = {vacuum.name.text: vacuum for vacuum in history.meta_vacuums}
+        wanted = [name for name in self._by_name if name in self._there]
+        self.readable: dict[str, bytes] = {}
+        for path, data in store.read_many(f"{META}/{name}" for name in wanted):
+            if isinstance(data, bytes) and _is_readable(data, path, history.key):
+                self.readable[path] = data
+        found = store.read_many(vacuum.path for vacuum in history.meta_vacuums)
+        self.vacuums = {path: data for path, data in found if isinstance(data, bytes)}
+        self._done = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
+        gone = {target for vacuum in self._done for target in vacuum.targets}
+        self._left = {
+            name: (self._there & set(vacuum.targets)) - gone
+            for name, vacuum in self._by_name.items()
+        }
+        """What stays of what each `.vac` lists."""
+        staying = {f"{META}/{v.name.text}" for v in self._done} - {f"{META}/{n}" for n in gone}
+        self.readable = {p: data for p, data in self.readable.items() if p in staying}
+
+    def steps(self) -> Iterator[Step]:
+        """Removes what the `.vac` files list, and then each `.vac` with nothing left."""
+        seen: set[str] = set()
+        for vacuum in self._done:
+            for target in vacuum.targets:
+                if target in self._there and target not in seen:
+                    seen.add(target)
+                    yield self._removal(f"{META}/{target}", f"listed in {vacuum.path}")
+            yield self._removal(vacuum.path, "nothing is left of what it lists")
+        done = {vacuum.path for vacuum in self._done}
+        for name, vacuum in self._by_name.items():
+            if vacuum.path not in done and not self._left[name]:
+                yield self._removal(vacuum.path, "nothing is left of what it lists")
+
+    def notes(self) -> Iterator[str]:
+        """What is lost, and what is kept."""
+        done = {vacuum.path for vacuum in self._done}
+        for vacuum in self._done:
+            first, last = vacuum.name.t1, vacuum.name.t2
+            if self._there & set(vacuum.targets):
+                when = f"{iso_time(first)} to {iso_time(last)}"
+                yield (
+                    f"metadata loses time travel from {first} to {last} ({when}): windows that "
+                    f"start or end inside of it no longer see what was merged"
+                )
+        for name, vacuum in self._by_name.items():
+            if vacuum.path not in done and self._left[name]:
+                yield f"what {vacuum.path} lists is kept: no merged file of that name can be read"
+
+    def _removal(self, path: str, reason: str) -> Step:
+        return Step(op="remove", path=path, size=self._sizes.get(path), reason=reason)
+
+    def _listing(self, name: str) -> list[str]:
+        """The merged files that a file was merged into."""
+        return [n for n, vacuum in self._by_name.items() if name in vacuum.targets and n != name]
+
+    def _is_safe(self, name: str, above: frozenset[str]) -> bool:
+        """Whether a merged file can be read, or one that it was merged into in turn."""
+        if f"{META}/{name}" in self.readable:
+            return True
+        return any(
+            self._is_safe(other, above | {name})
+            for other in self._listing(name)
+            if other not in above
+        )
+
+    def _depth(self, name: str, above: frozenset[str] = frozenset()) -> int:
+        others = (other for other in self._listing(name) if other not in above)
+        return max((1 + self._depth(other, above | {name}) for other in others), default=0)
+
+    def _in_order(self) -> list[VacuumFile]:
+        """Those whose merged file was merged in turn go before the `.vac` that lists it."""
+        names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
+        return [self._by_name[name] for name in names]
+
+
+def _is_readable(data: bytes, path: str, key: bytes | None) -> bool:
+    try:
+        decode_items(tiles.decode(data, path, key=key).payload, path)
+    except ChronotileError:
+        return False
+    return True

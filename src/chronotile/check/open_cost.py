@@ -1,0 +1,173 @@
+"""What an open by the engine costs: the requests that it sends to a bucket.
+
+In: what was read of an array, and the `.meta` files of it. Out: numbers of requests, now and after
+a change. Sends none of them itself, apart from reading `.meta` files; changes nothing.
+
+An open at [0, now], as core 2.30 does it and a server's log shows it:
+
+  1 for each 1,000 names in the root, `__schema`, `__commits`, `__fragment_meta` and `__meta`, and
+    for each of these five if it is empty; `__fragments` is not listed
+  1 for each schema
+  2 for each `.con` and `.ign`, and for each `.vac` in the window
+  1 for each `.meta`, whatever its times
+  3 for each visible fragment whose footer is in no `.meta`
+
+A commit's own file costs nothing but its place in a listing, a delete's neither; conditions, labels
+and metadata are read later, by a query. So consolidating commits saves nothing until there are more
+than 1,000 of them. The engine reads ahead 100 KiB: a schema or `.meta` that is larger costs one
+request more. Arrays from before version 12 cost a few more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.errors import ChronotileError
+from chronotile.format.kinds import (
+    COMMITS,
+    FRAGMENT_META,
+    LINES,
+    META,
+    OLD_SCHEMA,
+    SCHEMA,
+)
+from chronotile.format.timestamps import now_ms
+from chronotile.history import text_columns
+from chronotile.history.fragment_footers import read_consolidated
+from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.rules import is_inside, is_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+    from chronotile.visibility.rules import Rules
+
+PAGE = 1000
+"""Names in one answer to a list request."""
+FIRST_BY_NAME = 9
+"""From this version on, the engine looks a fragment up in a `.meta` by its name alone."""
+_LISTED = ("", SCHEMA, COMMITS, FRAGMENT_META, META)
+_PER_FRAGMENT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCost:
+    """What an open asks of a bucket."""
+
+    names: Mapping[str, int]
+    """Folder -> the names in it, of those that an open lists."""
+    schemas: int
+    lines: frozenset[str]
+    """The `.con`, `.ign` and `.vac` files that it reads."""
+    metas: int
+    """The `.meta` files."""
+    fragments: int
+    """The visible fragments."""
+    unconsolidated: int
+    """Those whose footer is in no `.meta`."""
+
+    @property
+    def requests(self) -> int:
+        """All requests."""
+        pages = sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
+        files = self.schemas + 2 * len(self.lines) + self.metas
+        return pages + files + _PER_FRAGMENT * self.unconsolidated
+
+    def after(self, put: Iterable[str], removed: Iterable[str] = ()) -> OpenCost:
+        """The cost after some files were put and removed; the fragments stay as they are.
+
+        >>> empty = OpenCost(
+        ...     names={}, schemas=1, lines=frozenset(), metas=0, fragments=0, unconsolidated=0
+        ... )
+        >>> empty.requests, empty.after(["__commits/a.con"]).requests
+        (6, 8)
+        """
+        names, lines, metas = Counter(self.names), set(self.lines), self.metas
+        for paths, sign in ((put, 1), (removed, -1)):
+            for path in paths:
+                names[path.rpartition("/")[0]] += sign
+                if path.endswith(LINES):
+                    (lines.add if sign > 0 else lines.discard)(path)
+                metas += sign * path.endswith(".meta")
+        return replace(self, names=names, lines=frozenset(lines), metas=metas)
+
+
+def open_cost(rules: Rules, consolidated: Collection[str], now: int | None = None) -> OpenCost:
+    """What an open at [0, now] costs.
+
+    Args:
+        rules: The rules, applied to what was read of the array.
+        consolidated: The fragments whose footer is in some `.meta`.
+        now: The end of the window.
+    """
+    history, end = rules.history, now_ms() if now is None else now
+    listing, dense = history.listing, history.dense
+    seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
+    seen_meta = (v.path for v in history.meta_vacuums if is_inside(v.name.t1, v.name.t2, 0, end))
+    fragments, unconsolidated = _fragments(rules, consolidated, end)
+    return OpenCost(
+        names=_names(history),
+        schemas=len(listing.schemas),
+        lines=frozenset((*listing.paths_of((".con", ".ign")), *seen, *seen_meta)),
+        metas=sum(path.endswith(".meta") for path in listing.fragment_meta),
+        fragments=fragments,
+        unconsolidated=unconsolidated,
+    )
+
+
+def consolidated_fragments(store: Store, history: History) -> frozenset[str] | None:
+    """The fragments whose footer is in some `.meta`; None if a `.meta` cannot be opened.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    names: set[str] = set()
+    for held in read_consolidated(store, history).values():
+        if isinstance(held, ChronotileError):
+            if not isinstance(held, MissingObjectError):
+                return None
+        else:
+            names.update(held)
+    return frozenset(names)
+
+
+def visible_fragments(rules: Rules, end: int) -> tuple[str, ...]:
+    """The names of the fragments that an open at [0, end] sees, in order."""
+    rows, _ = rules.visible(0, end)
+    return tuple(text_columns.names(rules.history.table, rows).to_pylist())
+
+
+def _fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
+    """The number of visible fragments, and of those that the engine finds in no `.meta`."""
+    rows, _ = rules.visible(0, end)
+    if not consolidated:
+        return len(rows), len(rows)
+    table = rules.history.table
+    names = text_columns.names(table, rows)
+    held = np.asarray(pc.is_in(names, value_set=pa.array(sorted(consolidated), pa.string())))
+    held = held & np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
+    return len(rows), len(rows) - int(np.count_nonzero(held))
+
+
+def _names(history: History) -> dict[str, int]:
+    """Folder -> the names in it, as a bucket lists it: folders that are empty are not there."""
+    listing = history.listing
+    in_folder = {
+        SCHEMA: sum(path != OLD_SCHEMA for path in listing.schemas) + bool(listing.enumerations),
+        COMMITS: len(listing.commits),
+        FRAGMENT_META: sum("/" in path for path in listing.fragment_meta),
+        META: len(listing.meta),
+    }
+    root = sum(map(bool, (*in_folder.values(), listing.fragments)))
+    root += len(listing.root_commits) + len(listing.root_fragments)
+    whole = (*listing.fragment_meta, *listing.schemas, *listing.others)
+    return in_folder | {"": root + sum("/" not in path for path in whole)}

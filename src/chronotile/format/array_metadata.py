@@ -1,0 +1,75 @@
+r"""The array's metadata: keys and values, taken apart and merged without a look at the values.
+
+In: the payloads of files of `__meta`. Out: their entries, each with its own bytes; one payload that
+says the same as several. Knows neither names nor times of files.
+
+An entry is the length of its key (u32), the key, and whether the key was removed (u8); if it was
+not, then a datatype (u8), the number of values (u32) and the values. Keys are bytes here: the
+engine asks for no encoding. The tests hold this to the generated parser.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import BadFileError
+from chronotile.format.datatypes import Datatype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LEN_KEY = struct.Struct("<I")
+_VALUE = struct.Struct("<BI")
+_SIZES = {int(datatype): datatype.size for datatype in Datatype}
+
+
+class MetadataItem(NamedTuple):
+    """A key that was set or removed."""
+
+    key: bytes
+    is_removal: bool
+    raw: bytes
+    """The whole entry, as it is stored."""
+
+
+def decode_items(payload: bytes, where: str) -> tuple[MetadataItem, ...]:
+    r"""Takes the payload of a metadata file apart, in its own order.
+
+    Raises:
+        BadFileError: It is damaged.
+
+    >>> decode_items(b"\1\0\0\0a\1", "__meta/x")
+    (MetadataItem(key=b'a', is_removal=True, raw=b'\x01\x00\x00\x00a\x01'),)
+    """
+    items, start = [], 0
+    while start < len(payload):
+        (len_key,) = _LEN_KEY.unpack(_cut(payload, start, _LEN_KEY.size, where))
+        at = start + _LEN_KEY.size
+        key = _cut(payload, at, len_key, where)
+        at += len_key
+        removal = _cut(payload, at, 1, where)[0]
+        if removal > 1:
+            raise BadFileError(where, f"expected 0 or 1 for a removal, found {removal}", at)
+        at += 1
+        if not removal:
+            number, count = _VALUE.unpack(_cut(payload, at, _VALUE.size, where))
+            if number not in _SIZES:
+                raise BadFileError(where, f"expected a known datatype, found {number}", at)
+            at += _VALUE.size
+            at += len(_cut(payload, at, count * _SIZES[number], where))
+        items.append(MetadataItem(key, bool(removal), payload[start:at]))
+        start = at
+    return tuple(items)
+
+
+def encode_items(items: Iterable[MetadataItem]) -> bytes:
+    """The payload of a metadata file that holds some entries, by key, as the engine orders them."""
+    return b"".join(item.raw for item in sorted(items, key=lambda item: item.key))
+
+
+def _cut(payload: bytes, start: int, size: int, where: str) -> bytes:
+    left = len(payload) - start
+    if size > left:
+        raise BadFileError(where, f"expected {size} bytes of an entry, found {left}", start)
+    return payload[start : start + size]
