@@ -12,6 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+import tiledb
 from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray, s3_settings
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from support.servers import S3Server
 
 WINDOWS = [(0, 5), (0, 12), (0, 15), (0, 22), (0, 35), (0, 45), (0, 99), (16, 35), (25, 45)]
+LOST = [(0, 12), (0, 15), (0, 22), (16, 35), (25, 45)]
+"""Those that start or end inside of merged metadata, which a vacuum removes, as it says."""
 
 Files = dict[str, bytes]
 
@@ -51,7 +54,18 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     array.delete_fragments(22, 22)
     array.consolidate("fragments", (20, 30))
     array.delete(40, "a == 2")
+    array.consolidate("fragment_meta")
+    array.write(50, {7: 7})
+    for at, value in ((10, 1), (20, 2), (30, 3)):
+        set_key(folder, at, value)
+        if at == 20:
+            array.consolidate("array_meta")
     return folder
+
+
+def set_key(folder: pathlib.Path, at: int, value: int) -> None:
+    with tiledb.open(str(folder), "w", timestamp=at, ctx=EngineArray(folder).ctx) as opened:
+        opened.meta["key"] = value
 
 
 class Place(Protocol):
@@ -84,7 +98,7 @@ class OnDisk:
         return read_all(self.folder)
 
     def answers(self) -> dict[Window, Answer]:
-        return EngineArray(self.folder).answers(WINDOWS)
+        return both(EngineArray(self.folder), WINDOWS)
 
 
 class InBucket:
@@ -114,7 +128,17 @@ class InBucket:
 
     def answers(self) -> dict[Window, Answer]:
         settings = s3_settings(self.server)
-        return EngineArray(self.uri, settings=settings).answers(WINDOWS[1::2])
+        return both(EngineArray(self.uri, settings=settings), WINDOWS[1::2])
+
+
+def both(array: EngineArray, windows: list[Window]) -> dict[Window, Answer]:
+    """The rows at each window, with the metadata behind them; of `LOST`, the rows alone."""
+    answers = array.answers(windows)
+    for window, rows in answers.items():
+        if window not in LOST and not isinstance(rows, str):
+            with tiledb.open(array.uri, timestamp=window, ctx=array.ctx) as opened:
+                answers[window] = (*rows, tuple(opened.meta.items()))
+    return answers
 
 
 def read_all(folder: pathlib.Path) -> Files:
@@ -131,7 +155,10 @@ def digest(files: Files) -> str:
 
 def shape(files: Files) -> set[tuple[str, bytes]]:
     """The files less the uuids of new names."""
-    new = re.compile(r"(__commits/__\d+_\d+_)[0-9a-f]{32}(_\d+\.(?:con|ign))")
+    new = re.compile(
+        r"(__commits/__\d+_\d+_|__fragment_meta/__\d+_\d+_|__meta/__10_30_)[0-9a-f]{32}"
+        r"((?:_\d+\.(?:con|ign|meta)|\.vac)?)$"
+    )
     return {(new.sub(r"\1*\2", name), data) for name, data in files.items()}
 
 
@@ -166,13 +193,18 @@ def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) ->
 
 def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
     place.reset(read_all(origin))
-    killed.run("consolidate", place.uri, place.options)
+    killed.run("consolidate all", place.uri, place.options)
     return place.files()
 
 
-def test_consolidate_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "changes"), [("commits", 2), ("fragment-meta", 2), ("array-meta", 4), ("all", 8)]
+)
+def test_consolidate_on_disk(
+    killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path, mode: str, changes: int
+) -> None:
     place = OnDisk(tmp_path / "array")
-    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
+    assert crash_everywhere(killed, f"consolidate {mode}", place, read_all(origin)) == changes
 
 
 def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -185,7 +217,7 @@ def test_consolidate_on_s3(
     killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str
 ) -> None:
     place = InBucket(s3, bucket)
-    assert crash_everywhere(killed, "consolidate", place, read_all(origin)) == 2
+    assert crash_everywhere(killed, "consolidate all", place, read_all(origin)) == 8
 
 
 def test_vacuum_on_s3(killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str) -> None:

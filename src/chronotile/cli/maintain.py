@@ -204,7 +204,7 @@ def update(change: _Change, **options: Any) -> int:
     "--updates", is_flag=True, help="Take updates in too: the engine loses sight of them."
 )
 def consolidate(change: _Change, **options: Any) -> int:
-    """Put all commits of ARRAY into one .con file. Nothing is removed: vacuum does that.
+    """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
     The mode fragment-meta puts the footers of all visible fragments into one .meta, which saves an
     engine's open 3 requests each; array-meta merges the array's metadata into one file.
@@ -240,7 +240,7 @@ def consolidate(change: _Change, **options: Any) -> int:
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
 def vacuum(change: _Change, orphan_age: float, **options: Any) -> int:
-    """Remove what no window of ARRAY needs: commits that a .con holds, what has been replaced.
+    """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
     A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
     """
