@@ -152,3 +152,16 @@ def test_arrays_of_every_engine(case: Any, tmp_path: pathlib.Path) -> None:
     assert answers(str(folder), case, windows) == before
     put = [step.path for step in report.steps]
     assert all(folder.joinpath(path).exists() for path in put)
+
+
+def test_check_tells_what_opens_cost(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 22):
+        array.write(at, {at: at})
+    (found,) = ct.open_log(array.uri).check()
+    assert (found.code, found.severity) == ("metadata-unconsolidated", "info")
+    assert "21 of 21" in found.message
+    assert found.message.endswith("costs 69 requests in a bucket, and would cost 7")
+    assert found.hint.startswith(f"chronotile consolidate {array.uri} --mode fragment-meta")
+    ct.consolidate(array.uri, mode="fragment-meta")
+    assert not ct.open_log(array.uri).check()

@@ -73,6 +73,8 @@ class Place(Protocol):
 
     uri: str
     options: dict[str, str]
+    lost: list[Window]
+    """Windows at which the metadata may change."""
 
     def reset(self, files: Files) -> None: ...
     def files(self) -> Files: ...
@@ -86,6 +88,7 @@ class OnDisk:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder, self.uri, self.options = folder, str(folder), {}
+        self.lost: list[Window] = []
 
     def reset(self, files: Files) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -98,7 +101,7 @@ class OnDisk:
         return read_all(self.folder)
 
     def answers(self) -> dict[Window, Answer]:
-        return both(EngineArray(self.folder), WINDOWS)
+        return both(EngineArray(self.folder), WINDOWS, self.lost)
 
 
 class InBucket:
@@ -107,6 +110,7 @@ class InBucket:
     def __init__(self, server: S3Server, bucket: str) -> None:
         self.server, self.bucket = server, bucket
         self.uri, self.options = f"{bucket}/array", server.options
+        self.lost: list[Window] = []
         self._known: Files = {}
 
     def reset(self, files: Files) -> None:
@@ -128,14 +132,14 @@ class InBucket:
 
     def answers(self) -> dict[Window, Answer]:
         settings = s3_settings(self.server)
-        return both(EngineArray(self.uri, settings=settings), WINDOWS[1::2])
+        return both(EngineArray(self.uri, settings=settings), WINDOWS[1::2], self.lost)
 
 
-def both(array: EngineArray, windows: list[Window]) -> dict[Window, Answer]:
-    """The rows at each window, with the metadata behind them; of `LOST`, the rows alone."""
+def both(array: EngineArray, windows: list[Window], lost: list[Window]) -> dict[Window, Answer]:
+    """The rows at each window, with the metadata behind them where that may not change."""
     answers = array.answers(windows)
     for window, rows in answers.items():
-        if window not in LOST and not isinstance(rows, str):
+        if window not in lost and not isinstance(rows, str):
             with tiledb.open(array.uri, timestamp=window, ctx=array.ctx) as opened:
                 answers[window] = (*rows, tuple(opened.meta.items()))
     return answers
@@ -194,6 +198,7 @@ def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) ->
 def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
     place.reset(read_all(origin))
     killed.run("consolidate all", place.uri, place.options)
+    place.lost = LOST
     return place.files()
 
 

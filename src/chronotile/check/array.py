@@ -13,6 +13,7 @@ from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.debt import SUPERSEDED, array_metadata_debt
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.fragments import fragments, missing
+from chronotile.check.open_cost import unconsolidated
 from chronotile.check.stored_files import stored
 from chronotile.history.con_coverage import differing_tiles
 from chronotile.visibility.rules import Rules
@@ -43,7 +44,7 @@ def check(
     findings = [*damage(history), *fragments(rules), *conditions(rules)]
     findings += [*_differing(history), *consolidated(history), *array_metadata_debt(history)]
     if store is not None:
-        findings += stored(store, rules, on_fragment)
+        findings += [*stored(store, rules, on_fragment), *unconsolidated(store, rules)]
         if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
             # A vacuum would refuse, so it would free nothing.
             findings = [item for item in findings if item.code != SUPERSEDED]

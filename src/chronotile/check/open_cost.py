@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.check.findings import Finding, finding
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import (
     COMMITS,
@@ -45,7 +46,7 @@ from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
@@ -55,6 +56,8 @@ PAGE = 1000
 """Names in one answer to a list request."""
 FIRST_BY_NAME = 9
 """From this version on, the engine looks a fragment up in a `.meta` by its name alone."""
+MANY_UNCONSOLIDATED = 20
+"""From this many fragments without a place in a `.meta` on, they are worth consolidating."""
 _LISTED = ("", SCHEMA, COMMITS, FRAGMENT_META, META)
 _PER_FRAGMENT = 3
 
@@ -144,6 +147,21 @@ def visible_fragments(rules: Rules, end: int) -> tuple[str, ...]:
     """The names of the fragments that an open at [0, end] sees, in order."""
     rows, _ = rules.visible(0, end)
     return tuple(text_columns.names(rules.history.table, rows).to_pylist())
+
+
+def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
+    """Fragments that an engine's open asks for their metadata one by one."""
+    held = consolidated_fragments(store, rules.history)
+    cost = open_cost(rules, held or ())
+    if held is None or cost.unconsolidated < MANY_UNCONSOLIDATED:
+        return
+    one = replace(cost, metas=1, unconsolidated=0)
+    message = (
+        f"the metadata of {cost.unconsolidated:,} of {cost.fragments:,} visible fragments is not "
+        f"consolidated: an engine's open costs {cost.requests:,} requests in a bucket, and would "
+        f"cost {one.requests:,}"
+    )
+    yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)
 
 
 def _fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
