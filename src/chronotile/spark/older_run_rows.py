@@ -104,6 +104,23 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array, run: str) -> pa.Table:
     return table
 
 
+def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
+    """The rows of an older run, perhaps of an older version, with the columns that a table has now.
+
+    >>> with_columns_of_now("arrays", pa.table({"array": ["a"]})).column_names[:2]
+    ['array', 'format_version']
+    """
+    schema = SCHEMAS.get(name)
+    if schema is None or table.schema.names == schema.names:
+        return table
+    had = frozenset(table.column_names)
+    columns = [
+        table[field.name] if field.name in had else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
 def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
     index = table.schema.get_field_index(name)
     return table.set_column(index, table.schema.field(index), column)

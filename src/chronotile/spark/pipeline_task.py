@@ -27,7 +27,7 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import list_array
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.older_run_rows import as_stale
+from chronotile.spark.older_run_rows import as_stale, with_columns_of_now
 from chronotile.spark.read_share import folder_findings, in_order
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.run_summary import Totals, totals_of
@@ -166,7 +166,7 @@ def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None
     if known is not None and listing_fingerprint(store, list_array(store), began_ms) == known:
         return None
     watched = store.watched(lambda what, path: reads.hook(array, what, path))
-    log = Log(read_history(watched, key=task.options.read_key()), store)
+    log = Log(read_history(watched, key=task.options.read_key()), watched)
     tables = ArrayTables(log, cells=task.options.cells)
     made = {name: tables.table(name) for name in SCHEMAS}
     fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
@@ -219,7 +219,7 @@ def carry(task: Carry, kept: frozenset[str], stale: frozenset[str] = frozenset()
     unread = pa.array(sorted(stale), pa.string())
     tables = [
         as_stale(task.table, table.filter(pc.is_in(table["array"], wanted)), unread, task.old.name)
-        for table in map(task.old.read, task.parts)
+        for table in (with_columns_of_now(task.table, task.old.read(part)) for part in task.parts)
     ]
     return write_tables(task.run, [{task.table: table} for table in tables])
 

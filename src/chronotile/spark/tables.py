@@ -1,7 +1,7 @@
 """The tables of a fleet: their columns, and the functions that fill them.
 
-In: the log of one array, or the error of reading it. Out: Arrow tables. Touches no storage, and
-knows nothing of Spark.
+In: the log of one array, or the error of reading it. Out: Arrow tables. Reads nothing but `.meta`
+files, and these only for `arrays`; knows nothing of Spark.
 
 Timestamps are `bigint`; a larger one, which no clock reaches, becomes the largest `bigint`.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.check.findings import SEVERITIES
+from chronotile.check.open_cost import consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
@@ -57,8 +58,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "arrays": columns(
         "array string, format_version bigint, dense boolean, commits bigint, loose_commits bigint, "
         "con_files bigint, fragments bigint, first_timestamp bigint, last_timestamp bigint, "
-        "bytes bigint, open_requests bigint, errors bigint, warnings bigint, infos bigint, "
-        "stale string"
+        "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
+        "warnings bigint, infos bigint, stale string"
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -79,10 +80,11 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the committed fragments, `bytes` what was read of the log; `request_costs` counts `open_requests`.
-In `fragments` the columns from `cells` on are null unless a reader asks for them, as each fragment
-then costs a read of its footer. `stale` is null unless a run of the pipeline could not read the
-array: then it names the older run whose rows all tables repeat."""
+the committed fragments, `bytes` what was read of the log; `request_costs` counts `open_requests`,
+`open_cost` those of an engine, null if a `.meta` cannot be opened. In `fragments` the columns from
+`cells` on are null unless a reader asks for them, as each fragment then costs a read of its footer.
+`stale` is null unless a run of the pipeline could not read the array: then it names the older run
+whose rows all tables repeat."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -144,9 +146,16 @@ class ArrayTables:
             "last_timestamp": _capped(int(table.uris.t2.max())) if len(table) else None,
             "bytes": history.bytes_read,
             "open_requests": open_requests(history),
+            "engine_open_requests": self._engine_open_requests(),
             **_by_severity(self.findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
+
+    def _engine_open_requests(self) -> int | None:
+        history = self.log.history
+        is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
+        held = consolidated_fragments(self.log.storage, history) if is_there else frozenset()
+        return None if held is None else open_cost(self.log.rules, held).requests
 
     def _commits(self) -> pa.Table:
         return self._in_window(self.log.commits(), SCHEMAS["commits"])

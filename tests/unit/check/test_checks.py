@@ -95,7 +95,8 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
         name = f"__{number}_{number}_{number:032x}_22"
         shutil.copytree(fragment, fragment.with_name(name))
         commit.with_name(f"{name}.wrt").touch()
-    many, small = open_log(array.uri).check()
+    many, small, apart = open_log(array.uri).check()
+    assert apart.code == "metadata-unconsolidated"
     assert (many.code, many.severity) == ("many-loose-commits", "info")
     assert (small.code, small.severity) == ("many-small-fragments", "info")
 

@@ -132,6 +132,23 @@ def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
     )
 
 
+def test_requests_of_an_engine_are_those_that_check_tells(tmp_path: Path) -> None:
+    array = CASES["sparse-loose"].copy_to(tmp_path)
+    fragments = len(ct.open_log(array).view().fragments)
+
+    def told() -> int | None:
+        (row,) = ArrayTables(ct.open_log(array)).table("arrays").to_pylist()
+        requests: int | None = row["engine_open_requests"]
+        return requests
+
+    assert told() == 6 + 3 * fragments
+    report = consolidate(array, mode="fragment-meta")
+    assert report.engine_open_requests == (6 + 3 * fragments, 7)
+    assert told() == 7
+    (tmp_path / "array" / report.steps[0].path).write_bytes(b"cut")
+    assert told() is None, "a .meta that cannot be opened"
+
+
 def test_maintenance_saves_what_it_is_said_to_save(tmp_path: Path) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     maker.array(tmp_path / "a", 2_100, seed=3, deletes=7, loose=2_050)
