@@ -114,15 +114,20 @@ class Footer:
     @property
     def cell_files(self) -> tuple[CellFile, ...]:
         """Each cell file that holds anything."""
+        return tuple(file for file, _ in self.numbered_files)
+
+    @property
+    def numbered_files(self) -> tuple[tuple[CellFile, int], ...]:
+        """Likewise, each with the number of its field in `fields`."""
         columns = (
             ("", self.file_sizes),
             ("_var", self.var_file_sizes),
             ("_validity", self.validity_file_sizes),
         )
         return tuple(
-            CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size)
+            (CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size), at)
             for suffix, column in columns
-            for (name, stem, part), size in zip(self.fields, column, strict=False)
+            for at, ((name, stem, part), size) in enumerate(zip(self.fields, column, strict=False))
             if size
         )
 

@@ -15,9 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.footer_layout import COORDS, Footer, FooterLayout, coordinate_sizes
+from chronotile.format.footer_layout import (
+    COORDS,
+    CellFile,
+    Footer,
+    FooterLayout,
+    coordinate_sizes,
+)
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
@@ -164,6 +170,84 @@ def decode_metadata(
         applied_deletes=()
         if conditions is None
         else decode_applied(opener.payload(conditions), opener.place(conditions)),
+    )
+
+
+class FileTiles(NamedTuple):
+    """Where the tiles of one cell file start, and what the metadata counts in each."""
+
+    file: CellFile
+    offsets: Numbers
+    var_sizes: Numbers | None
+    """Bytes of the values in each tile, of a field whose cells vary in length."""
+    null_counts: Numbers | None = None
+    """Cells without a value in each tile of a file of validity; None where nobody counted."""
+    sums: Numbers | None = None
+    """The bits of the sum of each tile's values, if there is one."""
+
+
+class TileLists(NamedTuple):
+    """What the engine needs to find the cells of a fragment."""
+
+    files: tuple[FileTiles, ...]
+    leaves: int | None
+    """Boxes in the last level of the R-tree; None where the fragment is dense."""
+    encrypted: bool
+
+
+def decode_tile_lists(
+    data: bytes, footer: Footer, schema: Schema, where: str, *, key: bytes | None = None
+) -> TileLists:
+    """Reads where each tile of each cell file starts; other tiles of the metadata stay closed.
+
+    Args:
+        data: The whole file.
+        footer: Its footer.
+        schema: The schema that it names.
+        where: The file, for errors.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+
+    Raises:
+        BadFileError: A list is damaged.
+        KeyNeededError: It is encrypted, and there is no key.
+        WrongKeyError: It is encrypted, and the key does not open it.
+    """
+    opener = _Opener(data, where, key, tiles.DEFAULT_CEILING)
+
+    def numbers(offsets: tuple[int, ...], at: int) -> Numbers:
+        return decode_numbers(opener.payload(offsets[at]), where)
+
+    def counts(offsets: tuple[int, ...], at: int) -> Numbers | None:
+        # The engine reads cells without them.
+        with suppress(BadFileError, WrongKeyError):
+            return numbers(offsets, at) if offsets else None
+        return None
+
+    found = []
+    for file, at in footer.numbered_files:
+        if file.part == "validity":
+            nulls = counts(footer.ofs_tile_null_counts, at)
+            offsets = numbers(footer.ofs_validity_tile_offsets, at)
+            found.append(FileTiles(file, offsets, None, nulls))
+        elif file.name.endswith("_var.tdb"):
+            offsets = numbers(footer.ofs_var_tile_offsets, at)
+            found.append(FileTiles(file, offsets, numbers(footer.ofs_var_tile_sizes, at)))
+        else:
+            is_var = file.part == "offsets" and bool(footer.var_file_sizes[at])
+            sizes = numbers(footer.ofs_var_tile_sizes, at) if is_var else None
+            total = counts(footer.ofs_tile_sums, at) if file.part == "data" else None
+            found.append(FileTiles(file, numbers(footer.ofs_tile_offsets, at), sizes, None, total))
+    leaves = None
+    if not footer.dense:
+        payload = opener.payload(footer.ofs_r_tree)
+        tree = decode_r_tree(payload, footer.version, coordinate_sizes(schema), where)
+        leaves = tree.levels[-1].count if tree.levels else 0
+    return TileLists(tuple(found), leaves, _is_encrypted(data, footer.ofs_r_tree))
+
+
+def _is_encrypted(data: bytes, offset: int) -> bool:
+    return (
+        bool(_HEADER.unpack_from(data, offset)[5]) if len(data) - offset >= _HEADER.size else False
     )
 
 

@@ -1,7 +1,7 @@
 """Array schemas, as far as a commit log needs them.
 
-In: the payload of a schema or enumeration tile. Out: `Schema`, with its fields, their types
-and labels, and whether the array is dense. Reads no other part of the schema.
+In: the payload of a schema or enumeration tile. Out: `Schema`, with its fields, their types,
+labels and filters, and whether the array is dense. Reads no other part of the schema.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
 from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.filters import Filter, read_filters
 from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Field:
     """Of a dimension: the least and the largest coordinate that it may have, if they are fixed."""
     tile_extent: bytes = b""
     """Of a dimension: coordinates in a space tile; none where the schema leaves it open."""
+    filters: tuple[Filter, ...] = ()
+    """What its values go through; of a dimension without filters, those of all coordinates."""
 
     @property
     def is_var(self) -> bool:
@@ -84,6 +87,10 @@ class Schema:
     """(enumeration name, file name below `__schema/__enumerations`)."""
     capacity: int = 0
     """Cells in each tile of a sparse fragment but the last; 0 where that is not known."""
+    coords_filters: tuple[Filter, ...] = ()
+    """Of the times of cells, and of dimensions without filters of their own."""
+    offsets_filters: tuple[Filter, ...] = ()
+    validity_filters: tuple[Filter, ...] = ()
     file: str | None = None
     """The name of its file, where it was read from an array."""
 
@@ -123,6 +130,9 @@ def decode_schema(payload: bytes, where: str) -> Schema:
         attributes=tuple(_attribute(attribute) for attribute in tree.attributes),
         enumeration_files=tuple((e.name, e.file_name) for e in getattr(tree, "enumerations", ())),
         capacity=tree.capacity,
+        coords_filters=read_filters(tree.coords_filters),
+        offsets_filters=read_filters(tree.offsets_filters),
+        validity_filters=read_filters(tree.validity_filters) if tree.version >= 7 else (),
     )
 
 
@@ -154,6 +164,8 @@ def _dimension(tree: Any, dimension: Any) -> Field:
         is_dimension=True,
         domain=dimension.domain,
         tile_extent=b"" if dimension.is_null_tile_extent else dimension.tile_extent,
+        filters=(read_filters(dimension.filters) if has_own_type else ())
+        or read_filters(tree.coords_filters),
     )
 
 
@@ -163,6 +175,7 @@ def _attribute(attribute: Any) -> Field:
         datatype=Datatype(attribute.datatype.code.value),
         cell_val_num=attribute.cell_val_num,
         nullable=bool(getattr(attribute, "is_nullable", 0)),
+        filters=read_filters(attribute.filters),
         enumeration_name=getattr(attribute, "enumeration_name", "") or None,
     )
 

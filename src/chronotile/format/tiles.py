@@ -30,6 +30,7 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format.datatypes import Datatype
+from chronotile.format.decompress import inflate
 from chronotile.format.parsers import GenericTileSpec, parse
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
         datatype=Datatype(datatype),
         cell_size=cell_size,
         encrypted=False,
-        payload=_inflate_part(data[_LEN_PLAIN:], size, where),
+        payload=inflate(data[_LEN_PLAIN:], size, where),
     )
 
 
@@ -269,24 +270,9 @@ def _inflate(parts: Any, data: bytes, len_original: int, where: str) -> bytes:
         raise BadFileError(where, problem)
     out, start = [], 0
     for original, compressed in stated:
-        out.append(_inflate_part(data[start : start + compressed], original, where))
+        out.append(inflate(data[start : start + compressed], original, where))
         start += compressed
     return b"".join(out)
-
-
-def _inflate_part(data: bytes, size: int, where: str) -> bytes:
-    inflater = zlib.decompressobj()
-    try:
-        # One byte more than the stated size is enough to catch a stream that is longer.
-        out = inflater.decompress(data, size + 1)
-        if not inflater.eof and len(out) <= size:
-            out += inflater.decompress(inflater.unconsumed_tail, size + 1 - len(out))
-    except zlib.error as cause:
-        raise BadFileError(where, f"expected a zlib stream, found {cause}") from cause
-    if len(out) != size or not inflater.eof or inflater.unused_data:
-        kind = "more" if len(out) > size or inflater.unused_data else f"{len(out)}"
-        raise BadFileError(where, f"expected a zlib stream of {size} bytes, found {kind}")
-    return out
 
 
 def _decrypt(parts: Any, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
@@ -309,7 +295,7 @@ def _decrypt_part(part: Any, data: bytes, where: str, key: bytes | None) -> byte
     from cryptography.exceptions import InvalidTag
 
     try:
-        return bytes(_cipher(key, where).decrypt(part.iv, data + part.tag, None))
+        return bytes(cipher(key, where).decrypt(part.iv, data + part.tag, None))
     except InvalidTag as cause:
         problem = "expected the key that it was encrypted with, found another (or damaged bytes)"
         raise WrongKeyError(where, problem) from cause
@@ -328,12 +314,12 @@ def _filter(
 def _encrypt(
     metadata: bytes, data: bytes, key: bytes, random_bytes: Callable[[int], bytes]
 ) -> tuple[bytes, bytes]:
-    cipher = _cipher(key, "tile")
+    opened = cipher(key, "tile")
 
     def sealed() -> Iterator[tuple[bytes, bytes]]:
         for part in (metadata, data):
             iv = random_bytes(_IV_SIZE)
-            out = cipher.encrypt(iv, part, None)
+            out = opened.encrypt(iv, part, None)
             lengths = struct.pack("<II", len(part), len(part))
             yield lengths + iv + out[-_TAG_SIZE:], out[:-_TAG_SIZE]
 
@@ -341,7 +327,13 @@ def _encrypt(
     return struct.pack("<II", 1, 1) + b"".join(heads), b"".join(bodies)
 
 
-def _cipher(key: bytes | None, where: str) -> Any:
+def cipher(key: bytes | None, where: str) -> Any:
+    """What opens and seals with the array's key.
+
+    Raises:
+        KeyNeededError: There is no key, or no package that can use it.
+        WrongKeyError: It is of another length.
+    """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(_check_key(key, where))

@@ -1,0 +1,247 @@
+"""Filters of cell files: what a chunk went through on its way to disk, undone.
+
+In: the pipeline of a field, and one chunk: its metadata and its filtered bytes. Out: the bytes as
+they were written; or the name of the first filter that is not known here; or `BadFileError`. Knows
+nothing of files and tiles.
+
+Filters are undone from the last to the first. Each finds what it needs at the start of the chunk's
+metadata, and leaves the rest to the filter before it. A compressor takes the metadata of the
+filters before it into its own bytes, as encryption does. Every size is compared with every other,
+and with a ceiling, before memory is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.errors import BadFileError, WrongKeyError
+from chronotile.format import tiles
+from chronotile.format.datatypes import Datatype
+from chronotile.format.decompress import COMPRESSORS, decompress, split_texts
+from chronotile.format.value_filters import VALUE_FILTERS, undo_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CEILING = 128 << 20
+"""Most bytes of one chunk that are taken into memory; more of it stays closed."""
+_CODES = {"gzip": 1, "zstd": 2, "lz4": 3, "rle": 4, "bzip2": 5}
+"""The compressor that the options of each filter must name: the engine obeys the options."""
+_DIGESTS: dict[str, tuple[Callable[[bytes], Any], int]] = {
+    "checksum_md5": (hashlib.md5, 16),
+    "checksum_sha256": (hashlib.sha256, 32),
+}
+_ROOM = 1 << 20
+_TEXTS = (Datatype.STRING_ASCII, Datatype.STRING_UTF8)
+_U32, _U64, _TWO = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<II")
+_SEALED = struct.Struct("<II12s16s")
+_INTEGERS = {1: Datatype.INT8, 2: Datatype.INT16, 4: Datatype.INT32, 8: Datatype.INT64}
+
+
+class Filter(NamedTuple):
+    """One filter of a pipeline."""
+
+    kind: str
+    """As the spec calls it."""
+    reinterpret: Datatype | None = None
+    """The datatype as which a delta takes the values, if it says so."""
+    byte_width: int = 0
+    """Bytes of the integers that a scaled float becomes."""
+
+    def output(self, datatype: Datatype) -> Datatype:
+        """The datatype of what it makes from values of a datatype."""
+        if self.kind == "xor":
+            return _INTEGERS.get(datatype.size, datatype)
+        if self.kind == "scale_float":
+            return _INTEGERS.get(self.byte_width, datatype)
+        return self.reinterpret or datatype
+
+
+AES_256_GCM = Filter("aes_256_gcm")
+"""What the engine adds behind the filters of an encrypted array."""
+
+
+def read_filters(pipeline: Any) -> tuple[Filter, ...]:
+    """The filters of a pipeline that the generated parser has read."""
+    found = []
+    for item in pipeline.filters:
+        kind, options = item.filter_type.name, item.options
+        if kind in _CODES and options.compressor != _CODES[kind]:
+            kind = f"{kind} with compressor {options.compressor}"
+        code = getattr(getattr(options, "reinterpret_datatype", None), "code", None)
+        reinterpret = None if code is None else Datatype(code.value)
+        raw = getattr(options, "raw", b"") if kind == "scale_float" else b""
+        width = _U64.unpack_from(raw, 16)[0] if len(raw) >= 24 else 0
+        found.append(Filter(kind, None if reinterpret is Datatype.ANY else reinterpret, width))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The filters of one cell file, and what they need to know of its values."""
+
+    filters: tuple[Filter, ...]
+    datatype: Datatype
+    cell_size: int
+    """Bytes of a cell; of one value where cells vary in length."""
+    version: int
+    """The format version of the schema."""
+    is_var: bool = False
+    """Whether it filters the values of cells that vary in length."""
+
+    @property
+    def holds_lengths(self) -> bool:
+        """Whether the filtered texts hold their own lengths, and the file of offsets is empty."""
+        kinds = {one.kind for one in self.filters}
+        if not self.is_var or self.datatype not in _TEXTS or not kinds & {"rle", "dictionary"}:
+            return False
+        if self.datatype is Datatype.STRING_UTF8:
+            return self.version >= 17
+        return self.version >= (12 if "rle" in kinds else 13)
+
+
+class Undone(NamedTuple):
+    """A chunk, as far as its filters could be undone."""
+
+    data: bytes
+    """The bytes as they were written; empty where a filter is not known here."""
+    stopped_at: str | None = None
+    """The filter that is not known here."""
+    lengths: int | None = None
+    """How many texts it holds, where it holds their lengths too."""
+
+
+class Chunk(NamedTuple):
+    """A chunk, as it is stored."""
+
+    original: int
+    """Bytes before the filters."""
+    metadata: bytes
+    data: bytes
+
+
+def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None) -> Undone:
+    r"""Undoes the filters of one chunk.
+
+    Args:
+        pipeline: The filters.
+        chunk: What is stored.
+        where: The file, for errors.
+        key: The array's key, if its cells are encrypted.
+
+    Raises:
+        BadFileError: The bytes are damaged, or claim more than a chunk can hold between filters.
+        KeyNeededError: They are encrypted, and there is no key.
+
+    >>> plain = Pipeline(filters=(), datatype=Datatype.INT8, cell_size=1, version=22)
+    >>> undo(plain, Chunk(2, b"", b"\1\2"), "a0.tdb")
+    Undone(data=b'\x01\x02', stopped_at=None, lengths=None)
+    """
+    types = [pipeline.datatype]
+    for one in pipeline.filters:
+        types.append(one.output(types[-1]))
+    state, lengths = (chunk.metadata, chunk.data), None
+    # No filter makes more than this of a chunk: RLE adds two bytes to each cell at worst.
+    most = 4 * chunk.original + _ROOM
+    for at in range(len(pipeline.filters) - 1, -1, -1):
+        one, datatype = pipeline.filters[at], types[at]
+        if one.kind == "none":
+            continue
+        if one.kind in _DIGESTS:
+            state = _checked(one.kind, *state, where)
+        elif one.kind == AES_256_GCM.kind:
+            state = _decrypted(*state, where, key)
+        elif pipeline.holds_lengths and one.kind in ("rle", "dictionary"):
+            data, lengths = split_texts(one.kind, *state, most, where)
+            state = b"", data
+        elif one.kind in COMPRESSORS:
+            state = _decompressed(one.kind, *state, pipeline.cell_size, most, where)
+        elif one.kind in VALUE_FILTERS:
+            state = undo_values(
+                one.kind, *state, one.reinterpret or datatype, pipeline.version, most, where
+            )
+        else:
+            return Undone(b"", one.kind)
+    metadata, data = state
+    if metadata:
+        raise BadFileError(
+            where, f"expected no metadata behind its filters', found {metadata!r:.40}"
+        )
+    if len(data) != chunk.original:
+        raise BadFileError(where, f"expected a chunk of {chunk.original} bytes, found {len(data)}")
+    return Undone(data, None, lengths)
+
+
+def _parts(metadata: bytes, each: struct.Struct, where: str) -> tuple[list[Any], int, bytes]:
+    """The entries for the parts of a chunk, how many of them are of metadata, and the rest."""
+    if len(metadata) < _TWO.size:
+        raise BadFileError(
+            where, f"expected the numbers of parts in 8 bytes, found {len(metadata)}"
+        )
+    num_metadata, num_data = _TWO.unpack_from(metadata)
+    end = _TWO.size + (num_metadata + num_data) * each.size
+    if end > len(metadata):
+        problem = f"expected {num_metadata} and {num_data} parts in {end} bytes"
+        raise BadFileError(where, f"{problem}, found {len(metadata)}")
+    return list(each.iter_unpack(metadata[_TWO.size : end])), num_metadata, metadata[end:]
+
+
+def _decompressed(
+    kind: str, metadata: bytes, data: bytes, cell_size: int, most: int, where: str
+) -> tuple[bytes, bytes]:
+    stated, num_metadata, rest = _parts(metadata, _TWO, where)
+    total, stored = sum(p[0] for p in stated), sum(p[1] for p in stated)
+    if stored != len(data) or rest:
+        problem = f"expected compressed parts of {len(data)} bytes in all, found {stored}"
+        raise BadFileError(where, f"{problem}, and {len(rest)} bytes behind their sizes")
+    if total > most:
+        raise BadFileError(where, f"expected parts of at most {most} bytes, found {total}")
+    out, at = [], 0
+    for original, compressed in stated:
+        part = data[at : at + compressed]
+        out.append(decompress(kind, part, original, cell_size, where))
+        at += compressed
+    return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
+
+
+def _checked(kind: str, metadata: bytes, data: bytes, where: str) -> tuple[bytes, bytes]:
+    digest, size = _DIGESTS[kind]
+    stated, num_metadata, rest = _parts(metadata, struct.Struct(f"<Q{size}s"), where)
+    for parts, content in ((stated[:num_metadata], rest), (stated[num_metadata:], data)):
+        at = 0
+        for length, wanted in parts:
+            if length > len(content) - at:
+                problem = f"expected {length} bytes under a {kind}"
+                raise BadFileError(where, f"{problem}, found {len(content) - at}")
+            found = digest(content[at : at + length]).digest()
+            if found != wanted:
+                problem = f"expected bytes with the {kind} {wanted.hex()}"
+                raise BadFileError(where, f"{problem}, found {found.hex()}")
+            at += length
+        if at != len(content):
+            problem = f"expected a {kind} of all {len(content)} bytes, found one of {at}"
+            raise BadFileError(where, problem)
+    return rest, data
+
+
+def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
+    cipher = tiles.cipher(key, where)
+    from cryptography.exceptions import InvalidTag
+
+    stated, num_metadata, rest = _parts(metadata, _SEALED, where)
+    sealed = sum(part[1] for part in stated)
+    if sealed != len(data) or rest or any(part[0] != part[1] for part in stated):
+        problem = f"expected encrypted parts of {len(data)} bytes in all, found {sealed}"
+        raise BadFileError(where, problem)
+    out, at = [], 0
+    for _, size, iv, tag in stated:
+        try:
+            out.append(bytes(cipher.decrypt(iv, data[at : at + size] + tag, None)))
+        except InvalidTag as cause:
+            problem = "expected bytes that the key opens, found others: damage, or another key"
+            raise WrongKeyError(where, problem) from cause
+        at += size
+    return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
