@@ -120,15 +120,22 @@ class Log:
             schema=COMMITS_SCHEMA,
         )
 
-    def check(self, *, log_only: bool = False) -> tuple[Finding, ...]:
+    def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the array, the worst first, and what to do about it.
 
         Reads the metadata of each fragment, and compares it with the fragment's files.
 
         Args:
             log_only: Check only the log, which has been read already.
+            deep: Open the cells of each fragment too: sizes, tiles, chunks, checksums, and
+                decompression as far as the filters are known.
+
+        Raises:
+            ChronotileError: Both are asked for.
         """
-        return check(self.history, self.rules, None if log_only else self.store)
+        if log_only and deep:
+            raise ChronotileError(self.array, "expected log_only or deep, found both")
+        return check(self.history, self.rules, None if log_only else self.store, deep=deep)
 
     def lacking_fragments(self, commit: Delete) -> dict[str, tuple[str, ...]]:
         """The fragments that a delete empties, as they lack a field that it names (F15).

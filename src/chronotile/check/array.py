@@ -13,6 +13,7 @@ from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.debt import SUPERSEDED, array_metadata_debt
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.fragments import fragments, missing
+from chronotile.check.looked_at import LookedAt
 from chronotile.check.open_cost import unconsolidated
 from chronotile.check.stored_files import stored
 from chronotile.history.con_coverage import differing_tiles
@@ -30,6 +31,9 @@ def check(
     rules: Rules | None = None,
     store: Store | None = None,
     on_fragment: Callable[[], None] | None = None,
+    *,
+    deep: bool = False,
+    looked_at: LookedAt | None = None,
 ) -> tuple[Finding, ...]:
     """Finds what is wrong with an array, the worst first.
 
@@ -39,12 +43,16 @@ def check(
         store: Where the array is: fragments and metadata are checked too. Without it nothing is
             read.
         on_fragment: Called after each fragment that is checked.
+        deep: Open the cell files of each fragment too.
+        looked_at: Where to add up what was looked at.
     """
-    rules = rules or Rules(history)
+    rules, looked_at = rules or Rules(history), looked_at or LookedAt()
+    looked_at.schemas += len(history.schemas)
     findings = [*damage(history), *fragments(rules), *conditions(rules)]
     findings += [*_differing(history), *consolidated(history), *array_metadata_debt(history)]
     if store is not None:
-        findings += [*stored(store, rules, on_fragment), *unconsolidated(store, rules)]
+        findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)
+        findings += unconsolidated(store, rules)
         if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
             # A vacuum would refuse, so it would free nothing.
             findings = [item for item in findings if item.code != SUPERSEDED]

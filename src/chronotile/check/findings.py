@@ -35,6 +35,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
+    "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
+    "cells-unopened": ("info", "read these fields with the engine to have them checked"),
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
     "delete-hits-null": ("warning", "if these rows matter, write them again"),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),

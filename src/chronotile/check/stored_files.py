@@ -1,7 +1,7 @@
 """Checks that look at more of the storage than the log: fragments, and metadata.
 
 In: a store, and the rules of a history. Out: findings. Reads the metadata of each committed
-fragment and the files of `__fragment_meta` and `__meta`; never a cell.
+fragment and the files of `__fragment_meta` and `__meta`; cells only if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
-from chronotile.check.findings import Finding, Severity, finding
+from chronotile.check.deep import DeepCheck
+from chronotile.check.findings import Finding, Severity, count_text, finding
 from chronotile.check.fragment_health import State, inspect, lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
@@ -23,21 +24,43 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from chronotile.check.fragment_health import Health
+    from chronotile.check.looked_at import LookedAt
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 
 
 def stored(
-    store: Store, rules: Rules, on_fragment: Callable[[], None] | None = None
+    store: Store,
+    rules: Rules,
+    on_fragment: Callable[[], None] | None = None,
+    *,
+    deep: bool,
+    looked_at: LookedAt,
 ) -> Iterator[Finding]:
-    """What the log alone does not tell; `on_fragment` is called after each fragment."""
+    """What the log alone does not tell.
+
+    Args:
+        store: Where the array is.
+        rules: The rules of its history.
+        on_fragment: Called after each fragment.
+        deep: Open cell files too.
+        looked_at: Where to add up what was looked at.
+    """
     history, table = rules.history, rules.history.table
     paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
-    health = inspect(store, history, paths, on_fragment=on_fragment)
+    health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
+    looked_at.fragments += len(paths)
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
         yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
+    if deep:
+        opener = DeepCheck(store, history, looked_at)
+        for path, is_hidden in zip(paths, hidden, strict=True):
+            yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
+            if on_fragment is not None:
+                on_fragment()
+        yield from _unopened(history.array, opener)
     yield from _lost_deletes(history, health)
     yield from _older(rules, health)
     yield from fragment_debt(store, rules, health)
@@ -56,6 +79,23 @@ def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Findi
         severity: Severity = "warning" if is_hidden else "error"
         message = f"{health.problem}: the engine cannot read its cells"
         yield finding(array, health.code, health.file, message, severity=severity)
+
+
+def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
+    """The damage inside of a fragment's files; a warning if no window of today sees it."""
+    if health.is_broken:
+        return
+    for damage in opener.check(health.path):
+        severity: Severity | None = "warning" if is_hidden else None
+        yield finding(array, damage.code, damage.file, damage.message, severity=severity)
+
+
+def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
+    """Cell files whose content stayed closed."""
+    for reason, paths in opener.unopened.items():
+        files = count_text(len(paths), "file")
+        message = f"{files} opened no further than the framing of tiles and chunks: {reason}"
+        yield finding(array, "cells-unopened", paths[0], message)
 
 
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:

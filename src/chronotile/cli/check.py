@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.check.findings import Finding
+    from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
     from chronotile.dataset.check_all import FleetCheck
 
@@ -32,6 +33,7 @@ class CheckReport:
     found: FleetCheck
     least: str
     """The least severity to show."""
+    reach: Reach = "fragments"
 
     @property
     def status(self) -> int:
@@ -66,6 +68,7 @@ class CheckReport:
         parts += [f"{counts['info']:,} info"] if counts["info"] else []
         arrays = count_text(len(self.found.arrays), "array")
         yield f"{arrays}: {', '.join(parts) or 'nothing found'}"
+        yield Text(self.found.looked_at.words(self.reach), "dim")
 
 
 @click.command(
@@ -79,25 +82,34 @@ class CheckReport:
     help="The least severity to show: info.",
 )
 @click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
+@click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
 @access_options
 @reporting
-def check(places: tuple[str, ...], severity: str, log_only: bool, access: Access) -> CheckReport:
+def check(
+    places: tuple[str, ...], severity: str, log_only: bool, deep: bool, access: Access
+) -> CheckReport:
     """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. The check reads the log and the metadata of each fragment, and compares them with the
-    files; it reads no cells. Exits with 1 if there is an error or a warning, and with 3 if
+    files. With --deep it opens the cell files too: tiles, chunks and checksums are compared, and
+    what can be decompressed is. Exits with 1 if there is an error or a warning, and with 3 if
     something could not be read.
     """
     from chronotile.dataset.check_all import check_fleet
     from chronotile.report.output import progress
 
-    with progress("checking arrays") as step:
+    if log_only and deep:
+        raise click.UsageError("expected --log-only or --deep, found both")
+    with progress("opening fragments" if deep else "checking arrays") as step:
         found = check_fleet(
             places,
             key=access.key,
             storage_options=access.storage,
-            on_array=lambda _: step(),
+            on_array=None if deep else lambda _: step(),
             log_only=log_only,
+            deep=deep,
+            on_fragment=step if deep else None,
         )
-    return CheckReport(found=found, least=severity)
+    reach: Reach = "log" if log_only else "deep" if deep else "fragments"
+    return CheckReport(found=found, least=severity, reach=reach)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.array import check
 from chronotile.check.findings import SEVERITIES, Finding, finding
+from chronotile.check.looked_at import LookedAt
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.errors import (
     ArrayNotFoundError,
@@ -49,6 +50,8 @@ class FleetCheck(NamedTuple):
     """Array by array, the worst first; then the folders that could not be listed."""
     problems: tuple[Unlisted, ...]
     """Folders that could not be listed: arrays below them were not checked."""
+    looked_at: LookedAt = LookedAt()
+    """What was looked at, in all arrays."""
 
     def worst(self) -> str | None:
         """The worst severity of all findings.
@@ -74,6 +77,8 @@ def check_fleet(
     storage_options: Mapping[str, str] | None = None,
     on_array: Callable[[str], None] | None = None,
     log_only: bool = False,
+    deep: bool = False,
+    on_fragment: Callable[[], None] | None = None,
 ) -> FleetCheck:
     """Check every array at or below the roots.
 
@@ -83,27 +88,35 @@ def check_fleet(
         storage_options: Options of the storage, such as a region.
         on_array: Called with each array before it is read.
         log_only: Check the commit logs, and no fragment.
+        deep: Open the cells of each fragment too; not together with `log_only`.
+        on_fragment: Called after each fragment.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
+        ChronotileError: Both `log_only` and `deep` are asked for.
 
     >>> from chronotile.storage.store import open_store
     >>> open_store("memory:doc-fleet").put_if_absent("a/__schema/s", b"")
     >>> [item.code for item in check_fleet("memory:doc-fleet").findings]
     ['name-malformed']
     """
+    if log_only and deep:
+        raise ChronotileError("check", "expected log_only or deep, found both")
     fleet = find_arrays(roots, storage_options)
     findings: list[Finding] = []
+    looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
             on_array(uri)
         try:
             store = open_store(uri, storage_options)
             history = read_history(store, key=key)
-            findings += check(history, store=None if log_only else store)
+            target = None if log_only else store
+            findings += check(history, None, target, on_fragment, deep=deep, looked_at=looked_at)
         except Exception as error:  # no error of one array may stop the others
             findings.append(unreadable(uri, error))
-    return FleetCheck(fleet.uris, (*findings, *map(unlisted, fleet.problems)), fleet.problems)
+    findings += map(unlisted, fleet.problems)
+    return FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
 
 
 def unreadable(array: str, error: Exception, more: str = "") -> Finding:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
 from support.corpus_cases import CASES
 
 from chronotile.dataset.check_all import check_fleet
+from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
     import pathlib
@@ -33,3 +35,11 @@ def test_an_array_that_cannot_be_read_does_not_stop_the_others(tmp_path: pathlib
         ("a", "tile-encrypted"),
         ("b", "name-malformed"),
     ]
+
+
+def test_a_fleet_is_opened_to_its_cells(tmp_path: pathlib.Path) -> None:
+    found = check_fleet(str(CASES["inside-sparse-v22"].array), deep=True)
+    assert found.looked_at.opened == found.looked_at.files == 48
+    assert "all of them to the content" in found.looked_at.words("deep")
+    with pytest.raises(ChronotileError, match="found both"):
+        check_fleet(str(tmp_path), deep=True, log_only=True)
