@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
     from chronotile.spark.run_summary import Summary
 
@@ -105,6 +106,13 @@ class PipelineReport:
     "published: 0.001, so in a fleet of fewer than 1,000 none.",
 )
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
+@click.option(
+    "--check",
+    "reach",
+    type=click.Choice(["log", "fragments", "deep"]),
+    default="log",
+    help="How far findings go: log; also the metadata of fragments; also their cells.",
+)
 @access_options
 @reporting
 def pipeline(
@@ -120,6 +128,7 @@ def pipeline(
     fragments: bool,
     max_unreadable: Limit,
     partition_bytes: int | None,
+    reach: Reach,
     access: Access,
 ) -> PipelineReport:
     """Turns the commit logs of all arrays below ROOT into tables, with Spark.
@@ -146,6 +155,7 @@ def pipeline(
         key=access.key,
         storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,
+        check=reach,
     )
     job = Job(
         options=options,

@@ -11,20 +11,25 @@ import io
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
 import pyarrow.csv
 import pyarrow.parquet
 
+from chronotile.check.looked_at import Reach
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import parse_time
+from chronotile.history.reading import read_history
+from chronotile.log import Log
 from chronotile.spark.tables import LAST, SCHEMAS, STREAMED, WINDOWED
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from chronotile.storage.store import Store
 
 STORAGE = "storage."
 """The prefix of options for the storage."""
@@ -44,6 +49,7 @@ KNOWN = {
     "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
     "partition_bytes": "bytes of commit files that one task reads",
+    "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
     "state": "streams only: a folder for what has been read, if an offset would be too long",
 }
@@ -67,6 +73,7 @@ class Options:
     key_file: str | None = None
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     partition_bytes: int = PARTITION_BYTES
+    check: Reach = "log"
     push_filters: bool = False
     state: str | None = None
 
@@ -74,6 +81,11 @@ class Options:
     def storage_options(self) -> dict[str, str]:
         """The options of the storage, as `open_log` takes them."""
         return dict(self.storage)
+
+    def open_log(self, store: Store) -> Log:
+        """The log of an array; it knows its store only if fragments are to be checked."""
+        history = read_history(store, key=self.read_key())
+        return Log(history, None if self.check == "log" else store)
 
     def read_key(self) -> bytes | None:
         """The key; the calling process reads the key file."""
@@ -107,6 +119,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
             raise _unknown(name)
+    reach = _one_of("check", options.get("check", "log"), get_args(Reach))
     checked = Options(
         roots=_roots(options),
         table=_one_of("table", options.get("table", "commits"), tuple(SCHEMAS)),
@@ -119,6 +132,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
         partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
+        check=cast("Reach", reach),
         push_filters=_flag("push_filters", options),
         state=options.get("state"),
     )

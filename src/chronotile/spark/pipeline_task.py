@@ -25,8 +25,6 @@ from chronotile.dataset.check_all import UNREADABLE, may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import list_array
-from chronotile.history.reading import read_history
-from chronotile.log import Log
 from chronotile.spark.older_run_rows import as_stale, with_columns_of_now
 from chronotile.spark.read_share import folder_findings, in_order
 from chronotile.spark.request_costs import requests_after_maintenance
@@ -162,12 +160,13 @@ def _outcome(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | Exc
 
 def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None:
     store, began_ms = open_store(array, task.options.storage_options), now_ms()
-    known = task.fingerprints.get(array)
+    # Cells can go bad while the listing stays the same.
+    known = None if task.options.check == "deep" else task.fingerprints.get(array)
     if known is not None and listing_fingerprint(store, list_array(store), began_ms) == known:
         return None
     watched = store.watched(lambda what, path: reads.hook(array, what, path))
-    log = Log(read_history(watched, key=task.options.read_key()), watched)
-    tables = ArrayTables(log, cells=task.options.cells)
+    log = task.options.open_log(watched)
+    tables = ArrayTables(log, check=task.options.check, cells=task.options.cells)
     made = {name: tables.table(name) for name in SCHEMAS}
     fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
     after = requests_after_maintenance(log.history)

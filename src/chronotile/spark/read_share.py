@@ -10,8 +10,6 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.dataset.check_all import may_pass, unlisted, words
-from chronotile.history.reading import read_history
-from chronotile.log import Log
 from chronotile.spark.tables import ArrayTables, findings_table, tables_of_unreadable
 from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from chronotile.log import Log
     from chronotile.spark.options import Options
     from chronotile.spark.shares import Share
 
@@ -37,16 +36,15 @@ AHEAD = 8
 
 def open_array(array: str, options: Options) -> Log:
     """Opens the log of one array."""
-    store = open_store(array, options.storage_options)
-    return Log(read_history(store, key=options.read_key()), store)
+    return options.open_log(open_store(array, options.storage_options))
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
     """Some tables of one array, in whatever state it is."""
     try:
-        tables = ArrayTables(
-            open_array(array, options), options.start, options.end, cells=options.cells
-        )
+        log = open_array(array, options)
+        window = (options.start, options.end)
+        tables = ArrayTables(log, *window, check=options.check, cells=options.cells)
         return {name: tables.table(name) for name in names}
     except Exception as error:  # one bad array must not stop a fleet
         if may_pass(error):

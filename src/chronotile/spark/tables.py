@@ -31,6 +31,7 @@ from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
     from chronotile.check.findings import Finding
+    from chronotile.check.looked_at import Reach
     from chronotile.log import Log
 
 LAST = (1 << 63) - 1
@@ -103,6 +104,8 @@ class ArrayTables:
     end: int = MAX_TIMESTAMP
     cells: bool = False
     """Whether to read what each fragment holds."""
+    check: Reach = "log"
+    """How far the findings go."""
 
     def table(self, name: str) -> pa.Table:
         """Makes one table of `SCHEMAS`.
@@ -115,8 +118,8 @@ class ArrayTables:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What `check --log-only` finds: the pipeline does not look into fragments."""
-        return self.log.check(log_only=True)
+        """What `check` finds; it looks into fragments only if the user asked for it."""
+        return self.log.check(log_only=self.check == "log", deep=self.check == "deep")
 
     def _in_window(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows that touch the window, with the array's URI in front."""

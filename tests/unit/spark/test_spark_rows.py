@@ -190,6 +190,21 @@ def test_an_unreadable_array_is_a_row_and_a_finding(tmp_path: Path) -> None:
         assert len(tables["commits"]) == 0
 
 
+@pytest.mark.parametrize("reach", ["log", "fragments", "deep"])
+def test_findings_go_as_far_as_the_user_asks(tmp_path: Path, reach: str) -> None:
+    """A bit in a cell file, and a metadata file that is gone."""
+    array = CASES["inside-sparse-v22"].copy_to(tmp_path)
+    file = min((tmp_path / "array").glob("__fragments/*/a0.tdb"))
+    data = file.read_bytes()
+    file.write_bytes(data[:8] + b"\xff" + data[9:])
+    sorted((tmp_path / "array").glob("__fragments/*/__fragment_metadata.tdb"))[1].unlink()
+    options = read_options({"path": array, "check": reach})
+    found = tables_of(array, options, ("findings",))["findings"]["code"].to_pylist()
+    expected = ["fragment-damaged"] * (reach == "deep")
+    expected += ["fragment-file-missing"] * (reach != "log")
+    assert [code for code in found if code.startswith("fragment-")] == expected
+
+
 def test_a_wrong_key_is_a_finding_of_that_array() -> None:
     case = next(case for case in ALL if case.key is not None)
     tables = tables_of(str(case.array), Options(key=b"x" * 32), tuple(SCHEMAS))
