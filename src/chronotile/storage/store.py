@@ -246,11 +246,6 @@ class Store:
             file: The name of the file in each.
             length: How many bytes of each, at most; 0 asks only for the sizes.
             sizes: Path -> size of those that are known.
-
-        >>> store = open_store("memory:doc-tails")
-        >>> store.put_if_absent("f/a", b"abcdef")
-        >>> list(store.read_tails("", ["f"], "a", 1))
-        [(b'f', 6)]
         """
         known, base = sizes or {}, f"{folder}/" if folder else ""
 
@@ -347,12 +342,6 @@ class Store:
 
         Raises:
             StorageError: A symbolic link or another stranger is below it.
-
-        >>> store = open_store("memory:doc-remove-folder")
-        >>> store.put_if_absent("__fragments/f/a.tdb", b"abc")
-        >>> store.remove_folder("__fragments/f")
-        >>> store.list_prefix()
-        ()
         """
         with self._step("list", path):
             tree = self._backend.walk(self._checked(path), sizes=False)
