@@ -27,7 +27,7 @@ from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.runs import last_run
-from chronotile.spark.tables import SCHEMAS, ArrayTables
+from chronotile.spark.tables import SCHEMAS, TABLES, ArrayTables
 from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
 
@@ -95,14 +95,14 @@ def read(spark: SparkSession, root: Any, table: str, **options: str) -> DataFram
     return reader.load(root if isinstance(root, list) else str(root))
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", TABLES)
 def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
     assert rows_of(read(spark, CORPUS, name)) == expected(
         (case.array for case in CASES.values()), name
     )
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", TABLES)
 def test_a_fleet_as_tables(spark: SparkSession, fleet: Path, name: str) -> None:
     found = rows_of(read(spark, fleet, name, partition_bytes="20000"))
     broken = str(fleet / "broken")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.spark.tables import SCHEMAS
+from chronotile.spark.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,7 +80,7 @@ class FilterTaker:
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Takes filters; returns those that Spark has to apply."""
-        columns = SCHEMAS[self.options.table].names
+        columns = TABLES[self.options.table].names
         taken: list[Condition] = []
         for one in filters:
             condition = _understood(one)

@@ -18,7 +18,7 @@ from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
 from chronotile.spark.shares import Share, find_fleet, shares
 from chronotile.spark.stream import CommitStream
-from chronotile.spark.tables import SCHEMAS
+from chronotile.spark.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ class ChronotileSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table that the options name."""
-        return from_arrow_schema(SCHEMAS[read_options(_without_state(self.options)).table])
+        return from_arrow_schema(TABLES[read_options(_without_state(self.options)).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table once."""
@@ -66,7 +66,7 @@ class ChronotileSource(DataSource):
 
     @staticmethod
     def _check(schema: StructType, options: Options) -> None:
-        own = from_arrow_schema(SCHEMAS[options.table])
+        own = from_arrow_schema(TABLES[options.table])
         if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
             problem = f"expected no schema, or {own.simpleString()}, found {schema.simpleString()}"
             raise ChronotileError(f"table {options.table}", problem)

@@ -1,7 +1,7 @@
 """The tables of a fleet: their columns, and the functions that fill them.
 
-In: the log of one array, or the error of reading it. Out: Arrow tables. Reads nothing but `.meta`
-files, and these only for `arrays`; knows nothing of Spark.
+In: the log of one array, or the error of reading it. Out: Arrow tables. `arrays` reads `.meta`
+files, `usage` lists the array, `fragments` reads footers if asked; the others read nothing more.
 
 Timestamps are `bigint`; a larger one, which no clock reaches, becomes the largest `bigint`.
 """
@@ -87,6 +87,16 @@ the committed fragments, `bytes` what was read of the log; `request_costs` count
 `stale` is null unless a run of the pipeline could not read the array: then it names the older run
 whose rows all tables repeat."""
 
+TABLES: dict[str, pa.Schema] = {
+    **SCHEMAS,
+    "usage": columns(
+        "array string, path string, fragment string, field string, part string, bytes bigint, "
+        "reason string, freed_by string"
+    ),
+}
+"""Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
+pipeline does not write it."""
+
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
 STREAMED = ("commits", "conditions")
@@ -108,7 +118,7 @@ class ArrayTables:
     """How far the findings go."""
 
     def table(self, name: str) -> pa.Table:
-        """Makes one table of `SCHEMAS`.
+        """Makes one table of `TABLES`.
 
         With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
         touches it.
@@ -187,6 +197,11 @@ class ArrayTables:
             lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
         return self._in_window(lines, SCHEMAS["fragments"])
 
+    def _usage(self) -> pa.Table:
+        usage = self.log.usage()
+        arrays = pa.repeat(self.log.array, len(usage))
+        return pa.table([arrays, *usage.columns], schema=TABLES["usage"])
+
     def _findings(self) -> pa.Table:
         return findings_table(self.findings)
 
@@ -224,7 +239,7 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
     """
     finding = unreadable(array, error)
     row = {"array": array} | _by_severity((finding,))
-    tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
     tables["arrays"] = pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
     tables["findings"] = findings_table((finding,))
     return tables

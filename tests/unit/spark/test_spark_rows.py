@@ -35,12 +35,14 @@ from chronotile.spark.stream_state import (
     hashes,
     without,
 )
-from chronotile.spark.tables import LAST, SCHEMAS, ArrayTables
+from chronotile.spark.tables import LAST, TABLES, ArrayTables
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from support.servers import S3Server
 
 
 ALL = tuple(CASES.values())
@@ -68,7 +70,9 @@ def test_tables_say_what_the_log_says(case: Case) -> None:
         assert rows.table(name).to_pylist() == capped(expected)
     findings = [found.to_dict() for found in log.check(log_only=True)]
     assert rows.table("findings").to_pylist() == findings
-    for name, schema in SCHEMAS.items():
+    usage = [{"array": log.array} | row for row in log.usage().to_pylist()]
+    assert rows.table("usage").to_pylist() == usage
+    for name, schema in TABLES.items():
         assert rows.table(name).schema.equals(schema)
 
 
@@ -181,13 +185,13 @@ def test_an_unreadable_array_is_a_row_and_a_finding(tmp_path: Path) -> None:
         folder = tmp_path / damage
         if damage == "no schema":
             (folder / "__commits").mkdir(parents=True)
-        tables = tables_of(str(folder), Options(), tuple(SCHEMAS))
+        tables = tables_of(str(folder), Options(), tuple(TABLES))
         (row,) = tables["arrays"].to_pylist()
         assert (row["array"], row["errors"], row["commits"]) == (str(folder), 1, None)
         (found,) = tables["findings"].to_pylist()
         assert (found["code"], found["severity"]) == ("unreadable", "error")
         assert "repair" not in found["hint"]
-        assert len(tables["commits"]) == 0
+        assert len(tables["commits"]) == len(tables["usage"]) == 0
 
 
 @pytest.mark.parametrize("reach", ["log", "fragments", "deep"])
@@ -207,7 +211,7 @@ def test_findings_go_as_far_as_the_user_asks(tmp_path: Path, reach: str) -> None
 
 def test_a_wrong_key_is_a_finding_of_that_array() -> None:
     case = next(case for case in ALL if case.key is not None)
-    tables = tables_of(str(case.array), Options(key=b"x" * 32), tuple(SCHEMAS))
+    tables = tables_of(str(case.array), Options(key=b"x" * 32), tuple(TABLES))
     assert [row["code"] for row in tables["findings"].to_pylist()] == ["tile-encrypted"]
 
 
@@ -461,3 +465,18 @@ def test_fragments_have_facts_if_they_are_asked_for(tmp_path: Path) -> None:
         assert {name: row[name] for name in wanted} == wanted
     with pytest.raises(ChronotileError, match=r"'cells'.*one of true, false"):
         read_options({"path": array.uri, "cells": "yes"})
+
+
+def test_usage_of_a_bucket_is_read_with_the_options_of_the_storage(
+    s3: S3Server, bucket: str
+) -> None:
+    case = CASES["sparse-consolidated-v22"]
+    array = f"{bucket}/array"
+    for file in case.files():
+        data = file.path.read_bytes()
+        open_store(array, s3.options).put_if_absent(str(file.relative), data)
+    options = read_options(
+        {"path": array, "table": "usage"} | {f"storage.{n}": v for n, v in s3.options.items()}
+    )
+    rows = tables_of(array, options, ("usage",))["usage"].to_pylist()
+    assert sum(row["bytes"] for row in rows) == sum(f.path.stat().st_size for f in case.files())
