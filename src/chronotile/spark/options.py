@@ -83,9 +83,8 @@ class Options:
         return dict(self.storage)
 
     def open_log(self, store: Store) -> Log:
-        """The log of an array; it knows its store only if fragments are to be checked."""
-        history = read_history(store, key=self.read_key())
-        return Log(history, None if self.check == "log" else store)
+        """The log of an array."""
+        return Log(read_history(store, key=self.read_key()), store)
 
     def read_key(self) -> bytes | None:
         """The key; the calling process reads the key file."""

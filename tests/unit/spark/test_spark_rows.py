@@ -64,7 +64,7 @@ def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_tables_say_what_the_log_says(case: Case) -> None:
     log = log_of(case)
     rows = ArrayTables(log)
-    facts = dict.fromkeys(SCHEMAS["fragments"].names[9:])
+    facts = dict.fromkeys(TABLES["fragments"].names[9:])
     for name, own, more in (("commits", log.commits(), {}), ("fragments", log.lifelines(), facts)):
         expected = [{"array": log.array} | row | more for row in own.to_pylist()]
         assert rows.table(name).to_pylist() == capped(expected)
@@ -454,7 +454,7 @@ def test_fragments_have_facts_if_they_are_asked_for(tmp_path: Path) -> None:
     array.consolidate("fragments")
     log = ct.open_log(array.uri)
     plain = ArrayTables(log).table("fragments")
-    assert plain.column_names == SCHEMAS["fragments"].names
+    assert plain.column_names == TABLES["fragments"].names
     assert all(plain[name].null_count == 3 for name in plain.column_names[9:])
     options = read_options({"path": array.uri, "table": "fragments", "cells": "true"})
     rows = tables_of(array.uri, options, ("fragments",))["fragments"].to_pylist()
