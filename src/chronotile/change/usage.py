@@ -147,15 +147,16 @@ def _ways(
     tidy = f"chronotile consolidate {place}, then {command}"
     put = _consolidation(store, history)
     if put:
-        plan = ask(store=overlaid(store, put))
+        merged = ask(store=overlaid(store, put))
         written = sum(map(len, put.values()))
-        ways.append(_beyond(ways, tidy, _lost(plan), _removed(plan), written))
+        ways.append(_beyond(ways, tidy, _lost(merged), _removed(merged), written))
     orphans = _orphans(rules, history)
     ignored = _ignored_orphans(store, history, rules, ways)
-    for option, lost in _OPTIONS.items():
+    for option, own in _OPTIONS.items():
+        lost = own if _lost(plan) == NOTHING else f"{own}; {_lost(plan)}"
         if orphans:
             try:
-                plan = ask(store=store, orphans=True, whole_orphans=option == "whole_orphans")
+                more = ask(store=store, orphans=True, whole_orphans=option == "whole_orphans")
             except (RefusedError, BadNameError, StorageError) as error:
                 # An array that is the root of its bucket, or has an odd name, has nothing beside
                 # it; any other error of the storage tells of the storage.
@@ -164,8 +165,8 @@ def _ways(
                 notes[f"orphans stay: {error.problem}"] = None
                 orphans = False
             else:
-                notes |= dict.fromkeys(plan.notes)
-                ways.append(_beyond(ways, f"{command} {_flag(option)}", lost, _removed(plan)))
+                notes |= dict.fromkeys(more.notes)
+                ways.append(_beyond(ways, f"{command} {_flag(option)}", lost, _removed(more)))
         folders = tuple(f"{path}/" for path, needed in ignored if needed == option)
         paths = frozenset(e.path for e in files if e.path.startswith(folders))
         ways.append(_beyond(ways, f"{tidy}, then {command} {_flag(option)}", lost, paths))

@@ -31,6 +31,8 @@ LARGEST = 10
 """Fragments that the text shows."""
 FIELDS = 20
 """Fields and parts that it shows."""
+NOTES = 20
+"""Notes that it shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +127,12 @@ class UsageReport:
             yield _field_table(fields, total)
             yield ""
             yield self._fragment_table(total)
-        for note in self.usage.notes:
+        if self.usage.notes:
             yield ""
+        for note in self.usage.notes[:NOTES]:
             yield Text(f"note: {note}", "yellow")
+        if len(self.usage.notes) > NOTES:
+            yield f"and {len(self.usage.notes) - NOTES:,} more notes (--json)"
         if self.output is not None:
             yield ""
             yield f"{self.output}: {size_text(Path(self.output).stat().st_size)}"
@@ -151,7 +156,8 @@ class UsageReport:
         from chronotile.report.output import size_text
 
         way = next((way for way in self.usage.ways if way.command == line.freed_by), None)
-        words = "time travel: see the note" if line.lost.startswith(LOSS) else line.lost
+        words, is_loss, _ = line.lost.partition(LOSS)
+        words += "time travel: see the note" if is_loss else ""
         if way is None or not way.written:
             return words
         return f"{words}; {size_text(way.written)} are written anew"

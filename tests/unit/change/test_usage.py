@@ -216,6 +216,65 @@ def test_time_travel_that_is_lost_is_said() -> None:
         assert (way.lost == NOTHING) != loses
 
 
+def test_a_vacuum_of_orphans_loses_what_any_vacuum_does(tmp_path: pathlib.Path) -> None:
+    array = pathlib.Path(CASES["dense-consolidated-v22"].copy_to(tmp_path))
+    orphan = array / "__fragments" / f"__90_90_{'0' * 32}_22"
+    orphan.mkdir()
+    (orphan / "a0.tdb").write_bytes(b"12")
+    (way,) = (way for way in usage_of(aged(str(array))).ways if way.command.endswith("--orphans"))
+    assert way.paths == {f"__fragments/{orphan.name}/a0.tdb"}
+    assert "did not finish" in way.lost
+    assert "time travel is lost" in way.lost
+
+
+def test_an_ignored_fragment_goes_once_no_con_names_it(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    ct.consolidate(array.uri)
+    ct.vacuum(array.uri)
+    first, second, _ = sorted(array.files("__fragments"))
+    lines = "".join(f"__commits/{name}.wrt\n" for name in (first, second))
+    (array.commits_folder / f"__10_20_{'0' * 32}_22.ign").write_text(lines)
+    (array.folder / "__fragments" / second / "a0.tdb").unlink()
+    aged(array.uri)
+    rows = rows_of(array.uri)
+    vacuum = f"chronotile vacuum {array.uri}"
+    tidy = f"chronotile consolidate {array.uri}, then {vacuum}"
+    for name, option in ((first, "--whole-orphans"), (second, "--orphans")):
+        inside = [row for row in rows if row["fragment"] == name]
+        said = {(row["reason"], row["freed_by"]) for row in inside}
+        assert said == {("ignored", f"{tidy}, then {vacuum} {option}")}
+    ct.consolidate(array.uri)
+    ct.vacuum(array.uri)
+    assert set(array.files("__fragments")) >= {first, second}
+    ct.vacuum(array.uri, orphans=True)
+    assert first in array.files("__fragments")
+    assert second not in array.files("__fragments")
+    ct.vacuum(array.uri, whole_orphans=True)
+    assert first not in array.files("__fragments")
+
+
+def metadata_reads(array: str) -> int:
+    """How many fragments' metadata a look at the usage reads."""
+    seen: list[str] = []
+    store = open_store(array, on_operation=lambda what, path: seen.append(f"{what} {path}"))
+    measure_usage(store, read_history(store))
+    return sum(one.startswith("read ") and one.endswith("_metadata.tdb") for one in seen)
+
+
+def test_footers_are_read_only_where_schemas_differ(tmp_path: pathlib.Path) -> None:
+    attrs = [tiledb.Attr("a", dtype=np.int32), tiledb.Attr("b", dtype=np.int32)]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    for at in (10, 20, 30):
+        array.write_columns(at, [at], {"a": [1], "b": [2]})
+    assert metadata_reads(array.uri) == 0
+    array.evolve(drop="a")
+    assert metadata_reads(array.uri) == 3, "a0.tdb was a, and would now be b"
+    fields = {row["field"] for row in rows_of(array.uri) if row["path"].endswith("/a0.tdb")}
+    assert fields == {"a"}
+
+
 def test_dimension_labels_are_told_of_as_arrays() -> None:
     rows = rows_of(str(CASES["labels"].array))
     inside = [row for row in rows if row["path"].startswith("__labels/")]
