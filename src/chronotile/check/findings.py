@@ -54,7 +54,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),
     "metadata-unconsolidated": (
         "info",
-        f"chronotile consolidate {{array}} --mode all, then {_VACUUM}",
+        "chronotile consolidate {array} --mode fragment-meta, then chronotile vacuum {array}",
     ),
     "unreadable": ("error", "look at the storage and who may read it, then run this again"),
 }

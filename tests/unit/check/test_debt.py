@@ -81,14 +81,18 @@ def test_many_small_fragments(
         assert one.severity == "info"
 
 
+def metadata_debt(array: str) -> list[Finding]:
+    return [one for one in found(array, "metadata-unconsolidated") if one.path == "__meta"]
+
+
 def test_metadata_by_the_hundred(tmp_path: pathlib.Path) -> None:
     array = EngineArray(tmp_path / "array").create()
     for number in range(1, MANY_META + 1):
-        assert not found(array.uri, "metadata-unconsolidated")
+        assert not metadata_debt(array.uri)
         with tiledb.open(array.uri, "w", timestamp=number, ctx=array.ctx) as opened:
             opened.meta[f"k{number}"] = number
-    (told,) = found(array.uri, "metadata-unconsolidated")
-    assert (told.path, told.severity) == ("__meta", "info")
+    (told,) = metadata_debt(array.uri)
+    assert told.severity == "info"
     assert told.message.startswith(f"{MANY_META} files of array metadata")
     array.consolidate("array_meta")
-    assert not found(array.uri, "metadata-unconsolidated"), "a .vac hides them"
+    assert not metadata_debt(array.uri), "a .vac hides them"
