@@ -299,7 +299,14 @@ def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False
 
 
 def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
-    """The cell files that a fragment of a schema and a version may have: name -> (field, part)."""
+    """The cell files that a fragment of a schema and a version may have: name -> (field, part).
+
+    >>> from chronotile.format.datatypes import Datatype
+    >>> from chronotile.format.schema import Field, Schema
+    >>> a = Field(name="a", datatype=Datatype.INT32, nullable=True)
+    >>> cell_files_of(Schema(version=13, attributes=(a,)), 13)["a0_validity.tdb"]
+    ('a', 'validity')
+    """
     found = {}
     for name, stem, part in _fields(schema, version, version >= 14, version >= 15):
         field = schema.field(name)

@@ -60,7 +60,11 @@ class Line(NamedTuple):
 
 
 def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Draws the treemap as SVG; a viewer shows the text of a rectangle when it is pointed at."""
+    """Draws the treemap as SVG; a viewer shows the text of a rectangle when it is pointed at.
+
+    >>> to_svg("lake/sales", [])[:4]
+    '<svg'
+    """
     return _svg(array, rows, is_page=False)
 
 

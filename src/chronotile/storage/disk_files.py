@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def every_file(place: Place) -> tuple[Entry, ...]:
-    """List all regular files below a place, sorted by path.
+    r"""List all regular files below a place, sorted by path.
 
     A name that is no path, such as one with a control character in it, gets escapes: it is there
     to be counted, not to be opened.
@@ -26,6 +26,13 @@ def every_file(place: Place) -> tuple[Entry, ...]:
     Raises:
         ArrayNotFoundError: There is no such folder.
         StorageError: The disk refuses to list a folder.
+
+    >>> import pathlib, tempfile
+    >>> from chronotile.storage.place import find_place
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     _ = pathlib.Path(root, "a\tb").write_bytes(b"abc")
+    ...     [entry[:2] for entry in every_file(find_place(root))]
+    [('a\\tb', 3)]
     """
     root = os.path.realpath(place.root)
     found: list[Entry] = []
