@@ -275,6 +275,41 @@ def test_footers_are_read_only_where_schemas_differ(tmp_path: pathlib.Path) -> N
     assert fields == {"a"}
 
 
+@pytest.mark.parametrize("case", ["schema-drop", "schema-retype", "overlaps", "labels"])
+def test_damaged_metadata_of_fragments_hides_no_byte(case: str, tmp_path: pathlib.Path) -> None:
+    array = CASES[case].copy_to(tmp_path)
+    chance = random.Random(case)
+    for path in sorted(pathlib.Path(array).rglob("__fragment_metadata.tdb")):
+        data = path.read_bytes()
+        at = chance.randrange(len(data))
+        path.write_bytes(chance.choice([b"", data[:at], data[:at] + b"\xff" * (len(data) - at)]))
+    assert {row["path"]: row["bytes"] for row in rows_of(array)} == on_disk(array)
+
+
+@pytest.mark.parametrize("case", ["schema-drop", "overlaps", "labels", "bad-uncommitted"])
+def test_storage_that_fails_is_an_error_at_every_step(case: str) -> None:
+    """No outage is taken for an array without files, or one that nothing frees."""
+    history = read_history(open_store(str(CASES[case].array)))
+    steps: list[str] = []
+    failing = -1
+
+    def hook(what: str, path: str) -> None:
+        if not what.endswith(".done"):
+            if len(steps) == failing:
+                raise StorageError(path, "the storage answered: 503")
+            steps.append(what)
+
+    def measure() -> None:
+        steps.clear()
+        measure_usage(open_store(str(CASES[case].array), on_operation=hook), history)
+
+    measure()
+    for number in range(len(steps)):
+        failing = number
+        with pytest.raises(StorageError, match="503"):
+            measure()
+
+
 def test_dimension_labels_are_told_of_as_arrays() -> None:
     rows = rows_of(str(CASES["labels"].array))
     inside = [row for row in rows if row["path"].startswith("__labels/")]
