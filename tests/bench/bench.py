@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts
+from bench import bench_facts, bench_open_cost
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -209,6 +209,9 @@ def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
 
     bench_facts.on_disk(folder, rounds, say, in_turns)
     bench_facts.in_bucket(folder, say)
+    bench_open_cost.making(folder, rounds, say)
+    bench_open_cost.requests(folder, say)
+
     loose_one = million / uri(1_000_000, ".wrt")
     loose_one.touch()
     write(million, rounds, say, 1_000_001)

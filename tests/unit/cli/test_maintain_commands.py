@@ -100,6 +100,26 @@ def test_update_wants_a_word(array: EngineArray, capsys: pytest.CaptureFixture[s
     assert len(array.answer()) == 2
 
 
+def test_modes_of_consolidate_and_vacuum(
+    array: EngineArray, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, document = run_json(
+        capsys, "consolidate", array.uri, "--mode", "fragment-meta", "--dry-run"
+    )
+    (step,) = document["steps"]
+    assert status == 0
+    assert step["path"].startswith("__fragment_meta/")
+    costs = document["engine_open_requests"]
+    assert costs["after"] < costs["before"]
+    status, out, _ = run(capsys, "consolidate", array.uri, "--mode", "all")
+    assert status == 0
+    assert "requests of an engine's open in a bucket" in out
+    assert [path.suffix for path in (array.folder / "__fragment_meta").iterdir()] == [".meta"]
+    assert run(capsys, "vacuum", array.uri, "--mode", "fragment-meta")[0] == 0
+    assert run(capsys, "vacuum", array.uri, "--mode", "array-meta")[0] == 0
+    assert run(capsys, "consolidate", array.uri, "--mode", "none")[0] == 2
+
+
 def test_consolidate_and_vacuum(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     status, document = run_json(capsys, "consolidate", array.uri, "--dry-run")
     assert (status, [step["op"] for step in document["steps"]]) == (0, ["put"])
