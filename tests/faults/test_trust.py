@@ -337,25 +337,6 @@ def test_a_delete_by_a_label_needs_no_con(tmp_path: pathlib.Path) -> None:
     assert list(array.rows(0, 1 << 60)) == [1]
 
 
-def test_a_delete_that_a_fragment_has_applied_is_not_taken_out(array: EngineArray) -> None:
-    """F14: without it the engine's next consolidation would crash."""
-    evolution = tiledb.ArraySchemaEvolution(array.ctx)
-    evolution.add_attribute(tiledb.Attr("b", dtype=np.int32))
-    evolution.array_evolve(array.uri)
-    now = int(open_log(array.uri).history.schemas[-1].name.t2)  # type: ignore[union-attr]
-    array.write_columns(now + 10, [5, 6], {"a": np.array([5, 6]), "b": np.array([7, 8])})
-    array.delete(now + 20, "b == 7")
-    array.consolidate("fragments", (0, now + 30))
-    array.evolve(drop="b")
-    assert "delete-dropped-field" in codes(array)
-    before = array.files("__commits")
-    report = repair(array.uri)
-    assert array.files("__commits") == before
-    (item,) = (i for i in report.findings if i.code == "delete-dropped-field")
-    assert "has applied it" in item.message
-    assert "come back" not in " ".join(report.notes)
-
-
 def test_a_delete_on_a_newer_field_is_refused(array: EngineArray) -> None:
     """F15: it would remove every row that was written before the field was added."""
     evolution = tiledb.ArraySchemaEvolution(array.ctx)

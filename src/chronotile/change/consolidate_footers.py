@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, is_encrypted
+from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
 from chronotile.check.findings import count_text
 from chronotile.check.open_cost import FIRST_BY_NAME, visible_fragments
 from chronotile.errors import ChronotileError
@@ -54,7 +54,7 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
     wanted = {name.text: name for name in names if version_of(name) >= FIRST_WITH_FOOTER}
     if not wanted:
         return FootersPlan()
-    encrypted = is_encrypted(store, history)
+    key = sealing_key(store, history)
     latest = _latest(store, history)
     if latest.keys() == wanted.keys():
         return FootersPlan(fragments=frozenset(wanted))
@@ -68,7 +68,7 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
     if not footers or footers == latest:
         return FootersPlan(notes=tuple(notes), fragments=frozenset(footers))
     named = {wanted[text]: raw for text, raw in footers.items()}
-    step = _step(store, history, named, key=history.key if encrypted else None)
+    step = _step(store, history, named, key=key)
     return FootersPlan((step,), tuple(notes), frozenset(footers))
 
 

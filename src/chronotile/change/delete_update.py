@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
-from chronotile.change.sound_array import is_encrypted
+from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
 from chronotile.conditions import codec
@@ -227,8 +227,7 @@ class _Target:
     ) -> Report:
         """Puts the commit, or reports that it would be put."""
         store, version = self.store, self.schema.version
-        key = self.history.key if is_encrypted(store, self.history) else None
-        data = tiles.encode(payload, version=version, key=key)
+        data = tiles.encode(payload, version=version, key=sealing_key(store, self.history))
         name = new_name(self.moment, self.moment, version)
         extension = EXTENSIONS[COMMIT_WORDS.index(kind)]
         step = put(f"{COMMITS}/{name}{extension}", data, f"{kind} where {text}")

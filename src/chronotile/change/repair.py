@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.change.delete_update import put_compared
+from chronotile.change.harmless_deletes import harmless_tile
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
+from chronotile.change.sound_array import sealing_key
 from chronotile.check.array import blocking, check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.stored_files import metadata
@@ -85,7 +87,11 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
     paths = [path for name, path in history.listing.fragment_paths().items() if is_name(name)]
     # A commit may have come between the two lists: look for its fragment all the same.
     paths += [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
-    mending = Mender(rules, inspect(store, history, paths), accept_loss=accept_loss).mend()
+    health = inspect(store, history, paths)
+    harmless = None
+    if any(item.applied for item in health.values()):
+        harmless = harmless_tile(history, sealing_key(store, history))
+    mending = Mender(rules, health, accept_loss=accept_loss, harmless=harmless).mend()
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")
     return mending

@@ -15,11 +15,13 @@ import numpy as np
 
 from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
+from chronotile.change.harmless_deletes import row_words
 from chronotile.change.repair_fragments import FragmentMender, Mending, is_usable
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, write_uri
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import finding
+from chronotile.check.fragment_health import lost_deletes
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from chronotile.history.commit_table import Source
     from chronotile.history.reading import VacuumFile
     from chronotile.visibility.rules import Rules
+    from chronotile.visibility.view import Delete
 
 
 class Mender:
@@ -57,10 +60,21 @@ class Mender:
         rules: The rules of its history.
         health: The health of each fragment that is there, by its folder.
         accept_loss: Mend even if that loses something that can be read now.
+        harmless: The tile of a delete that matches no row, if one can be made.
     """
 
-    def __init__(self, rules: Rules, health: Mapping[str, Health], *, accept_loss: bool) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        health: Mapping[str, Health],
+        *,
+        accept_loss: bool,
+        harmless: bytes | None = None,
+    ) -> None:
         self.history, self.rules, self.health = rules.history, rules, health
+        self.harmless = harmless
+        self.swapped: set[str] = set()
+        """URIs of deletes that get the harmless tile."""
         self.accept_loss = accept_loss
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
@@ -91,6 +105,7 @@ class Mender:
             if vacuum.path in bad_lines:
                 self._mend_vac(vacuum)
         self._put_deletes_back()
+        self._replace_lost()
         # No quarantine helps with a damaged schema: fragments may need it.
         self.mending.left += [item for item in self.damage if item.code == "tile-corrupt"]
         return self.mending
@@ -118,16 +133,38 @@ class Mender:
                 continue
             except ChronotileError as error:
                 if self._intact(uri) is None:
-                    self._drop(uri, f"tile-corrupt: {error}")
+                    self._take_delete_out(commit, uri, "tile-corrupt", str(error))
                 continue
             why = refusal(self.history, commit, stored)
             if why is not None and why.today and not (commit.offset and uri.endswith(".upd")):
                 reason = f"{text_or_name(commit)}: {why.message}"
-                applied = [p for p, h in self.health.items() if commit.name in h.applied]
-                if applied:
-                    self._keep_applied(commit.source, why.code, reason, applied)
-                else:
-                    self._drop(uri, f"{why.code}: {reason}")
+                self._take_delete_out(commit, uri, why.code, reason)
+
+    def _take_delete_out(self, commit: Delete, uri: str, code: str, reason: str) -> None:
+        """Takes a delete out; if a fragment has applied it, another one takes its place (F14)."""
+        applied = [path for path, item in self.health.items() if commit.name in item.applied]
+        if not applied:
+            self._drop(uri, f"{code}: {reason}")
+        elif self.harmless is None or not uri.endswith(".del"):
+            self._keep_applied(commit.source, code, reason, applied)
+        else:
+            self.swapped.add(uri)
+            words = row_words(self.rules, commit.name, applied)
+            self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
+            if self._is_loose(uri):
+                self.mending.moves[uri] = f"{code}: {reason}"
+                self.mending.replaced[uri] = put(uri, self.harmless, "it matches no row")
+
+    def _replace_lost(self) -> None:
+        """Puts a delete that matches no row where one is gone that a fragment needs (F14)."""
+        there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
+        for name, paths in lost_deletes(self.history, self.health).items():
+            uri = f"{COMMITS}/{name}.del"
+            if self.harmless is None or not is_commit_line(uri) or there.isdisjoint(paths):
+                continue
+            self.mending.put(uri, self.harmless, f"for one that is gone: {paths[0]} has applied it")
+            note = f"{uri} is back, and matches no row: what it removed stays away"
+            self.mending.notes.append(note)
 
     def _keep_applied(self, path: str, code: str, reason: str, applied: list[str]) -> None:
         """Leaves a delete that a fragment has applied: without it the engine crashes (F14)."""
@@ -169,7 +206,7 @@ class Mender:
                 continue
             if self._is_loose(uri) or uri in self.dropped or not is_commit_line(uri):
                 continue
-            tile = self._intact(uri)
+            tile = self.harmless if uri in self.swapped else self._intact(uri)
             if tile is not None and uri not in self.mending.puts:
                 reason = "its file, which the engine looks for when it consolidates commits"
                 self.mending.put(uri, tile, reason)
@@ -197,7 +234,9 @@ class Mender:
             if not is_commit_line(uri) or uri in self.dropped:
                 changed = True
                 continue
-            if tile is not None and not _opens(tile, self.history.key):
+            if uri in self.swapped:
+                tile, changed = self.harmless, True
+            elif tile is not None and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:
                     continue
@@ -282,6 +321,7 @@ class Mender:
         """Moves a file that a new one replaces, for the first reason that is known."""
         reasons = [f"{item.code}: {item.message}" for item in self.damage if item.path == path]
         reasons += [why for uri, why in self.dropped.items() if self._is_in_con(uri)]
+        reasons += [f"{uri} breaks reads" for uri in self.swapped if self._is_in_con(uri)]
         self.mending.moves[path] = f"mended: {[*reasons, 'a record that cannot be read'][0]}"
 
 

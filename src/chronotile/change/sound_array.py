@@ -77,16 +77,17 @@ def array_version(history: History) -> int:
     return max((table.version(row) for row in range(len(table))), default=0)
 
 
-def is_encrypted(store: Store, history: History) -> bool:
-    """Whether an array is encrypted.
+def sealing_key(store: Store, history: History) -> bytes | None:
+    """The key that new tiles are encrypted with; None if the array is not encrypted.
 
     Raises:
-        KeyNeededError: It is, and there is no key.
+        KeyNeededError: It is encrypted, and there is no key.
     """
     latest = schema_at(history, MAX_TIMESTAMP)
     assert latest is not None  # a listing without a schema is no array
     try:
-        return tiles.decode(store.read(latest.path), latest.path, key=history.key).encrypted
+        tile = tiles.decode(store.read(latest.path), latest.path, key=history.key)
     except KeyNeededError as error:
         problem = "expected the key of this encrypted array, found none: give its key"
         raise KeyNeededError(store.uri, problem) from error
+    return history.key if tile.encrypted else None

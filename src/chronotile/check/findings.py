@@ -40,7 +40,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
     "delete-hits-null": ("warning", "if these rows matter, write them again"),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
-    "delete-lost": ("warning", "do not consolidate its fragments with the engine: it would crash"),
+    "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
     "delete-hits-older": ("warning", "if these rows matter, write them again"),
     "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
     "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),

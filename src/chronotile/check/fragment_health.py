@@ -39,8 +39,8 @@ from chronotile.format.fragment_footer import (
     schema_name,
 )
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
-from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
+from chronotile.format.kinds import DEL, FRAGMENTS, OLD_SCHEMA
+from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name, version_of
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
@@ -83,7 +83,9 @@ class Health(NamedTuple):
     schema: str | None = None
     """The name of its schema's file, if its metadata could be read."""
     applied: tuple[str, ...] = ()
-    """The names of the deletes that it has applied: it holds no cell that they removed."""
+    """The names of the deletes that it has applied: no read gives a cell that they removed."""
+    keeps_deleted: bool = False
+    """Whether it still holds cells that a delete removed, and notes which delete it was."""
     closed: bool = False
     """Whether the engine cannot open the array with it, as it has no readable footer."""
     size: int = 0
@@ -139,6 +141,25 @@ def inspect(
     return inspected
 
 
+def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tuple[str, ...]]:
+    """Deletes that are gone although a fragment notes which of its cells they removed (F14).
+
+    A fragment from which the cells themselves are gone, as after a purge, needs them no more.
+
+    Returns:
+        The names of the deletes, each with the folders of the fragments.
+    """
+    table = history.table
+    rows = table.tile_rows[table.uris.ext[table.tile_rows] == DEL]
+    known = {table.name(row) for row in rows.tolist()}
+    found: dict[str, tuple[str, ...]] = {}
+    for path, item in health.items():
+        for name in item.applied if item.keeps_deleted else ():
+            if name not in known and is_name(name):
+                found[name] = (*found.get(name, ()), path)
+    return found
+
+
 def lacking_fragments(
     rules: Rules,
     named: Iterable[str],
@@ -191,6 +212,7 @@ class _Named(NamedTuple):
     schema: str
     applied: tuple[str, ...]
     flaw: str = ""
+    keeps_deleted: bool = False
 
 
 class _Files(NamedTuple):
@@ -283,7 +305,8 @@ class _Inspector:
                 raise
             footer, name = self._decoded(copy, version, where, bare=True)
             flaw = f"{error.problem}; a .meta holds another copy of the footer"
-        return footer, _Named(footer.files, name, (), flaw), data if len(data) == size else b""
+        named = _Named(footer.files, name, (), flaw, footer.has_delete_metadata)
+        return footer, named, data if len(data) == size else b""
 
     def _decoded(
         self, data: bytes, version: int, where: str, *, bare: bool = False
@@ -372,4 +395,5 @@ def _compared(path: str, files: _Files, named: _Named) -> Health:
             continue
         file = name
         break
-    return Health(path, state, problem, f"{path}/{file}", named.schema, named.applied)
+    where, kept = f"{path}/{file}", named.keeps_deleted
+    return Health(path, state, problem, where, named.schema, named.applied, kept)

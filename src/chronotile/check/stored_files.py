@@ -12,7 +12,13 @@ from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
 from chronotile.check.findings import Finding, Severity, count_text, finding
-from chronotile.check.fragment_health import State, inspect, lacking_fragments, lacking_words
+from chronotile.check.fragment_health import (
+    State,
+    inspect,
+    lacking_fragments,
+    lacking_words,
+    lost_deletes,
+)
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
@@ -100,16 +106,15 @@ def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
 
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:
     """Deletes that a fragment has applied and that are gone (F14)."""
-    table = history.table
-    rows = table.tile_rows[table.uris.ext[table.tile_rows] == DEL]
-    known = {table.name(row) for row in rows.tolist()}
-    for path, item in health.items():
-        gone = [name for name in item.applied if name not in known]
-        if gone:
-            few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
-            message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
-            message += "the engine's next consolidation of fragments crashes"
-            yield finding(history.array, "delete-lost", path, message)
+    lost: dict[str, list[str]] = {}
+    for name, paths in lost_deletes(history, health).items():
+        for path in paths:
+            lost.setdefault(path, []).append(name)
+    for path, gone in lost.items():
+        few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
+        message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
+        message += "the engine's next consolidation of fragments crashes"
+        yield finding(history.array, "delete-lost", path, message)
 
 
 def _older(rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:

@@ -1,0 +1,194 @@
+"""Deletes that fragments have applied (F14): what may leave the array, and what takes its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiledb
+from support.engine_arrays import EngineArray
+
+import chronotile as ct
+from chronotile.change.quarantine import restore
+
+KEY = "0123456789abcdeF0123456789abcdeF"
+TESTS = Path(__file__).parents[1]
+PURGE = {"sm__consolidation__purge_deleted_cells": "true"}
+WINDOWS = [(0, end) for end in (15, 22, 27, 35, 1 << 60)] + [(12, 1 << 60), (26, 1 << 60)]
+
+
+def consolidates(array: EngineArray, key: str | None = None) -> int:
+    """The engine's consolidation of all fragments, in a process that may crash; its status."""
+    program = (
+        "from support.engine_arrays import EngineArray\n"
+        f"EngineArray({array.uri!r}, key={key!r}).consolidate('fragments')"
+    )
+    paths = os.pathsep.join([str(TESTS), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+
+
+def codes(array: EngineArray, key: str | None = None) -> set[str]:
+    return {f.code for f in ct.open_log(array.uri, key=key).check() if f.severity != "info"}
+
+
+def applied(
+    folder: Path, *, purge: bool = False, key: str | None = None, **more: object
+) -> EngineArray:
+    """Two writes and a delete, merged into a fragment that has applied it; then a third write."""
+    array = EngineArray(folder / "array", key=key).create(**more)  # type: ignore[arg-type]
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.write(20, {4: 4, 5: 5})
+    array.delete(25, "a < 3")
+    array.write(30, {6: 1, 7: 7})
+    array.consolidate("fragments", (0, 27), **(PURGE if purge else {}))
+    array.vacuum("fragments")
+    return array
+
+
+def the_delete(array: EngineArray) -> Path:
+    (file,) = array.commits_folder.glob("*.del")
+    return file
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_lost_delete_is_found_and_mended(tmp_path: Path, key: str | None) -> None:
+    array = applied(tmp_path, key=key)
+    before, lost = array.answers(WINDOWS), the_delete(array)
+    lost.unlink()
+    assert codes(array, key) == {"delete-lost"}
+    report = ct.repair(array.uri, key=key)
+    assert report.findings == ()
+    assert [(step.op, step.path) for step in report.steps] == [("put", f"__commits/{lost.name}")]
+    assert "what it removed stays away" in report.notes[0]
+    assert codes(array, key) == set()
+    assert ct.open_log(array.uri, key=key).view().deletes[0].text == "x < 0"
+    assert array.answers(WINDOWS) == before
+    assert consolidates(array, key) == 0
+    assert array.answers(WINDOWS) == before
+
+
+def test_without_the_repair_the_engine_crashes(tmp_path: Path) -> None:
+    """What the finding warns of; an engine that no longer does this makes the repair needless."""
+    array = applied(tmp_path)
+    the_delete(array).unlink()
+    assert consolidates(array) == -signal.SIGSEGV
+
+
+def test_after_a_purge_the_delete_may_go(tmp_path: Path) -> None:
+    array = applied(tmp_path, purge=True)
+    before = array.answers(WINDOWS)
+    the_delete(array).unlink()
+    assert codes(array) == set()
+    assert ct.repair(array.uri).steps == ()
+    assert array.answers(WINDOWS) == before
+    assert consolidates(array) == 0
+    assert array.answers(WINDOWS) == before
+
+
+def broken_by_a_drop(folder: Path, *, in_con: bool, other: bool) -> tuple[EngineArray, int]:
+    """A delete on a field that is then dropped (F8), applied by one fragment, or not by all."""
+    array = EngineArray(folder / "array").create(
+        attrs=[tiledb.Attr("a", dtype=np.int32), tiledb.Attr("b", dtype=np.int32)]
+    )
+    now = int(ct.open_log(array.uri).history.schemas[-1].name.t2)  # type: ignore[union-attr]
+    for at, xs in ((10, [1, 2]), (20, [3, 4])):
+        values = np.array(xs, np.int32)
+        array.write_columns(now + at, xs, {"a": values, "b": values * 10})
+    array.delete(now + 30, "b == 10 or b == 50")
+    array.consolidate("fragments", (0, now + 35))
+    array.vacuum("fragments")
+    if other:
+        values = np.array([5, 6], np.int32)
+        array.write_columns(now + 25, [5, 6], {"a": values, "b": values * 10})
+    if in_con:
+        array.consolidate("commits")
+        array.vacuum("commits")
+    array.evolve(drop="b")
+    return array, now
+
+
+@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("in_con", [False, True])
+def test_a_broken_delete_is_replaced_by_a_harmless_one(
+    tmp_path: Path, in_con: bool, other: bool
+) -> None:
+    array, _ = broken_by_a_drop(tmp_path, in_con=in_con, other=other)
+    assert "delete-dropped-field" in codes(array)
+    assert isinstance(array.answer(), str)
+    planned = ct.repair(array.uri, dry_run=True)
+    report = ct.repair(array.uri)
+    assert [step.path for step in planned.steps if step.op == "move"] == [
+        step.path for step in report.steps if step.op == "move"
+    ]
+    assert report.findings == ()
+    (note,) = (note for note in report.notes if "matches no row" in note)
+    assert "what it removed from 1 fragment that has applied it stays away" in note
+    assert note.endswith("in 1 other it comes back" if other else "nothing else comes back")
+    # Row 1 was removed by the merged fragment; row 5 is in a fragment that never applied it.
+    kept = ((2, 2), (3, 3), (4, 4)) + (((5, 5), (6, 6)) if other else ())
+    assert array.answer() == kept
+    assert not codes(array) & {"delete-dropped-field", "delete-lost", "tile-corrupt"}
+    assert consolidates(array) == 0
+    assert array.answer() == kept
+
+
+def test_the_repair_can_be_undone(tmp_path: Path) -> None:
+    array, _ = broken_by_a_drop(tmp_path, in_con=False, other=False)
+    files = {path.name: path.read_bytes() for path in array.commits_folder.iterdir()}
+    report = ct.repair(array.uri)
+    assert report.quarantine is not None
+    restore(array.uri, report.quarantine)
+    assert {p.name: p.read_bytes() for p in array.commits_folder.iterdir()} == files
+
+
+def test_a_damaged_delete_that_was_applied_is_replaced_too(tmp_path: Path) -> None:
+    array = applied(tmp_path)
+    before, file = array.answers(WINDOWS), the_delete(array)
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 0xFF
+    file.write_bytes(data)
+    assert "tile-corrupt" in codes(array)
+    assert ct.repair(array.uri).findings == ()
+    assert codes(array) == set()
+    assert array.answers(WINDOWS) == before
+    assert consolidates(array) == 0
+
+
+DIMENSIONS = {
+    "negative": tiledb.Dim("x", domain=(-50, 99), tile=10, dtype=np.int64),
+    "whole": tiledb.Dim("x", domain=(-(2**63), 2**63 - 101), tile=100, dtype=np.int64),
+    "float": tiledb.Dim("x", domain=(-1e300, 1e300), tile=None, dtype=np.float64),
+    "text": tiledb.Dim("x", domain=(None, None), tile=None, dtype="ascii"),
+}
+
+
+@pytest.mark.parametrize("kind", DIMENSIONS)
+def test_a_harmless_delete_removes_no_row(tmp_path: Path, kind: str) -> None:
+    """Of any dimension: with the least value that it has, and the empty text."""
+    array = EngineArray(tmp_path / "array").create(dims=[DIMENSIONS[kind]])
+    least = {"negative": -50, "whole": -(2**63), "float": -1e300, "text": b""}[kind]
+    places = [least, *([b"a", b"b"] if kind == "text" else [0, 7])]
+    with tiledb.open(array.uri, "w", timestamp=10, ctx=array.ctx) as opened:
+        opened[np.array(places)] = np.array([1, 2, 3], np.int32)
+    array.delete(20, "a == 2")
+    array.consolidate("fragments", (0, 30), sm__consolidation__step_min_frags="1")
+    with tiledb.open(array.uri, "w", timestamp=15, ctx=array.ctx) as opened:
+        opened[np.array(places[:1])] = np.array([9], np.int32)
+    array.consolidate("fragments", (0, 30))
+    before = array.answer()
+    assert len(before) == 2
+    the_delete(array).unlink()
+    assert ct.repair(array.uri).findings == ()
+    assert array.answer() == before
+    with tiledb.open(array.uri, "w", timestamp=16, ctx=array.ctx) as opened:
+        opened[np.array(places)] = np.array([4, 5, 6], np.int32)
+    assert len(array.answer()) == 3
+    assert consolidates(array) == 0
+    assert len(array.answer()) == 3
