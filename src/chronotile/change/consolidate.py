@@ -138,10 +138,10 @@ def _carry_out(
 ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Puts what is planned; gives further steps that became necessary, and notes."""
     put_first = (*plan.commits.steps, *plan.footers.steps)
-    gone = [step.path for step in put_first if not _put(store, step)]
+    gone = [step.path for step in put_first if not put_con(store, step)]
     more: tuple[Step, ...] = ()
     if plan.commits.steps:
-        more = _ignore_removed(store, history, plan.commits.rows)
+        more = ignore_removed(store, history, plan.commits.rows)
     if plan.metadata.steps:
         put_metadata(store, history, plan.metadata)
     late = (f"{path} is gone already: another maintainer's file replaced it" for path in gone)
@@ -209,18 +209,18 @@ def _is_there(table: CommitTable, rows: I64) -> bool:
     return bool((table.source[rows[(ext == DEL) | (ext == UPD)]] == latest).all())
 
 
-def _ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...]:
+def ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...]:
     """Puts an `.ign` for the writes that somebody removed while the `.con` was made."""
     lines = removed_meanwhile(store, history, rows)
     if not lines:
         return ()
     path = f"{COMMITS}/{later_name(lines, (), write_version(history))}.ign"
     step = put(path, encode_lines(lines), f"{len(lines)} writes were removed meanwhile")
-    _put(store, step)
+    put_con(store, step)
     return (step,)
 
 
-def _put(store: Store, step: Step) -> bool:
+def put_con(store: Store, step: Step) -> bool:
     """Puts a file; false if another maintainer has already vacuumed it for a later one."""
     try:
         put_compared(store, step.path, step.data)

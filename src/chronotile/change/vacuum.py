@@ -14,7 +14,9 @@ The order, so that a stop at any point leaves every window as it was:
      unless the caller asks, as the engine looks for them when it consolidates (F1);
   5. remove `.con` files if later ones hold all of their effective commits (see `con_names`);
   6. remove `.ign` files that name no write of any `.con` that is left;
-  7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`.
+  7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;
+  8. if the caller asks, remove deletes that no fragment needs (see `unneeded_deletes`): put a
+     `.con` without them, remove those that hold them, then their own files.
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ from chronotile.change.orphan_fragments import (
     still_orphans,
 )
 from chronotile.change.sound_array import sound_history
+from chronotile.change.unneeded_deletes import (
+    Unneeded,
+    plan_deletes,
+    remove_deletes,
+    unneeded_deletes,
+)
 from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_metadata
 from chronotile.change.vacuum_plan import Plan, make_plan
 from chronotile.check.fragment_health import inspect
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.history.reading import History
+    from chronotile.visibility.rules import Rules
 
 Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]
 T = TypeVar("T")
@@ -66,6 +75,7 @@ def vacuum(
     orphans_age_ms: int = HOURS_24,
     whole_orphans: bool = False,
     loose_deletes: bool = False,
+    deletes: bool = False,
     updates: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -82,11 +92,13 @@ def vacuum(
             that another holds all of), `array-meta` (metadata that was merged), or `all`.
         dry_run: Remove nothing.
         orphans: Remove also unfinished fragments that no commit names.
-        orphans_age_ms: How old the newest file of an orphan must be.
+        orphans_age_ms: How old the newest file of an orphan must be, and a delete that goes.
         whole_orphans: Remove also orphans that lack nothing but a commit, which may have been
             lost.
         loose_deletes: Remove also the files of deletes that a `.con` holds. The engine can then
             never consolidate commits again, as it looks for them (F1).
+        deletes: Remove also deletes that no fragment needs: all cells that they could touch have
+            been purged, or were written after them.
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
         key: The key of an encrypted array. Without it no fragment can be shown to be whole, so
             none is removed.
@@ -110,6 +122,7 @@ def vacuum(
         metadata=mode in ("array-meta", "all"),
         orphans_age_ms=orphans_age_ms if orphans or whole_orphans else None,
         whole_orphans=whole_orphans,
+        deletes_age_ms=orphans_age_ms if deletes else None,
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
     )
     opened = store or open_store(array, storage_options)
@@ -126,6 +139,8 @@ class _Wanted(NamedTuple):
     orphans_age_ms: int | None
     """How old an orphan must be; None to keep all orphans."""
     whole_orphans: bool
+    deletes_age_ms: int | None
+    """How old a delete must be that no fragment needs; None to keep all deletes."""
     kept: tuple[str, ...]
     """Extensions of loose commits that stay even if a `.con` holds them."""
 
@@ -150,11 +165,12 @@ def _vacuum(
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
         notes += more
     plan = make_plan(store, history, removal, commits=wanted.commits, kept=wanted.kept)
-    going = {folder.path.rpartition("/")[2] for folder in plan.folders}
+    gone = {folder.path.rpartition("/")[2] for folder in plan.folders}
     metadata = plan_metadata_removal(
-        store, history, going, footers=wanted.footers, metadata=wanted.metadata
+        store, history, gone, footers=wanted.footers, metadata=wanted.metadata
     )
-    notes += metadata.notes
+    going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
+    notes += [*metadata.notes, *going.unneeded.notes]
     if announce is not None:
         for note in notes:
             announce(note)
@@ -168,6 +184,7 @@ def _vacuum(
         engine_open_requests=requests_of_opens(store, rules, steps),
     )
     steps += tuple(step for orphan in orphans for step in orphan.steps)
+    steps += going.steps()
     if not dry_run:
         tell(before, report(steps=steps))
         steps = _Run(store, history, plan).run()
@@ -176,7 +193,37 @@ def _vacuum(
         for orphan in still_orphans(store, history, orphans):
             if remove_orphan(store, orphan):
                 steps += orphan.steps
+        steps += going.remove(key)
     return report(steps=steps)
+
+
+class _Going:
+    """Deletes that are about to go, as no fragment needs them."""
+
+    def __init__(
+        self, store: Store, history: History, rules: Rules, age_ms: int | None, plan: Plan
+    ) -> None:
+        self.store, self.history, self.age_ms = store, history, age_ms
+        self.unneeded = Unneeded({}, (), frozenset())
+        if age_ms is not None:
+            without = [folder.path for folder in plan.folders]
+            oldest = now_ms() - age_ms
+            self.unneeded = unneeded_deletes(store, rules, oldest, without=without)
+
+    def steps(self) -> tuple[Step, ...]:
+        """What is planned."""
+        if not self.unneeded.reasons:
+            return ()
+        return plan_deletes(self.store, self.history, self.unneeded).steps()
+
+    def remove(self, key: bytes | str | None) -> tuple[Step, ...]:
+        """Looks again, as the fragments are gone that were to go, and removes the deletes."""
+        if self.age_ms is None or not self.unneeded.reasons:
+            return ()
+        history, rules = sound_history(self.store, key)
+        unneeded = unneeded_deletes(self.store, rules, now_ms() - self.age_ms)
+        plan = plan_deletes(self.store, history, unneeded)
+        return remove_deletes(self.store, history, unneeded, plan)
 
 
 def _losses(removal: Removal) -> Iterable[str]:

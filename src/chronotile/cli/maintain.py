@@ -231,12 +231,17 @@ def consolidate(change: _Change, **options: Any) -> int:
     metavar="HOURS",
     type=click.FloatRange(min=0),
     default=24.0,
-    help="How old they must be: 24.",
+    help="How old they, or deletes that go, must be: 24.",
 )
 @click.option(
     "--loose-deletes",
     is_flag=True,
     help="Remove also files of deletes that a .con holds: the engine then misses them.",
+)
+@click.option(
+    "--deletes",
+    is_flag=True,
+    help="Remove also deletes that no fragment needs: all cells in their reach are purged.",
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
 def vacuum(change: _Change, orphan_age: float, **options: Any) -> int:

@@ -1,0 +1,254 @@
+"""Deletes that no fragment needs any more, and how they leave the array.
+
+In: a store, and what was read of the array. Out: the deletes that may go, each with the reason; the
+files that go, and the `.con` that takes the place of those that hold a delete. Reads the metadata
+of fragments, and no cell.
+
+A delete touches cells that were written at or before its own time. It may go if that holds of every
+fragment that is there, committed or not, visible or not:
+
+  - its oldest cell is younger than the delete; or
+  - it has applied the delete, and the removed cells are gone from it (a purge). If they are still
+    in it, each notes which delete removed it, and the engine needs that delete's file (F14).
+
+A delete that matches no row (see `harmless_deletes`) touches no cell: only the note counts there.
+The oldest cell is that of the fragment's name; in a fragment with a time for each cell, of the
+metadata's least time, as such a fragment can be misnamed (F4). A young delete stays: a write that
+began before it may still be under way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chronotile.change.change_report import Step, put
+from chronotile.change.consolidate import ignore_removed, put_con, wanted_rows
+from chronotile.change.sound_array import write_version
+from chronotile.check.findings import count_text
+from chronotile.conditions.harmless import is_harmless
+from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.format.con_names import later_name_at
+from chronotile.format.fragment_metadata import decode_metadata
+from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
+from chronotile.history.columns_to_con import encode_rows
+from chronotile.history.fragment_facts import fragment_names
+from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.visibility.view import tile_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from chronotile.history.reading import History
+    from chronotile.history.uri_columns import I64
+    from chronotile.storage.store import Store
+    from chronotile.visibility.rules import Rules
+    from chronotile.visibility.view import Delete
+
+
+class _Fragment(NamedTuple):
+    """What of a fragment decides whether it needs a delete."""
+
+    path: str
+    oldest: int
+    """The time of its oldest cell; 0 where nobody can tell."""
+    purged_of: frozenset[str]
+    """Deletes that it has applied, and whose cells are gone."""
+    notes: frozenset[str]
+    """Deletes that it has applied, and whose cells are still in it."""
+
+
+class Unneeded(NamedTuple):
+    """The deletes that may go."""
+
+    reasons: dict[str, str]
+    """URI -> why no fragment needs it."""
+    notes: tuple[str, ...]
+    """Which others stay, and why."""
+    seen: frozenset[str]
+    """The names of all fragments that were looked at."""
+
+    @property
+    def last(self) -> int:
+        """The time of the latest of them."""
+        return max((parse_name(_name(uri)).t2 for uri in self.reasons), default=0)
+
+
+def unneeded_deletes(
+    store: Store, rules: Rules, oldest_ms: int, *, without: Collection[str] = ()
+) -> Unneeded:
+    """Finds the deletes that no fragment needs.
+
+    Args:
+        store: Where the array is.
+        rules: The rules of its history.
+        oldest_ms: Deletes after this moment stay.
+        without: Folders of fragments that are about to go.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    history = rules.history
+    deletes = [
+        (commit, history.table.uri(row))
+        for commit, row in tile_commits(rules, MAX_TIMESTAMP)
+        if history.table.uris.ext[row] == DEL
+    ]
+    seen = frozenset(one.name for one in fragment_names(history))
+    if not deletes:
+        return Unneeded({}, (), seen)
+    fragments = tuple(_fragments(store, history, without))
+    reasons, kept = {}, []
+    for commit, uri in deletes:
+        why = f"it is of {commit.t2}, so recent that a write may be under way"
+        needed = why if commit.t2 > oldest_ms else _needed(commit, fragments)
+        if needed is None:
+            purged = sum(commit.name in one.purged_of for one in fragments)
+            rest = count_text(len(fragments) - purged, "other")
+            reasons[uri] = f"{count_text(purged, 'fragment')} purged of it, {rest} out of its reach"
+        else:
+            kept.append(f"{uri} stays: {needed}")
+    few = tuple(kept[:5]) + ((f"{len(kept) - 5} more deletes stay",) if len(kept) > 5 else ())
+    return Unneeded(reasons, few, seen)
+
+
+def _needed(commit: Delete, fragments: tuple[_Fragment, ...]) -> str | None:
+    """Why a delete must stay; None if it need not."""
+    for one in fragments:
+        if commit.name in one.notes:
+            return f"{one.path} still holds cells that it removed, and notes so"
+    if _is_harmless(commit):
+        return None
+    for one in fragments:
+        if one.oldest <= commit.t2 and commit.name not in one.purged_of:
+            return f"{one.path} may hold cells as old as it"
+    return None
+
+
+def _is_harmless(commit: Delete) -> bool:
+    try:
+        return commit.schema is not None and is_harmless(commit.stored, commit.schema)
+    except ChronotileError:
+        return False
+
+
+def _fragments(store: Store, history: History, without: Collection[str]) -> Iterator[_Fragment]:
+    reader, paths = FooterReader(store, history), history.listing.fragment_paths()
+    names = [one.name for one in fragment_names(history)]
+    there = [name for name in names if name in paths and paths[name] not in without]
+    for name, stored in reader.read(there, own=True, applied=True):
+        known = stored if isinstance(stored, StoredFooter) else None
+        if known is None or known.applied is None:
+            yield _Fragment(paths[name], 0, frozenset(), frozenset())
+            continue
+        applied, noted = frozenset(known.applied), known.footer.has_delete_metadata
+        oldest = parse_name(name).t1
+        if known.footer.has_timestamps:
+            oldest = _least_time(store, known, history.key)
+        purged, notes = (frozenset(), applied) if noted else (applied, frozenset())
+        yield _Fragment(known.path, oldest, purged, notes)
+
+
+def _least_time(store: Store, stored: StoredFooter, key: bytes | None) -> int:
+    """The time of the oldest cell, as the metadata has it; 0 where it does not."""
+    try:
+        data = store.read(stored.where)
+        metadata = decode_metadata(data, stored.schema, stored.where, key=key)
+    except BadFileError:
+        return 0
+    for field in metadata.fields:
+        if field.name == "__timestamps" and field.statistics is not None:
+            return int.from_bytes(field.statistics.least, "little")
+    return 0
+
+
+class DeletePlan(NamedTuple):
+    """How unneeded deletes leave the array, in this order."""
+
+    new_con: tuple[Step, ...]
+    """The `.con` that holds all other commits, if some `.con` holds such a delete."""
+    rows: I64
+    """The rows of the table that it holds."""
+    cons: tuple[Step, ...]
+    """The `.con` files that hold such a delete."""
+    loose: tuple[Step, ...]
+
+    def steps(self) -> tuple[Step, ...]:
+        """All steps."""
+        return (*self.new_con, *self.cons, *self.loose)
+
+
+def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> DeletePlan:
+    """Plans the removal of deletes; changes nothing."""
+    table, gone = history.table, unneeded.reasons
+    rows = table.find(list(gone)).tolist() if gone else []
+    old = dict.fromkeys(table.path(row) for row in rows if not table.is_loose(row))
+    sizes = {entry.path: entry.size for entry in store.list_dir(COMMITS, sizes=True).files}
+    kept = np.zeros(0, np.int64)
+    new_con: tuple[Step, ...] = ()
+    if old:
+        wanted = wanted_rows(table, updates=False)
+        kept = wanted[[table.uri(row) not in gone for row in wanted.tolist()]]
+        if len(kept):
+            t1, t2 = int(table.uris.t1[kept].min()), int(table.uris.t2[kept].max())
+            cons = [source.path for source in table.sources if not source.loose]
+            name = later_name_at(t1, t2, cons, write_version(history))
+            reason = f"all commits but {count_text(len(gone), 'delete')} that no fragment needs"
+            new_con = (put(f"{COMMITS}/{name}.con", encode_rows(table, kept), reason),)
+    return DeletePlan(
+        new_con=new_con,
+        rows=kept,
+        cons=tuple(_removal(path, sizes, "the new .con holds the rest of it") for path in old),
+        loose=tuple(
+            _removal(uri, sizes, gone[uri])
+            for uri in gone
+            if any(table.is_loose(row) for row in table.find([uri]).tolist())
+        ),
+    )
+
+
+def remove_deletes(
+    store: Store, history: History, unneeded: Unneeded, plan: DeletePlan
+) -> tuple[Step, ...]:
+    """Carries out a plan, and gives the steps that were done.
+
+    Raises:
+        ChangedError: A fragment that may need a delete has come meanwhile, or a `.con` has changed.
+    """
+    steps = list(plan.new_con)
+    for step in plan.new_con:
+        if not put_con(store, step):
+            problem = f"expected {step.path} to stay, found it gone: the array is changing"
+            raise ChangedError(store.uri, f"{problem}; try again")
+        steps += ignore_removed(store, history, plan.rows)
+    read = {s.path: s.data for s in history.table.sources if not s.loose}
+    _refuse_newcomers(store, unneeded)
+    for path, data in store.read_many([step.path for step in plan.cons]):
+        if isinstance(data, ChronotileError):
+            raise data
+        if data != read[path]:
+            problem = f"expected {path} as it was read, found it changed"
+            raise ChangedError(store.uri, f"{problem}; try again")
+    store.remove(step.path for step in plan.cons)
+    store.remove(step.path for step in plan.loose)
+    return (*steps, *plan.cons, *plan.loose)
+
+
+def _refuse_newcomers(store: Store, unneeded: Unneeded) -> None:
+    """Refuses to go on if a fragment has come that is as old as a delete that is to go."""
+    for folder in ("", FRAGMENTS):
+        for text in store.list_names(folder).folders:
+            name = try_parse(text)
+            if name is not None and text not in unneeded.seen and name.t1 <= unneeded.last:
+                problem = f"expected no new fragment as old as a delete, found {text}"
+                raise ChangedError(store.uri, f"{problem}; try again")
+
+
+def _removal(path: str, sizes: dict[str, int | None], reason: str) -> Step:
+    return Step(op="remove", path=path, size=sizes.get(path), reason=reason)
+
+
+def _name(uri: str) -> str:
+    return uri.rpartition("/")[2].removesuffix(".del")
