@@ -218,6 +218,22 @@ def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib
     assert crash_everywhere(killed, "vacuum", place, before) >= 30
 
 
+def test_vacuum_of_deletes_on_disk(killed: Crasher, tmp_path: pathlib.Path) -> None:
+    """One delete that no fragment needs, in a `.con` and loose, and one that stays."""
+    array = EngineArray(tmp_path / "origin").create()
+    array.write(10, {1: 1, 2: 2})
+    array.delete(12, "a == 1")
+    array.write(11, {3: 3})
+    array.consolidate("fragments", (0, 15), sm__consolidation__purge_deleted_cells="true")
+    array.vacuum("fragments")
+    array.write(20, {4: 4, 5: 5})
+    array.delete(30, "a == 4")
+    array.consolidate("commits")
+    place = OnDisk(tmp_path / "array")
+    assert crash_everywhere(killed, "vacuum deletes", place, read_all(array.folder)) >= 6
+    assert len(list((tmp_path / "array" / "__commits").glob("*.del"))) == 1
+
+
 def test_consolidate_on_s3(
     killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str
 ) -> None:

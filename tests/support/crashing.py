@@ -84,9 +84,9 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     store = open_store(asked["array"], asked["options"], on_operation=hook)
-    # Such as `consolidate`, or `consolidate fragment-meta`.
-    command, _, mode = asked["what"].partition(" ")
-    options = {"mode": mode} if mode else {}
+    # Such as `consolidate`, `consolidate fragment-meta` or `vacuum deletes`.
+    command, _, more = asked["what"].partition(" ")
+    options = {"deletes": True} if more == "deletes" else {"mode": more} if more else {}
     run: Any = {"consolidate": consolidate, "vacuum": vacuum}[command]
     run(asked["array"], store=store, **options)
 
