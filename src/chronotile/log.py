@@ -6,6 +6,7 @@ what the rooms before it know; of `change` it asks for plans, and changes nothin
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -15,14 +16,15 @@ import pyarrow as pa
 
 from chronotile.change.usage import measure_usage
 from chronotile.check.array import check
-from chronotile.check.fragment_health import inspect, lacking_fragments
+from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.fragment_facts import read_facts
+from chronotile.history.fragment_footers import FooterReader, count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
@@ -146,6 +148,36 @@ class Log:
             return {}
         look = partial(inspect, self.store, self.history)
         return lacking_fragments(self.rules, fields(commit.stored), commit.t2, look)
+
+    def older_words(self, commit: Delete) -> str | None:
+        """What a delete does to fragments that lack a field of it (F15), in words.
+
+        Reads what `lacking_fragments` reads, and the footers of the fragments that it gives.
+        """
+        lacking = self.lacking_fragments(commit)
+        if not lacking or self.store is None:
+            return None
+        return lacking_words(lacking, count_cells(self.store, self.history, lacking))
+
+    @cached_property
+    def applied_in(self) -> dict[str, int]:
+        """Delete -> how many of the fragments visible now have applied it.
+
+        The first call reads the footers of the fragments that were merged from others, by their
+        names or their `.vac`: a plain write has applied none.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        table = self.history.table
+        merged = {vacuum.name.text for vacuum in self.history.vacuums}
+        names = [table.name(row) for row in self.rules.visible(0, MAX_TIMESTAMP)[0].tolist()]
+        wanted = [n for n in names if n in merged or len(set(parse_name(n)[:2])) == 2]
+        counts: Counter[str] = Counter()
+        if len(table.tile_rows):
+            for _, stored in FooterReader(self.storage, self.history).read(wanted, applied=True):
+                counts.update((not isinstance(stored, ChronotileError) and stored.applied) or ())
+        return dict(counts)
 
     def fragments(self, *, names: Collection[str] | None = None) -> pa.Table:
         """One row a fragment that a commit or a folder names: what it holds, in time order.

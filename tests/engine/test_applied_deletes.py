@@ -15,6 +15,8 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.change.quarantine import restore
+from chronotile.check.findings import RefusedError
+from chronotile.cli.program import main
 
 KEY = "0123456789abcdeF0123456789abcdeF"
 TESTS = Path(__file__).parents[1]
@@ -192,3 +194,43 @@ def test_a_harmless_delete_removes_no_row(tmp_path: Path, kind: str) -> None:
     assert len(array.answer()) == 3
     assert consolidates(array) == 0
     assert len(array.answer()) == 3
+
+
+def test_the_log_tells_where_a_delete_is_applied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = applied(tmp_path)
+    array.write(12, {8: 1})
+    array.delete(40, "a == 7")
+    assert sorted(ct.open_log(array.uri).applied_in.values()) == [1]
+    assert main(["log", array.uri, "--kind", "delete"]) == 0
+    words = capsys.readouterr().out
+    assert "deleted rows where `a < 3`; applied in 1 of 2 fragments in its reach" in words
+    assert words.count("applied in") == 1
+    assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
+    assert "applied in" not in capsys.readouterr().out
+
+
+def test_rows_of_before_a_field_was_added_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F15: `delete` and `update` refuse; `log`, `explain` and `check` tell how many cells."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.write(20, {4: 4})
+    evolution = tiledb.ArraySchemaEvolution(array.ctx)
+    evolution.add_attribute(tiledb.Attr("b", dtype=np.int32))
+    evolution.array_evolve(array.uri)
+    words = "every row that it compares with b in 2 fragments (4 cells) from before b was added"
+    with pytest.raises(RefusedError) as refused:
+        ct.write_delete(array.uri, "b == 7")
+    assert words in str(refused.value)
+    with pytest.raises(RefusedError) as refused:
+        ct.write_update(array.uri, "b == 7", {"a": 1}, experimental=True)
+    assert words in str(refused.value)
+    ct.write_delete(array.uri, "b == 7", allow_older_loss=True)
+    (found,) = (f for f in ct.open_log(array.uri).check() if f.code == "delete-hits-older")
+    assert words in found.message
+    for command in ("log", "explain"):
+        main([command, array.uri])
+        assert words in capsys.readouterr().out

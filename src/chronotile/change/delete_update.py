@@ -26,6 +26,7 @@ from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
+from chronotile.history.fragment_footers import count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
@@ -216,7 +217,7 @@ class _Target:
         lacking = lacking_fragments(rules, fields(stored), self.moment, look)
         if not lacking:
             return []
-        words = lacking_words(lacking)
+        words = lacking_words(lacking, count_cells(store, self.history, lacking))
         if not allowed:
             problem = f"{_ONLY_ASKED}; {words}"
             raise RefusedError(store.uri, f"{problem} (--allow-older-loss permits it)")

@@ -193,16 +193,20 @@ def lacking_fragments(
     return lacking
 
 
-def lacking_words(lacking: Mapping[str, tuple[str, ...]]) -> str:
-    """What a delete does to fragments that lack its fields, in words.
+def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = None) -> str:
+    """What a delete does to fragments that lack its fields, and to their cells, in words.
 
-    >>> lacking_words({"__fragments/a": ("b",)})
-    'it removes every row that it compares with b in 1 fragment from before b was added'
+    >>> lacking_words({"__fragments/a": ("b",)}, 7)
+    'it removes every row that it compares with b in 1 fragment (7 cells) from before b was added'
     """
     fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
     count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
     rows = f"every row that it compares with {fields}"
-    return f"it removes {rows} in {count} from before {fields} {was} added"
+    return f"it removes {rows} in {count}{_of_cells(cells)} from before {fields} {was} added"
+
+
+def _of_cells(cells: int | None) -> str:
+    return "" if cells is None else f" ({count_text(cells, 'cell')})"
 
 
 class _Named(NamedTuple):

@@ -24,6 +24,7 @@ from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.history.fragment_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def stored(
                 on_fragment()
         yield from _unopened(history.array, opener)
     yield from _lost_deletes(history, health)
-    yield from _older(rules, health)
+    yield from _older(store, rules, health)
     yield from fragment_debt(store, rules, health)
     yield from metadata(store, history)
 
@@ -117,7 +118,7 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
         yield finding(history.array, "delete-lost", path, message)
 
 
-def _older(rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
+def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
     """Deletes on a field that older fragments lack, as it was added later (F15)."""
     history = rules.history
     for commit, row in commits(rules):
@@ -129,7 +130,8 @@ def _older(rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
             continue
         lacking = lacking_fragments(rules, named, commit.t2, lambda _: health)
         if lacking:
-            message = f"{text_or_name(commit)}: {lacking_words(lacking)}"
+            words = lacking_words(lacking, count_cells(store, history, lacking))
+            message = f"{text_or_name(commit)}: {words}"
             yield finding(history.array, "delete-hits-older", commit.source, message)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
-    from chronotile.log import View
+    from chronotile.log import Log, View
     from chronotile.report.advice import Advice
     from chronotile.visibility.explanation import Explanation
 
@@ -35,6 +35,7 @@ _DATA = ("fragment", "delete", "update")
 class ExplainReport:
     """All objects of an array, or those whose name the user gave."""
 
+    log: Log
     view: View
     explained: tuple[Explanation, ...]
     named: bool
@@ -97,7 +98,7 @@ class ExplainReport:
             yield f"Window of all data: {window_text(first, last)}"
 
     def _taken_away(self) -> Iterator[RenderableType]:
-        from chronotile.report.events import delete_words, update_words
+        from chronotile.report.events import delete_words, older_words, update_words
         from chronotile.report.output import Text, count_text
 
         view = self.view
@@ -105,12 +106,13 @@ class ExplainReport:
         commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
         if not commits:
             return
+        older = {c.t2: older_words(self.log, c) for c in view.deletes[:MOST]}
         more = len(view.deletes) + len(view.updates) - MOST
         yield ""
         yield Text("What takes rows out of the fragments that are seen", "bold")
         for moment, words, notes in sorted(commits)[:MOST]:
             yield f"  {moment}  {words}"
-            for note in notes:
+            for note in (*older.get(moment, ()), *notes):
                 yield Text(f"      note: {note}", "red")
         if more > 0:
             yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
@@ -145,7 +147,8 @@ def explain(array: str, name: str | None, window: tuple[int, int], access: Acces
 
     With NAME, why that one object is or is not visible; any part of its name will do.
     """
-    view = access.open_log(array).view(*window)
+    log = access.open_log(array)
+    view = log.view(*window)
     explained = tuple(view.explain())
     if name is not None:
         wanted = name.rpartition("/")[2]
@@ -155,4 +158,4 @@ def explain(array: str, name: str | None, window: tuple[int, int], access: Acces
         if not explained:
             problem = f"expected an object with {name!r} in its name, found none"
             raise ChronotileError(view.history.array, problem)
-    return ExplainReport(view=view, explained=explained, named=name is not None)
+    return ExplainReport(log=log, view=view, explained=explained, named=name is not None)

@@ -119,7 +119,7 @@ def _cells(log: Log) -> dict[str, int]:
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
-@click.option("--no-size", is_flag=True, help="Do not list the fragments' files.")
+@click.option("--no-size", is_flag=True, help="Look into no fragment's folder.")
 @access_options
 @reporting
 def log(
@@ -150,5 +150,5 @@ def log(
             sizes = array_sizes(access.open_store(array).list_prefix(sizes=True))
     window = Window(since=since, until=until, kinds=frozenset(kinds or EVENTS))
     counts = _cells(opened) if cells else None
-    story = Story(opened, opened.view(), sizes, counts)
+    story = Story(opened, opened.view(), sizes, counts, applied=not no_size)
     return LogReport(story=story, window=window, reverse=reverse, limit=limit)

@@ -328,6 +328,23 @@ def _is_here(item: ListedFooter, array: str) -> bool:
     return "/" not in item.name or whole == f"{array}/{item.fragment}"
 
 
+def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | None:
+    """The cells of some fragments together, by their folders; None if a footer cannot be read.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    reader, total = FooterReader(store, history), 0
+    for _, stored in reader.read([path.rpartition("/")[2] for path in paths]):
+        if isinstance(stored, ChronotileError):
+            return None
+        try:
+            total += reader.measure(stored)[1]
+        except BadFileError:
+            return None
+    return total
+
+
 def _told(error: ChronotileError) -> ChronotileError:
     """An error that tells of one fragment; one of the storage tells of none, and is raised."""
     if isinstance(error, StorageError) and not isinstance(error, MissingObjectError):

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chronotile.check.findings import count_text
-from chronotile.check.fragment_health import lacking_words
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError
@@ -108,6 +107,15 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
     return text, (note, *_refusals(commit))
 
 
+def older_words(log: Log, commit: Delete) -> tuple[str, ...]:
+    """What a delete did to fragments that lack a field that it names (F15), if any does."""
+    try:
+        words = log.older_words(commit)
+    except ChronotileError:
+        return ()
+    return () if words is None else (words,)
+
+
 def _literal(field: Field | None, raw: bytes) -> str:
     return "None" if not raw and field is not None and field.nullable else literal(field, raw)
 
@@ -134,6 +142,7 @@ class Story:
         view: The array as an open now sees it.
         sizes: Path of a file, or of a fragment's folder -> bytes; `array_sizes` gives it.
         cells: Name of a fragment -> its cells, for those that are known.
+        applied: Tell which deletes fragments have applied: reads the footers of merged fragments.
     """
 
     def __init__(
@@ -142,8 +151,11 @@ class Story:
         view: View,
         sizes: Mapping[str, int],
         cells: Mapping[str, int] | None = None,
+        *,
+        applied: bool = False,
     ) -> None:
-        self.log, self.view, self.sizes, self.cells = log, view, sizes, cells or {}
+        self.log, self.view, self.sizes = log, view, sizes
+        self.cells, self.applied = cells or {}, applied
 
     @cached_property
     def explained(self) -> tuple[Explanation, ...]:
@@ -221,7 +233,7 @@ class Story:
             case "delete":
                 commit = self._commit(Delete, item)
                 text, notes = delete_words(commit)
-                return text, (*self._older(commit), *notes)
+                return text + self._applied(commit), (*self._older(commit), *notes)
             case "update":
                 return update_words(self._commit(Update, item))
             case "consolidated":
@@ -253,11 +265,15 @@ class Story:
 
     def _older(self, commit: Delete) -> tuple[str, ...]:
         """What a delete did to fragments that lack a field that it names (F15)."""
-        try:
-            lacking = self.log.lacking_fragments(commit)
-        except ChronotileError:
-            return ()
-        return (lacking_words(lacking),) if lacking else ()
+        return older_words(self.log, commit)
+
+    def _applied(self, commit: Delete) -> str:
+        """How many of the visible fragments in its reach have applied a delete, if any has."""
+        count = self.log.applied_in.get(commit.name, 0) if self.applied else 0
+        if not count:
+            return ""
+        reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
+        return f"; applied in {count} of {count_text(reach, 'fragment')} in its reach"
 
     def _consolidated_words(self, source: str) -> str:
         counts = self._con_counts.get(source, {})
