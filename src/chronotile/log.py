@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from chronotile.change.usage import measure_usage
 from chronotile.check.array import check
-from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
+from chronotile.check.fragment_health import inspect
+from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS

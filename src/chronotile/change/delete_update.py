@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError
-from chronotile.check.fragment_health import inspect, lacking_fragments, lacking_words
+from chronotile.check.fragment_health import inspect
+from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions import codec
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses

@@ -93,15 +93,13 @@ def vacuum(
         dry_run: Remove nothing.
         orphans: Remove also unfinished fragments that no commit names.
         orphans_age_ms: How old the newest file of an orphan must be, and a delete that goes.
-        whole_orphans: Remove also orphans that lack nothing but a commit, which may have been
-            lost.
+        whole_orphans: Remove also orphans that lack only a commit, which may have been lost.
         loose_deletes: Remove also the files of deletes that a `.con` holds. The engine can then
             never consolidate commits again, as it looks for them (F1).
         deletes: Remove also deletes that no fragment needs: all cells that they could touch have
             been purged, or were written after them.
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
-        key: The key of an encrypted array. Without it no fragment can be shown to be whole, so
-            none is removed.
+        key: The key of an encrypted array; without it, no fragment is shown to be whole or removed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
         announce: Called with each note before anything is removed.

@@ -12,13 +12,8 @@ from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
 from chronotile.check.findings import Finding, Severity, count_text, finding
-from chronotile.check.fragment_health import (
-    State,
-    inspect,
-    lacking_fragments,
-    lacking_words,
-    lost_deletes,
-)
+from chronotile.check.fragment_health import State, inspect, lost_deletes
+from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
