@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from chronotile.check.looked_at import LookedAt
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.servers import S3Server
 
     from chronotile.check.findings import Finding
 
@@ -275,6 +278,49 @@ def test_what_is_undone_is_what_was_written(tmp_path: Path, width: str) -> None:
         found = check(log.history, log.rules, log.store, deep=True, looked_at=looked_at)
         assert [f.message for f in found if f.code in CODES] == [], kind
         assert looked_at.files == looked_at.opened == 14
+
+
+def test_pipelines_of_several_filters_of_values(tmp_path: Path) -> None:
+    """As single-cell data is stored: deltas of deltas, narrower, then compressed."""
+    stacked = [tiledb.DoubleDeltaFilter(), tiledb.BitWidthReductionFilter(), tiledb.ZstdFilter()]
+    shuffled = [tiledb.ByteShuffleFilter(), tiledb.ZstdFilter()]
+    dim = tiledb.Dim("x", domain=(0, 9999), tile=100, dtype=np.int64, filters=stacked)
+    attrs = [
+        tiledb.Attr("a", dtype=np.int32, filters=shuffled),
+        tiledb.Attr("s", dtype="ascii", var=True, filters=[tiledb.ZstdFilter()]),
+    ]
+    array = EngineArray(tmp_path / "array")
+    array.create(dims=[dim], attrs=attrs, capacity=500, offsets_filters=tiledb.FilterList(stacked))
+    texts = np.array([b"x" * (n % 7) for n in range(3000)], dtype=object)
+    array.write_columns(1, list(range(3000)), {"a": np.arange(3000) % 91, "s": texts})
+    log, looked_at = ct.open_log(array.uri), LookedAt()
+    assert not check(log.history, log.rules, log.store, deep=True, looked_at=looked_at)
+    assert looked_at.opened == looked_at.files == 4
+
+
+def test_a_fragment_in_a_bucket(s3: S3Server, bucket: str) -> None:
+    """With ranged reads, and little memory for a file of many chunks."""
+    from support.engine_arrays import s3_settings
+
+    from chronotile.storage.store import open_store
+
+    array = EngineArray(f"{bucket}/array", settings=s3_settings(s3))
+    attr = tiledb.Attr("a", dtype=np.int64, filters=tiledb.FilterList([tiledb.NoOpFilter()]))
+    array.create(attrs=[attr], upper=2_999_999, capacity=3_000_000)
+    with tiledb.open(array.uri, "w", timestamp=1, ctx=array.ctx) as opened:
+        opened[np.arange(1_500_000)] = np.arange(1_500_000)
+    log, looked_at = ct.open_log(array.uri, storage_options=s3.options), LookedAt()
+    reads: list[str] = []
+    store = open_store(array.uri, s3.options).watched(
+        lambda what, path: reads.append(path) if what == "read" else None
+    )
+    tracemalloc.start()
+    assert not check(log.history, log.rules, store, deep=True, looked_at=looked_at)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert looked_at.bytes > 12_000_000
+    assert sum(path.endswith("a0.tdb") for path in reads) == 3
+    assert peak < 12 << 20
 
 
 def test_a_filter_that_is_not_known_is_said(tmp_path: Path) -> None:
