@@ -201,3 +201,16 @@ def test_a_fragment_is_asked_for_alone(tmp_path: Path) -> None:
     every = log.fragments().to_pylist()
     alone = log.fragments(names=[every[1]["name"]]).to_pylist()
     assert alone == every[1:]
+
+
+def test_a_link_in_a_fragments_place_is_null(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    one, two, _ = sorted((array.folder / "__fragments").iterdir())
+    one.rename(tmp_path / "elsewhere")
+    one.symlink_to(tmp_path / "elsewhere")
+    (two / "__fragment_metadata.tdb").rename(tmp_path / "metadata")
+    (two / "__fragment_metadata.tdb").symlink_to(tmp_path / "metadata")
+    rows = ct.open_log(array.uri).fragments().to_pylist()
+    assert [row["metadata"] for row in rows] == [None, None, "own"]

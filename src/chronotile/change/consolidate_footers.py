@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
 from chronotile.check.findings import count_text
-from chronotile.check.open_cost import FIRST_BY_NAME, visible_fragments
+from chronotile.check.open_cost import FIRST_BY_NAME
 from chronotile.errors import ChronotileError
 from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
-from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, version_of
-from chronotile.history.fragment_footers import FooterReader, StoredFooter, read_consolidated
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
+from chronotile.history import text_columns
+from chronotile.history.fragment_footers import FooterReader, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +51,7 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
         KeyNeededError: The array is encrypted, and there is no key.
         StorageError: The storage failed.
     """
-    names = [parse_name(name) for name in visible_fragments(rules, MAX_TIMESTAMP)]
-    wanted = {name.text: name for name in names if version_of(name) >= FIRST_WITH_FOOTER}
+    wanted = _visible_with_footer(rules)
     if not wanted:
         return FootersPlan()
     key = sealing_key(store, history)
@@ -60,37 +60,57 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
         return FootersPlan(fragments=frozenset(wanted))
     footers: dict[str, bytes] = {}
     notes: list[str] = []
-    for name, found in FooterReader(store, history).read(wanted, own=True):
-        if isinstance(found, StoredFooter):
-            footers[name] = found.raw
+    for name, found in FooterReader(store, history).own_footers(wanted):
+        if isinstance(found, bytes):
+            footers[name] = found
         else:
             notes.append(f"{name} is left out of the .meta: {found.problem}")
     if not footers or footers == latest:
         return FootersPlan(notes=tuple(notes), fragments=frozenset(footers))
-    named = {wanted[text]: raw for text, raw in footers.items()}
-    step = _step(store, history, named, key=key)
+    first, last = min(wanted[n].t1 for n in footers), max(wanted[n].t2 for n in footers)
+    step = _step(store, history, footers, Times(first, last), key=key)
     return FootersPlan((step,), tuple(notes), frozenset(footers))
 
 
+class Times(NamedTuple):
+    """The first and the last moment of what something holds."""
+
+    t1: int
+    t2: int
+
+
+def _visible_with_footer(rules: Rules) -> dict[str, Times]:
+    """The visible fragments whose version has a footer, by name, in order."""
+    table = rules.history.table
+    rows, _ = rules.visible(0, MAX_TIMESTAMP)
+    names = text_columns.names(table, rows).to_pylist()
+    times = map(Times, table.uris.t1[rows].tolist(), table.uris.t2[rows].tolist())
+    is_new = table.is_from_version(FIRST_WITH_FOOTER)[rows].tolist()
+    return {
+        name: when
+        for name, when, new in zip(names, times, is_new, strict=True)
+        if new or version_of(parse_name(name)) >= FIRST_WITH_FOOTER
+    }
+
+
 def _step(
-    store: Store, history: History, footers: Mapping[Name, bytes], *, key: bytes | None
+    store: Store, history: History, footers: Mapping[str, bytes], times: Times, *, key: bytes | None
 ) -> Step:
     version = array_version(history)
     listed = [(_listed_name(store, name, version), raw) for name, raw in footers.items()]
     data = encode_consolidated_footers(listed, version=version, key=key)
-    first, last = min(name.t1 for name in footers), max(name.t2 for name in footers)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
-    text = later_name_at(first, last, others, version)
+    text = later_name_at(*times, others, version)
     folder = f"{FRAGMENT_META}/" if version >= FIRST_WITH_COMMITS else ""
     return put(f"{folder}{text}.meta", data, f"{count_text(len(listed), 'footer')}")
 
 
-def _listed_name(store: Store, name: Name, version: int) -> str:
+def _listed_name(store: Store, name: str, version: int) -> str:
     """How a `.meta` of that version names a fragment."""
     if version >= FIRST_BY_NAME:
-        return name.text
+        return name
     scheme = "file://" if store.place.scheme == "file" else ""
-    return f"{scheme}{store.uri_of(name.text)}"
+    return f"{scheme}{store.uri_of(name)}"
 
 
 def _latest(store: Store, history: History) -> dict[str, bytes]:

@@ -143,12 +143,6 @@ def consolidated_fragments(store: Store, history: History) -> frozenset[str] | N
     return frozenset(names)
 
 
-def visible_fragments(rules: Rules, end: int) -> tuple[str, ...]:
-    """The names of the fragments that an open at [0, end] sees, in order."""
-    rows, _ = rules.visible(0, end)
-    return tuple(text_columns.names(rules.history.table, rows).to_pylist())
-
-
 def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     """Fragments that an engine's open asks for their metadata one by one."""
     held = consolidated_fragments(store, rules.history)

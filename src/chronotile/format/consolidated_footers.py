@@ -19,7 +19,7 @@ import numpy as np
 
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
-from chronotile.format.fragment_footer import expect, read_head
+from chronotile.format.fragment_footer import check_version, expect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +132,8 @@ def encode_consolidated_footers(
     start = _COUNT.size + sum(16 + len(name) for name in names)
     parts = [_COUNT.pack(len(names))]
     for name, (text, footer) in zip(names, footers, strict=True):
-        read_head(footer, text)
+        expect(len(footer) >= _COUNT.size, text, 0, "a version of 4", len(footer))
+        check_version(_COUNT.unpack_from(footer)[0], text)
         parts += [_NUMBER.pack(len(name)), name, _NUMBER.pack(start)]
         start += len(footer)
     payload = b"".join((*parts, *(footer for _, footer in footers)))

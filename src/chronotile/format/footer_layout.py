@@ -17,6 +17,7 @@ from chronotile.errors import BadFileError
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
+    FooterHead,
     check_length,
     expect,
     read_flags,
@@ -233,6 +234,16 @@ class FooterLayout:
             fields=plan.fields,
             **lists,
         )
+
+    def flags_of(self, head: FooterHead) -> tuple[int, int] | None:
+        """Where the flags behind the domain start and end; None if that differs by footer.
+
+        Footers with the same head and flags decode all alike, if one of that length does.
+        """
+        if 0 in self._sizes:
+            return None
+        at = head.size + _TWO.size + (0 if head.is_domain_empty else 2 * sum(self._sizes))
+        return at, at + (head.version >= 14) + (head.version >= 15)
 
     def plan(self, version: int, times: int, deletes: int) -> Plan:
         """Where the numbers of a footer stand that has, or lacks, times and delete metadata."""

@@ -35,9 +35,10 @@ from chronotile.format.fragment_footer import (
 )
 from chronotile.format.fragment_size import FragmentMeasure
 from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
+from chronotile.format.known_footers import KnownFooters
 from chronotile.format.names import parse_name, version_of
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.store import MissingObjectError, StrangerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -208,6 +209,28 @@ class FooterReader:
                 return stored._replace(applied=self.applied_deletes(stored))
         return stored
 
+    def own_footers(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | ChronotileError]]:
+        """Reads the footers in the fragments themselves, as bytes that decode with their schema.
+
+        Gives what `read` gives, in less time where there are many.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        alike = KnownFooters()
+        for name, raw in self.read_raw(names, own=True):
+            if isinstance(raw, ChronotileError):
+                yield name, raw
+            elif alike.decodes(name, raw.raw):
+                yield name, raw.raw
+            else:
+                try:
+                    stored = self.decode(raw)
+                    alike.learn(raw.raw, self.layout(stored.schema_file))
+                    yield name, raw.raw
+                except ChronotileError as error:
+                    yield name, _told(error)
+
     def measure(self, stored: StoredFooter) -> tuple[int, int]:
         """The tiles and the cells of a fragment.
 
@@ -347,6 +370,6 @@ def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | N
 
 def _told(error: ChronotileError) -> ChronotileError:
     """An error that tells of one fragment; one of the storage tells of none, and is raised."""
-    if isinstance(error, StorageError) and not isinstance(error, MissingObjectError):
-        raise error
-    return error
+    if isinstance(error, MissingObjectError | StrangerError) or not isinstance(error, StorageError):
+        return error
+    raise error

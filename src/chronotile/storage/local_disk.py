@@ -7,11 +7,12 @@ storage, and follows no symbolic link below the root, even one that points insid
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import secrets
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ from chronotile.storage.place import (
     ObjectExistsError,
     Place,
     Stranger,
+    StrangerError,
     are_plain,
     is_path,
 )
@@ -160,12 +162,12 @@ class Disk:
                 if cause.errno != errno.ELOOP:
                     raise
                 where = self._place.uri_of(path)
-                raise StorageError(where, f"expected a file, found {_LINK}") from None
+                raise StrangerError(where, f"expected a file, found {_LINK}") from None
             try:
                 status = os.fstat(file)
                 if not stat.S_ISREG(status.st_mode):
                     where, kind = self._place.uri_of(path), _kind(status.st_mode)
-                    raise StorageError(where, f"expected a file, found {kind}")
+                    raise StrangerError(where, f"expected a file, found {kind}")
                 yield file, status
             finally:
                 os.close(file)
@@ -214,9 +216,13 @@ class Disk:
         self, folder: str, names: Sequence[str], file: str, length: int
     ) -> Iterator[Tail | None]:
         """The ends of files in folders side by side; None where `read_tail` has to look."""
-        if names:
-            with self._in(folder) as beside:
-                yield from (tail_below(beside, name, file, length) for name in names)
+        with ExitStack() as opened:
+            try:
+                beside = opened.enter_context(self._in(folder))
+            except (OSError, ChronotileError):
+                yield from itertools.repeat(None, len(names))
+                return
+            yield from (tail_below(beside, name, file, length) for name in names)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
@@ -342,7 +348,7 @@ class _OpenFolder:
                 raise
             kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
             where = self._place.uri_of(path)
-            raise StorageError(where, f"expected a folder, found {kind}") from None
+            raise StrangerError(where, f"expected a folder, found {kind}") from None
 
 
 def _is_filled(buffer: memoryview, file: int) -> bool:

@@ -110,6 +110,10 @@ class MissingObjectError(StorageError, FileNotFoundError):
     """No object of that name."""
 
 
+class StrangerError(StorageError):
+    """What stands there is no plain file or folder: a link, a pipe, a device; nobody opens it."""
+
+
 class ObjectExistsError(StorageError, FileExistsError):
     """An object of that name exists, and objects are never overwritten."""
 

@@ -23,6 +23,7 @@ from chronotile.storage.place import (
     ObjectExistsError,
     Place,
     Stranger,
+    StrangerError,
     are_plain,
     check_path,
     find_place,
@@ -42,6 +43,7 @@ __all__ = [
     "Retry",
     "Store",
     "Stranger",
+    "StrangerError",
     "open_store",
 ]
 
@@ -111,11 +113,7 @@ class Store:
         return replace(self, on_operation=on_operation)
 
     def child(self, path: str) -> Store:
-        """A store rooted at a folder below this one, with the same options and hook.
-
-        >>> open_store("memory:doc-child").child("sales").uri
-        'memory://doc-child/sales'
-        """
+        """A store rooted at a folder below this one, with the same options and hook."""
         place = self.place.child(path)
         self._backend.check_child(path)
         return replace(self, place=place)
