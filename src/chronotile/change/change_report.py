@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chronotile.check.findings import count_text
-from chronotile.errors import printable_json
+from chronotile.errors import ChronotileError, printable_json
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
@@ -111,6 +111,17 @@ def tell(before: Before, planned: Report) -> None:
     """Calls `before`, if there is one, with steps that are about to begin."""
     if before is not None and planned.steps:
         before(planned)
+
+
+def check_mode(where: str, mode: str, known: tuple[str, ...]) -> None:
+    """Refuses a mode that a command does not have.
+
+    >>> check_mode("a", "everything", ("commits", "all"))
+    Traceback (most recent call last):
+    chronotile.errors.ChronotileError: a: expected a mode of commits, all; found 'everything'
+    """
+    if mode not in known:
+        raise ChronotileError(where, f"expected a mode of {', '.join(known)}; found {mode!r:.80}")
 
 
 def put(path: str, data: bytes, reason: str) -> Step:

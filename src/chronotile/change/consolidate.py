@@ -14,12 +14,12 @@ engine that takes a tile for text then misreads nothing behind it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pyarrow.compute as pc
 
-from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
 from chronotile.change.delete_update import put_compared
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.reading import History
     from chronotile.history.uri_columns import I64
+    from chronotile.visibility.rules import Rules
 
 Mode: TypeAlias = Literal["commits", "fragment-meta", "array-meta", "all"]
 
@@ -84,14 +85,9 @@ def consolidate(
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     opened = store or open_store(array, storage_options)
+    check_mode(opened.uri, mode, get_args(Mode))
     history, rules = sound_history(opened, key, fragments=mode != "commits")
-    plan = _Plan()
-    if mode in ("commits", "all"):
-        plan = plan._replace(commits=_plan_commits(history, updates=updates))
-    if mode in ("fragment-meta", "all"):
-        plan = plan._replace(footers=plan_footers(opened, history, rules))
-    if mode in ("array-meta", "all"):
-        plan = plan._replace(metadata=plan_metadata(opened, history))
+    plan = _planned(opened, history, rules, mode, updates=updates)
     costs = requests_of_opens(opened, rules, plan.steps, plan.footers.fragments)
     report = Report(
         "consolidate",
@@ -131,6 +127,17 @@ class _Plan(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         return (*self.commits.notes, *self.footers.notes, *self.metadata.notes)
+
+
+def _planned(store: Store, history: History, rules: Rules, mode: Mode, *, updates: bool) -> _Plan:
+    plan = _Plan()
+    if mode in ("commits", "all"):
+        plan = plan._replace(commits=_plan_commits(history, updates=updates))
+    if mode in ("fragment-meta", "all"):
+        plan = plan._replace(footers=plan_footers(store, history, rules))
+    if mode in ("array-meta", "all"):
+        plan = plan._replace(metadata=plan_metadata(store, history))
+    return plan
 
 
 def _carry_out(

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.delete_update import put_compared
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
@@ -124,6 +124,7 @@ def vacuum(
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
     )
     opened = store or open_store(array, storage_options)
+    check_mode(opened.uri, mode, get_args(Mode))
     return _vacuum(opened, key, wanted, announce, before, dry_run=dry_run)
 
 

@@ -10,6 +10,7 @@ from support.engine_arrays import EngineArray
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
+from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
     consolidated_footers,
@@ -37,6 +38,12 @@ def set_keys(array: EngineArray, *times: int) -> None:
 def metadata(array: EngineArray, start: int = 0, end: int = 9999) -> dict[str, Any]:
     with tiledb.open(array.uri, timestamp=(start, end), ctx=array.ctx) as opened:
         return dict(opened.meta)
+
+
+@pytest.mark.parametrize("run", [consolidate, vacuum])
+def test_a_mode_that_is_none(array: EngineArray, run: Any) -> None:
+    with pytest.raises(ChronotileError, match="fragment-meta, array-meta"):
+        run(array.uri, mode="meta")
 
 
 def test_a_meta_goes_if_another_holds_all_of_it(array: EngineArray) -> None:
