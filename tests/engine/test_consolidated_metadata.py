@@ -17,7 +17,7 @@ from support.spec_files import CORPUS
 
 import chronotile as ct
 from chronotile.change.consolidate_metadata import FIRST_WITH_RELATIVE_LINES
-from chronotile.errors import KeyNeededError
+from chronotile.errors import BadFileError, KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items, encode_items
 from chronotile.format.names import parse_name
@@ -198,3 +198,22 @@ def test_entries_are_those_of_the_spec() -> None:
         assert encode_items(items) == tile.payload
         compared += len(items)
     assert compared >= 10
+
+
+def test_any_bytes_are_entries_or_one_error() -> None:
+    """Cut and changed payloads; what decodes is all of the bytes, in order."""
+    chance = random.Random(5)
+    whole = b"\x01\0\0\0a\0\0\x02\0\0\0ABCDEFGH\x02\0\0\0bb\x01\x01\0\0\0c\0\x0c\x03\0\0\0xyz"
+    errors = 0
+    for number in range(2000):
+        payload = bytearray(whole[: number % (len(whole) + 1)] if number % 2 else whole)
+        for _ in range(number % 3):
+            if payload:
+                payload[chance.randrange(len(payload))] = chance.randrange(256)
+        try:
+            items = decode_items(bytes(payload), "x")
+        except BadFileError:
+            errors += 1
+        else:
+            assert b"".join(item.raw for item in items) == payload
+    assert 200 < errors < 1900

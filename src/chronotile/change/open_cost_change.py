@@ -37,6 +37,6 @@ def requests_of_opens(
     now = now_ms()
     put = [step.path for step in planned if step.op == "put"]
     removed = [step.path for step in planned if step.op == "remove"]
-    first = open_cost(rules, held, now).requests
-    then = open_cost(rules, held | footers, now).after(put, removed).requests
-    return first, then
+    first = open_cost(rules, held, now)
+    then = open_cost(rules, held | footers, now) if footers else first
+    return first.requests, then.after(put, removed).requests

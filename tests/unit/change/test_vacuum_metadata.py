@@ -20,6 +20,8 @@ from chronotile.format.consolidated_footers import (
 if TYPE_CHECKING:
     import pathlib
 
+    from chronotile.change.change_report import Report
+
 KEY = "0123456789abcdef0123456789abcdef"
 
 
@@ -44,6 +46,25 @@ def metadata(array: EngineArray, start: int = 0, end: int = 9999) -> dict[str, A
 def test_a_mode_that_is_none(array: EngineArray, run: Any) -> None:
     with pytest.raises(ChronotileError, match="fragment-meta, array-meta"):
         run(array.uri, mode="meta")
+
+
+def test_all_steps_are_told_before_the_first(array: EngineArray) -> None:
+    set_keys(array, 10, 20)
+    array.write(10, {1: 1})
+    told: list[list[str]] = []
+
+    def before(planned: Report) -> None:
+        assert len(array.files("__meta")) == 2
+        assert not array.files("__fragment_meta")
+        told.append([step.path for step in planned.steps])
+
+    report = consolidate(array.uri, mode="all", before=before)
+    assert told == [[step.path for step in report.steps]]
+    folders = [step.path.partition("/")[0] for step in report.steps]
+    assert folders == ["__commits", "__fragment_meta", "__meta", "__meta"]
+    removed: list[list[str]] = []
+    done = vacuum(array.uri, before=lambda plan: removed.append([s.path for s in plan.steps]))
+    assert removed == [[step.path for step in done.steps]]
 
 
 def test_a_meta_goes_if_another_holds_all_of_it(array: EngineArray) -> None:
