@@ -138,7 +138,8 @@ class Log:
         """
         if log_only and deep:
             raise ChronotileError(self.array, "expected log_only or deep, found both")
-        return check(self.history, self.rules, None if log_only else self.store, deep=deep)
+        store = None if log_only else self.storage if deep else self.store
+        return check(self.history, self.rules, store, deep=deep)
 
     def lacking_fragments(self, commit: Delete) -> dict[str, tuple[str, ...]]:
         """The fragments that a delete empties, as they lack a field that it names (F15).

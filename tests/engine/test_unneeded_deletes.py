@@ -16,6 +16,8 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.errors import ChangedError
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +130,24 @@ def test_a_late_write_keeps_the_delete(tmp_path: Path) -> None:
     commit.touch()
     assert not ct.vacuum(array.uri, deletes=True).steps
     assert 8 not in array.rows(0, LATE)
+
+
+def test_a_write_that_comes_meanwhile_stops_it(tmp_path: Path) -> None:
+    """It is as old as the delete, and holds a row that the delete removes."""
+    array = purged(tmp_path)
+    array.vacuum("fragments")
+    ct.consolidate(array.uri)
+
+    def hook(operation: str, path: str) -> None:
+        if operation == "put" and path.endswith(".con") and not array.files("__commits", "__12_*"):
+            array.write(12, {8: 1})
+
+    store = open_store(array.uri, on_operation=hook)
+    with pytest.raises(ChangedError, match="found __12_12_"):
+        ct.vacuum(array.uri, mode="fragments", deletes=True, store=store)
+    assert len(array.files("__commits", "*.del")) == 1
+    assert 8 not in array.rows(0, LATE)
+    assert not ct.vacuum(array.uri, mode="fragments", deletes=True).steps
 
 
 class Outcome(NamedTuple):

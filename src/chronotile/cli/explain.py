@@ -102,17 +102,19 @@ class ExplainReport:
         from chronotile.report.output import Text, count_text
 
         view = self.view
-        commits = [(c.t2, *delete_words(c)) for c in view.deletes[:MOST]]
+        commits = []
+        for one in view.deletes[:MOST]:
+            words, notes = delete_words(one)
+            commits.append((one.t2, words, (*older_words(self.log, one), *notes)))
         commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
         if not commits:
             return
-        older = {c.t2: older_words(self.log, c) for c in view.deletes[:MOST]}
         more = len(view.deletes) + len(view.updates) - MOST
         yield ""
         yield Text("What takes rows out of the fragments that are seen", "bold")
         for moment, words, notes in sorted(commits)[:MOST]:
             yield f"  {moment}  {words}"
-            for note in (*older.get(moment, ()), *notes):
+            for note in notes:
                 yield Text(f"      note: {note}", "red")
         if more > 0:
             yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
