@@ -589,3 +589,26 @@ def test_the_command(
         assert "expected" in capfd.readouterr().err
     assert spark.range(3).count() == 3
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_cells_are_opened_on_the_executors(spark: SparkSession, tmp_path: Path) -> None:
+    """Also in a run that reads only what has changed: a bad bit changes no listing."""
+    for name in ("inside-sparse-v22", "inside-dense-v22"):
+        shutil.copytree(CASES[name].array, tmp_path / "lake" / name)
+    age(tmp_path / "lake")
+    job = Job(
+        options=Options(roots=(str(tmp_path / "lake"),), check="deep"),
+        out=str(tmp_path / "out"),
+        since_last=True,
+    )
+    before = run(spark, job).totals.findings
+    assert all(code != "fragment-damaged" for _, code, _ in before)
+    file = min((tmp_path / "lake" / "inside-sparse-v22").glob("__fragments/*/a0.tdb"))
+    data, times = file.read_bytes(), file.stat()
+    file.write_bytes(data[:8] + b"\xff" + data[9:])
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    found = run(spark, job).totals.findings
+    assert [count for _, code, count in found if code == "fragment-damaged"] == [1]
+    source = spark.read.format("chronotile").option("table", "findings").option("check", "deep")
+    frame = source.load(str(tmp_path / "lake"))
+    assert frame.filter("code = 'fragment-damaged'").count() == 1
