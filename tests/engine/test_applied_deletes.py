@@ -83,6 +83,28 @@ def test_without_the_repair_the_engine_crashes(tmp_path: Path) -> None:
     assert consolidates(array) == -signal.SIGSEGV
 
 
+def test_an_update_that_was_applied_is_needed_too(tmp_path: Path) -> None:
+    """The engine takes it for a delete (F11), and notes it as one."""
+    settings = {"sm.allow_updates_experimental": "true"}
+    array = EngineArray(tmp_path / "array", settings=settings).create()
+    array.write(10, {1: 1, 3: 3})
+    array.write(20, {4: 4})
+    array.commit(25, "a < 3", a=7)
+    array.consolidate("fragments", (0, 27))
+    array.vacuum("fragments")
+    array.write(30, {5: 5})
+    (file,) = array.commits_folder.glob("*.upd")
+    before = array.answers(WINDOWS)
+    file.unlink()
+    assert codes(array) == {"delete-lost"}
+    report = ct.repair(array.uri)
+    assert [step.path for step in report.steps] == [f"__commits/{file.name}"]
+    assert "delete-lost" not in codes(array)
+    assert array.answers(WINDOWS) == before
+    assert consolidates(array) == 0
+    assert array.answers(WINDOWS) == before
+
+
 def test_after_a_purge_the_delete_may_go(tmp_path: Path) -> None:
     array = applied(tmp_path, purge=True)
     before = array.answers(WINDOWS)

@@ -27,18 +27,22 @@ if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
 
 
-def harmless_tile(history: History, key: bytes | None) -> bytes | None:
-    """The tile of a delete that matches no row; None if no schema can be read.
+def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
+    """Tiles that match no row, by extension: a delete, and an update, which sets nothing.
 
     Args:
-        history: What was read of the array.
-        key: The key to encrypt it with, if the array is encrypted.
+        history: What was read of the array; without a readable schema there are none.
+        key: The key to encrypt them with, if the array is encrypted.
     """
     latest = schema_at(history, MAX_TIMESTAMP)
     if latest is None or latest.schema is None:
-        return None
-    payload = codec.encode(matches_no_row(latest.schema))
-    return tiles.encode(payload, version=latest.schema.version, key=key)
+        return {}
+    condition, version = matches_no_row(latest.schema), latest.schema.version
+    payloads = {".del": codec.encode(condition), ".upd": codec.encode_update(condition, ())}
+    return {
+        extension: tiles.encode(payload, version=version, key=key)
+        for extension, payload in payloads.items()
+    }
 
 
 def row_words(rules: Rules, name: str, applied: Collection[str]) -> str:

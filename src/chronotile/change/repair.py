@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.change.delete_update import put_compared
-from chronotile.change.harmless_deletes import harmless_tile
+from chronotile.change.harmless_deletes import harmless_tiles
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
@@ -88,9 +88,9 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
     # A commit may have come between the two lists: look for its fragment all the same.
     paths += [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
     health = inspect(store, history, paths)
-    harmless = None
+    harmless: dict[str, bytes] = {}
     if any(item.applied for item in health.values()):
-        harmless = harmless_tile(history, sealing_key(store, history))
+        harmless = harmless_tiles(history, sealing_key(store, history))
     mending = Mender(rules, health, accept_loss=accept_loss, harmless=harmless).mend()
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")

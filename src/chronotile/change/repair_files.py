@@ -60,7 +60,7 @@ class Mender:
         rules: The rules of its history.
         health: The health of each fragment that is there, by its folder.
         accept_loss: Mend even if that loses something that can be read now.
-        harmless: The tile of a delete that matches no row, if one can be made.
+        harmless: Tiles that match no row, by extension, if they can be made.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Mender:
         health: Mapping[str, Health],
         *,
         accept_loss: bool,
-        harmless: bytes | None = None,
+        harmless: Mapping[str, bytes],
     ) -> None:
         self.history, self.rules, self.health = rules.history, rules, health
         self.harmless = harmless
@@ -142,10 +142,11 @@ class Mender:
 
     def _take_delete_out(self, commit: Delete, uri: str, code: str, reason: str) -> None:
         """Takes a delete out; if a fragment has applied it, another one takes its place (F14)."""
-        applied = [path for path, item in self.health.items() if commit.name in item.applied]
+        known = uri.rpartition("/")[2].removesuffix(".del")
+        applied = [path for path, item in self.health.items() if known in item.applied]
         if not applied:
             self._drop(uri, f"{code}: {reason}")
-        elif self.harmless is None or not uri.endswith(".del"):
+        elif not self.harmless:
             self._keep_applied(commit.source, code, reason, applied)
         else:
             self.swapped.add(uri)
@@ -153,16 +154,19 @@ class Mender:
             self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
             if self._is_loose(uri):
                 self.mending.moves[uri] = f"{code}: {reason}"
-                self.mending.replaced[uri] = put(uri, self.harmless, "it matches no row")
+                self.mending.replaced[uri] = put(uri, self._stand_in(uri), "it matches no row")
+
+    def _stand_in(self, uri: str) -> bytes:
+        return self.harmless[uri[-4:]]
 
     def _replace_lost(self) -> None:
         """Puts a delete that matches no row where one is gone that a fragment needs (F14)."""
         there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
-        for name, paths in lost_deletes(self.history, self.health).items():
-            uri = f"{COMMITS}/{name}.del"
-            if self.harmless is None or not is_commit_line(uri) or there.isdisjoint(paths):
+        for uri, paths in lost_deletes(self.history, self.health).items():
+            if not self.harmless or there.isdisjoint(paths):
                 continue
-            self.mending.put(uri, self.harmless, f"for one that is gone: {paths[0]} has applied it")
+            reason = f"for one that is gone: {paths[0]} has applied it"
+            self.mending.put(uri, self._stand_in(uri), reason)
             note = f"{uri} is back, and matches no row: what it removed stays away"
             self.mending.notes.append(note)
 
@@ -206,7 +210,7 @@ class Mender:
                 continue
             if self._is_loose(uri) or uri in self.dropped or not is_commit_line(uri):
                 continue
-            tile = self.harmless if uri in self.swapped else self._intact(uri)
+            tile = self._stand_in(uri) if uri in self.swapped else self._intact(uri)
             if tile is not None and uri not in self.mending.puts:
                 reason = "its file, which the engine looks for when it consolidates commits"
                 self.mending.put(uri, tile, reason)
@@ -235,7 +239,7 @@ class Mender:
                 changed = True
                 continue
             if uri in self.swapped:
-                tile, changed = self.harmless, True
+                tile, changed = self._stand_in(uri), True
             elif tile is not None and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:

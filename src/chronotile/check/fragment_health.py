@@ -27,6 +27,7 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
+from chronotile.format.commit_files import is_commit_line
 from chronotile.format.consolidated_footers import consolidated_footers
 from chronotile.format.footer_layout import Footer, decode_footer
 from chronotile.format.fragment_footer import (
@@ -38,8 +39,8 @@ from chronotile.format.fragment_footer import (
     schema_name,
 )
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
-from chronotile.format.kinds import DEL, FRAGMENTS, OLD_SCHEMA
-from chronotile.format.names import is_name, parse_name, version_of
+from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA
+from chronotile.format.names import parse_name, version_of
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
@@ -81,7 +82,8 @@ class Health(NamedTuple):
     schema: str | None = None
     """The name of its schema's file, if its metadata could be read."""
     applied: tuple[str, ...] = ()
-    """The names of the deletes that it has applied: no read gives a cell that they removed."""
+    """The names of the deletes that it has applied: no read gives a cell that they removed. An
+    update, which the engine applies as a delete, ends in `.upd` here."""
     keeps_deleted: bool = False
     """Whether it still holds cells that a delete removed, and notes which delete it was."""
     closed: bool = False
@@ -142,19 +144,20 @@ def inspect(
 def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tuple[str, ...]]:
     """Deletes that are gone although a fragment notes which of its cells they removed (F14).
 
-    A fragment from which the cells themselves are gone, as after a purge, needs them no more.
+    A fragment from which the cells themselves are gone, as after a purge, needs them no more. To
+    the engine an update is a delete.
 
     Returns:
-        The names of the deletes, each with the folders of the fragments.
+        The URIs of the deletes and updates, each with the folders of the fragments.
     """
     table = history.table
-    rows = table.tile_rows[table.uris.ext[table.tile_rows] == DEL]
-    known = {table.name(row) for row in rows.tolist()}
+    known = {table.uri(row) for row in table.tile_rows.tolist()}
     found: dict[str, tuple[str, ...]] = {}
     for path, item in health.items():
         for name in item.applied if item.keeps_deleted else ():
-            if name not in known and is_name(name):
-                found[name] = (*found.get(name, ()), path)
+            uri = f"{COMMITS}/{name}" + ("" if name.endswith(".upd") else ".del")
+            if uri not in known and is_commit_line(uri):
+                found[uri] = (*found.get(uri, ()), path)
     return found
 
 

@@ -103,9 +103,9 @@ def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:
     """Deletes that a fragment has applied and that are gone (F14)."""
     lost: dict[str, list[str]] = {}
-    for name, paths in lost_deletes(history, health).items():
+    for uri, paths in lost_deletes(history, health).items():
         for path in paths:
-            lost.setdefault(path, []).append(name)
+            lost.setdefault(path, []).append(uri.rpartition("/")[2].removesuffix(".del"))
     for path, gone in lost.items():
         few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
         message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
