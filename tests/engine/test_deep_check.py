@@ -340,6 +340,15 @@ def test_a_filter_that_is_not_known_is_said(tmp_path: Path) -> None:
     assert [f.code for f in deep(array.uri)] == ["fragment-damaged"]
 
 
+def test_a_fragment_that_cannot_be_opened_is_said() -> None:
+    """Of a version without a footer; and of an array whose key is not given."""
+    (old,) = (f for f in log_of("era-one").check(deep=True) if f.code == "cells-unopened")
+    assert old.message.startswith("2 fragments not opened: expected a footer")
+    sealed = ct.open_log(str(CASES["inside-secret-v22"].array)).check(deep=True)
+    (found,) = (f for f in sealed if f.code == "cells-unopened")
+    assert found.message.startswith("4 fragments not opened")
+
+
 def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     """Lists of the metadata are compared with the footer, and with the files."""
     from chronotile.check.cell_files import Layout, check_file

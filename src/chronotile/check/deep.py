@@ -52,8 +52,6 @@ class Damage(NamedTuple):
     file: str
     """Relative to the array."""
     message: str
-    needed: bool = True
-    """Whether the engine needs what is damaged to read cells."""
 
 
 class DeepCheck:
@@ -69,7 +67,9 @@ class DeepCheck:
         self.store, self.key, self.on_bytes = store, history.key, on_bytes
         self.looked_at = looked_at or LookedAt()
         self.unopened: dict[str, list[str]] = {}
-        """Filter that is not known, or other reason -> files that it kept closed."""
+        """Filter that is not known, or other reason -> cell files of which it kept the content."""
+        self.closed: dict[str, list[str]] = {}
+        """Reason -> metadata of fragments of which no cell file was looked at."""
         self._reader = FooterReader(store, history)
         self._measures: dict[str, FragmentMeasure] = {}
 
@@ -81,13 +81,13 @@ class DeepCheck:
         """
         ((_, stored),) = self._reader.read([path.rpartition("/")[2]], own=True)
         if isinstance(stored, ChronotileError):
-            self._leave(stored.problem, f"{path}/{METADATA}")
+            self.closed.setdefault(stored.problem, []).append(f"{path}/{METADATA}")
             return
         yield from self._extra_files(stored)
         try:
             size, lists = self._lists(stored)
         except (KeyNeededError, TooLargeError) as error:
-            self._leave(error.problem, stored.where)
+            self.closed.setdefault(error.problem, []).append(stored.where)
             return
         except (BadFileError, WrongKeyError) as error:
             yield _damaged(stored.where, error)
@@ -105,7 +105,7 @@ class DeepCheck:
             name = entry.path.rpartition("/")[2]
             if name not in named and not (name in empty and not entry.size):
                 message = f"a file of {entry.size} bytes that the fragment's metadata does not name"
-                yield Damage("fragment-file-extra", entry.path, message, needed=False)
+                yield Damage("fragment-file-extra", entry.path, message)
 
     def _lists(self, stored: StoredFooter) -> tuple[FragmentSize, TileLists]:
         """The size of a fragment, and where its tiles start, compared with each other."""

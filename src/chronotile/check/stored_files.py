@@ -93,7 +93,10 @@ def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -
 
 
 def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
-    """Cell files whose content stayed closed."""
+    """Fragments and cell files whose content stayed closed."""
+    for reason, paths in opener.closed.items():
+        message = f"{count_text(len(paths), 'fragment')} not opened: {reason}"
+        yield finding(array, "cells-unopened", paths[0], message)
     for reason, paths in opener.unopened.items():
         files = count_text(len(paths), "file")
         message = f"{files} opened no further than the framing of tiles and chunks: {reason}"
