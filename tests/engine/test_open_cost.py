@@ -6,6 +6,7 @@ A proxy in front of the server counts what the engine sends; writes go to the se
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,11 @@ from support.servers import FaultProxy, S3Server
 
 import chronotile as ct
 from chronotile.check.open_cost import consolidated_fragments, open_cost
+from chronotile.format import tiles
+from chronotile.format.consolidated_footers import (
+    consolidated_footers,
+    encode_consolidated_footers,
+)
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import read_history
@@ -154,6 +160,23 @@ def test_more_names_than_a_page_holds(counted: Counted) -> None:
     assert counted.agreed() == 6 + 3
     store.put_if_absent(f"__commits/{new_name(later, later, 22)}.wrt", b"")
     assert counted.agreed() == 6 + 3 + 1
+
+
+def test_a_meta_that_is_larger_than_what_the_engine_reads_ahead(counted: Counted) -> None:
+    array, store = counted.array, counted.store
+    array.write(10, {1: 1})
+    (step,) = ct.consolidate(
+        array.uri, mode="fragment-meta", storage_options=counted.server.options, dry_run=True
+    ).steps
+    footers = list(consolidated_footers(tiles.decode(step.data, "x").payload, "x").items())
+    chance, version = random.Random(1), footers[0][1][:4]
+    for count, requests in ((100, 7), (400, 8)):
+        more = [(new_name(1, 1, 22), version + chance.randbytes(300)) for _ in range(count)]
+        data = encode_consolidated_footers([*footers, *more], version=22)
+        assert (len(data) > 102_400) == (requests == 8)
+        store.put_if_absent(step.path, data)
+        assert counted.agreed() == requests
+        store.remove([step.path])
 
 
 def test_reports_tell_the_truth(counted: Counted) -> None:

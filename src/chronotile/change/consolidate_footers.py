@@ -18,14 +18,13 @@ from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
 from chronotile.check.findings import count_text
 from chronotile.check.open_cost import FIRST_BY_NAME
-from chronotile.errors import ChronotileError
 from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
 from chronotile.history import text_columns
-from chronotile.history.fragment_footers import FooterReader, read_consolidated
+from chronotile.history.fragment_footers import FooterReader, MetaFile, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,5 +115,5 @@ def _listed_name(store: Store, name: str, version: int) -> str:
 def _latest(store: Store, history: History) -> dict[str, bytes]:
     """What the latest `.meta` holds."""
     held = read_consolidated(store, history)
-    latest = held[max(held, key=rank)] if held else {}
-    return {} if isinstance(latest, ChronotileError) else latest
+    latest = held[max(held, key=rank)] if held else None
+    return latest.footers if isinstance(latest, MetaFile) else {}

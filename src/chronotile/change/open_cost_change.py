@@ -35,8 +35,9 @@ def requests_of_opens(
     if held is None:
         return None
     now = now_ms()
-    put = [step.path for step in planned if step.op == "put"]
-    removed = [step.path for step in planned if step.op == "remove"]
+    put = {step.path: step.size for step in planned if step.op == "put"}
+    removed = {step.path: step.size for step in planned if step.op == "remove"}
     first = open_cost(rules, held, now)
-    then = open_cost(rules, held | footers, now) if footers else first
+    both = held._replace(fragments=held.fragments | footers)
+    then = open_cost(rules, both, now) if footers else first
     return first.requests, then.after(put, removed).requests

@@ -24,7 +24,7 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META, META
 from chronotile.format.timestamps import iso_time
-from chronotile.history.fragment_footers import read_consolidated
+from chronotile.history.fragment_footers import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -102,7 +102,7 @@ def remove_metadata(store: Store, history: History, plan: MetadataRemoval) -> No
         now = read_consolidated(store, history)
         for path, known in plan.relied_on.items():
             found = now.get(path)
-            if not isinstance(found, dict) or any(found.get(n) != raw for n, raw in known.items()):
+            if not isinstance(found, MetaFile) or not known.items() <= found.footers.items():
                 raise _changed(store, path)
         store.remove(step.path for step in plan.footers)
     if plan.metadata:
@@ -136,9 +136,9 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
     listing = history.listing
     there = {*listing.fragments, *listing.root_fragments} - set(going)
     return {
-        path: {name: raw for name, raw in found.items() if name in there}
+        path: {name: raw for name, raw in found.footers.items() if name in there}
         for path, found in read_consolidated(store, history).items()
-        if not isinstance(found, ChronotileError)
+        if isinstance(found, MetaFile)
     }
 
 

@@ -14,8 +14,8 @@ An open at [0, now], as core 2.30 does it and a server's log shows it:
 
 A commit's own file costs nothing but its place in a listing, a delete's neither; conditions, labels
 and metadata are read later, by a query. So consolidating commits saves nothing until there are more
-than 1,000 of them. The engine reads ahead 100 KiB: a schema or `.meta` that is larger costs one
-request more. Arrays from before version 12 cost a few more.
+than 1,000 of them. The engine reads ahead 100 KiB: a `.meta` that is larger costs 2. So does a
+schema, which is not counted; arrays from before version 12 cost a few more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -46,16 +46,21 @@ from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 
+Sizes: TypeAlias = "Mapping[str, int | None]"
+"""Path -> bytes, where they are known."""
+
 PAGE = 1000
 """Names in one answer to a list request."""
 FIRST_BY_NAME = 9
 """From this version on, the engine looks a fragment up in a `.meta` by its name alone."""
+READ_AHEAD = 102_400
+"""Bytes that the engine asks for at least: a `.meta` that is larger costs a second request."""
 MANY_UNCONSOLIDATED = 20
 """From this many fragments without a place in a `.meta` on, they are worth consolidating."""
 _LISTED = ("", SCHEMA, COMMITS, FRAGMENT_META, META)
@@ -73,6 +78,8 @@ class OpenCost:
     """The `.con`, `.ign` and `.vac` files that it reads."""
     metas: int
     """The `.meta` files."""
+    large: int
+    """Those that are larger than what the engine reads ahead."""
     fragments: int
     """The visible fragments."""
     unconsolidated: int
@@ -82,74 +89,92 @@ class OpenCost:
     def requests(self) -> int:
         """All requests."""
         pages = sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
-        files = self.schemas + 2 * len(self.lines) + self.metas
+        files = self.schemas + 2 * len(self.lines) + self.metas + self.large
         return pages + files + _PER_FRAGMENT * self.unconsolidated
 
-    def after(self, put: Iterable[str], removed: Iterable[str] = ()) -> OpenCost:
+    def after(self, put: Sizes, removed: Sizes) -> OpenCost:
         """The cost after some files were put and removed; the fragments stay as they are.
 
         >>> empty = OpenCost(
-        ...     names={}, schemas=1, lines=frozenset(), metas=0, fragments=0, unconsolidated=0
+        ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0, fragments=0,
+        ...     unconsolidated=0
         ... )
-        >>> empty.requests, empty.after(["__commits/a.con"]).requests
+        >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
         (6, 8)
         """
-        names, lines, metas = Counter(self.names), set(self.lines), self.metas
+        names, lines = Counter(self.names), set(self.lines)
+        metas, large = self.metas, self.large
         for paths, sign in ((put, 1), (removed, -1)):
-            for path in paths:
+            for path, size in paths.items():
                 names[path.rpartition("/")[0]] += sign
                 if path.endswith(LINES):
                     (lines.add if sign > 0 else lines.discard)(path)
-                metas += sign * path.endswith(".meta")
-        return replace(self, names=names, lines=frozenset(lines), metas=metas)
+                if path.endswith(".meta"):
+                    metas += sign
+                    large += sign * ((size or 0) > READ_AHEAD)
+        return replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
 
 
-def open_cost(rules: Rules, consolidated: Collection[str], now: int | None = None) -> OpenCost:
+class Consolidated(NamedTuple):
+    """What the `.meta` files of an array hold."""
+
+    fragments: frozenset[str] = frozenset()
+    """Those whose footer is in some `.meta`."""
+    large: int = 0
+    """How many of the files are larger than what the engine reads ahead."""
+
+
+def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) -> OpenCost:
     """What an open at [0, now] costs.
 
     Args:
         rules: The rules, applied to what was read of the array.
-        consolidated: The fragments whose footer is in some `.meta`.
+        consolidated: What the `.meta` files hold.
         now: The end of the window.
     """
     history, end = rules.history, now_ms() if now is None else now
     listing, dense = history.listing, history.dense
     seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
     seen_meta = (v.path for v in history.meta_vacuums if is_inside(v.name.t1, v.name.t2, 0, end))
-    fragments, unconsolidated = _fragments(rules, consolidated, end)
+    fragments, unconsolidated = _fragments(rules, consolidated.fragments, end)
     return OpenCost(
         names=_names(history),
         schemas=len(listing.schemas),
         lines=frozenset((*listing.paths_of((".con", ".ign")), *seen, *seen_meta)),
         metas=sum(path.endswith(".meta") for path in listing.fragment_meta),
+        large=consolidated.large,
         fragments=fragments,
         unconsolidated=unconsolidated,
     )
 
 
-def consolidated_fragments(store: Store, history: History) -> frozenset[str] | None:
-    """The fragments whose footer is in some `.meta`; None if a `.meta` cannot be opened.
+def consolidated_fragments(store: Store, history: History) -> Consolidated | None:
+    """What the `.meta` files hold; None if one cannot be opened.
 
     Raises:
         StorageError: The storage failed.
     """
     names: set[str] = set()
+    large = 0
     for held in read_consolidated(store, history).values():
         if isinstance(held, ChronotileError):
             if not isinstance(held, MissingObjectError):
                 return None
         else:
-            names.update(held)
-    return frozenset(names)
+            names.update(held.footers)
+            large += held.size > READ_AHEAD
+    return Consolidated(frozenset(names), large)
 
 
 def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     """Fragments that an engine's open asks for their metadata one by one."""
     held = consolidated_fragments(store, rules.history)
-    cost = open_cost(rules, held or ())
-    if held is None or cost.unconsolidated < MANY_UNCONSOLIDATED:
+    if held is None:
         return
-    one = replace(cost, metas=1, unconsolidated=0)
+    cost = open_cost(rules, held)
+    if cost.unconsolidated < MANY_UNCONSOLIDATED:
+        return
+    one = replace(cost, metas=1, large=0, unconsolidated=0)
     message = (
         f"the metadata of {cost.unconsolidated:,} of {cost.fragments:,} visible fragments is not "
         f"consolidated: an engine's open costs {cost.requests:,} requests in a bucket, and would "

@@ -101,6 +101,15 @@ class StoredFooter(NamedTuple):
         return f"{self.path}/{METADATA}"
 
 
+class MetaFile(NamedTuple):
+    """A `.meta`, opened."""
+
+    size: int
+    """Bytes of the file."""
+    footers: dict[str, bytes]
+    """By the names of their fragments."""
+
+
 class FooterReader:
     """Reads the footers of one array. The schemas' layouts are worked out once."""
 
@@ -123,8 +132,8 @@ class FooterReader:
         """
         footers: dict[str, bytes] = {}
         for held in read_consolidated(self._store, self._history).values():
-            if not isinstance(held, ChronotileError):
-                footers |= held
+            if isinstance(held, MetaFile):
+                footers |= held.footers
         return footers
 
     def read_raw(
@@ -319,16 +328,14 @@ class FooterReader:
         return self._listed_sizes
 
 
-def read_consolidated(
-    store: Store, history: History
-) -> dict[str, dict[str, bytes] | ChronotileError]:
-    """Reads the `.meta` files: path -> the footers in it by fragment, or why it cannot be opened.
+def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | ChronotileError]:
+    """Reads the `.meta` files: path -> what it holds, or why it cannot be opened.
 
     Raises:
         StorageError: The storage failed.
     """
     paths = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
-    held: dict[str, dict[str, bytes] | ChronotileError] = {}
+    held: dict[str, MetaFile | ChronotileError] = {}
     for path, data in store.read_many(paths):
         if isinstance(data, ChronotileError):
             held[path] = _told(data)
@@ -336,7 +343,8 @@ def read_consolidated(
         try:
             payload = tiles.decode(data, path, key=history.key).payload
             listed = decode_consolidated_footers(payload, path)
-            held[path] = {i.fragment: i.footer for i in listed if _is_here(i, history.array)}
+            footers = {i.fragment: i.footer for i in listed if _is_here(i, history.array)}
+            held[path] = MetaFile(len(data), footers)
         except ChronotileError as error:
             held[path] = error
     return held

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.check.findings import SEVERITIES
-from chronotile.check.open_cost import consolidated_fragments, open_cost
+from chronotile.check.open_cost import Consolidated, consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
@@ -167,7 +167,7 @@ class ArrayTables:
     def _engine_open_requests(self) -> int | None:
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
-        held = consolidated_fragments(self.log.storage, history) if is_there else frozenset()
+        held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
         return None if held is None else open_cost(self.log.rules, held).requests
 
     def _commits(self) -> pa.Table:
