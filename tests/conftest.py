@@ -28,6 +28,9 @@ SLOW = (
     "test_spark_outages",
     "test_crash",
     "test_spark_runs",
+    "test_hostile_text",
+    "test_attack",
+    "test_deep_check",
 )
 """Files that take longest: begun first, so that no core waits for one of them in the end."""
 
