@@ -118,6 +118,7 @@ class _Facts:
         self._chosen = chosen
         count = len(chosen)
         self._known = np.zeros(count, bool)
+        self._spans_time = np.array([one.t1 != one.t2 for one in chosen], bool)
         self._numbers = {name: np.zeros(count, np.int64) for name in ("cells", "bytes", "tiles")}
         self._numbers["version"] = np.array([one.version for one in chosen], np.int64)
         flags = ("dense", "has_timestamps", "has_delete_metadata")
@@ -142,12 +143,11 @@ class _Facts:
             done[part.rows] = True
         for at in np.flatnonzero(~done).tolist():
             self._add_one(reader, int(rows[at]), raws[at])
-        for at in np.flatnonzero(done).tolist():
-            one = self._chosen[rows[at]]
-            merged = self._flags["has_timestamps"][rows[at]] or one.t1 != one.t2
-            if merged or self._flags["has_delete_metadata"][rows[at]]:
-                # It was made from other fragments, and may have applied deletes.
-                self._add_one(reader, int(rows[at]), raws[at])
+        # A fragment that was made from others may have applied deletes.
+        merged = self._spans_time[rows] | self._flags["has_timestamps"][rows]
+        merged |= self._flags["has_delete_metadata"][rows]
+        for at in np.flatnonzero(done & merged).tolist():
+            self._add_one(reader, int(rows[at]), raws[at])
 
     def _add_columns(
         self, rows: Indices, raws: list[RawFooter], part: FooterColumns, file: str

@@ -77,7 +77,8 @@ class Delete:
             ChronotileError: Its tile cannot be read.
         """
         try:
-            return _decoded(self.tile, self.key, is_update=isinstance(self, Update))
+            decode = decode_update if isinstance(self, Update) else decode_delete
+            return _decoded(self.tile, self.key, decode)
         except ChronotileError as error:
             # Equal tiles are decoded once, wherever they stand: only here is the file known.
             where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
@@ -141,14 +142,16 @@ class Update(Delete):
 
 
 @lru_cache(maxsize=4096)
-def _decoded(tile: bytes, key: bytes | None, *, is_update: bool) -> StoredDelete:
+def _decoded(
+    tile: bytes, key: bytes | None, decode: Callable[[bytes, str], StoredDelete]
+) -> StoredDelete:
     try:
         payload = tiles.decode(tile, "tile", key=key).payload
     except WrongKeyError as cause:
         # The key has opened the array's schema: the tile must be damaged.
         problem = "expected a tile that the array's key opens, found damaged bytes"
         raise BadFileError("tile", problem) from cause
-    return decode_update(payload, "tile") if is_update else decode_delete(payload, "tile")
+    return decode(payload, "tile")
 
 
 class LazySequence(Sequence[T], Generic[T]):
