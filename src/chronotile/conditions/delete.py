@@ -1,7 +1,7 @@
 """What a delete or an update says, wherever it stands.
 
-In: the payload of its tile. Out: `StoredDelete` or `StoredUpdate`: the condition as on disk, the
-predicate of its author, the schema that types its values, and all of it as JSON. Knows no array.
+In: a condition as it is stored. Out: `StoredDelete` or `StoredUpdate`: also the predicate of its
+author, the schema that types its values, and all of it as JSON. Knows no array, and no bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronotile.conditions import codec
 from chronotile.conditions.text import to_json, to_text
 from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
 from chronotile.conditions.update_values import to_json as values_to_json
@@ -62,22 +61,3 @@ class StoredUpdate(StoredDelete):
     def values_json(self, schemas: Sequence[Schema]) -> list[Json]:
         """The values that it sets, as JSON."""
         return values_to_json(self.values, self.schema_among(schemas))
-
-
-def decode_delete(payload: bytes, where: str) -> StoredDelete:
-    """Reads a delete.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    return StoredDelete(stored=codec.decode(payload, where))
-
-
-def decode_update(payload: bytes, where: str) -> StoredUpdate:
-    """Reads an update.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    stored, values = codec.decode_update(payload, where)
-    return StoredUpdate(stored=stored, values=values)

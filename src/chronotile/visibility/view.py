@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from chronotile.conditions.delete import (
-    StoredDelete,
-    StoredUpdate,
-    decode_delete,
-    decode_update,
-)
+from chronotile.conditions import codec
+from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.conditions.text import to_text
+from chronotile.conditions.tree import negate
 from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
@@ -70,29 +67,31 @@ class Delete:
     """The schemas of the array, the one in force first."""
 
     @property
-    def content(self) -> StoredDelete:
-        """What it says, decoded.
+    def stored(self) -> Condition:
+        """The condition as on disk, which a row must satisfy to stay.
 
         Raises:
             ChronotileError: Its tile cannot be read.
         """
+        return self._decoded(codec.decode)
+
+    def _decoded(self, decode: Callable[[bytes, str], T]) -> T:
         try:
-            decode = decode_update if isinstance(self, Update) else decode_delete
-            return _decoded(self.tile, self.key, decode)
+            return _decode(self.tile, self.key, decode)  # type: ignore[return-value]  # as `decode`
         except ChronotileError as error:
             # Equal tiles are decoded once, wherever they stand: only here is the file known.
             where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
             raise type(error)(where, *error.args[1:]) from error
 
     @property
-    def stored(self) -> Condition:
-        """The condition as on disk, which a row must satisfy to stay."""
-        return self.content.stored
-
-    @property
     def predicate(self) -> Condition:
         """The condition that the author asked for: the negation of the stored one."""
-        return self.content.predicate
+        return negate(self.stored)
+
+    @property
+    def content(self) -> StoredDelete:
+        """What it says, as of a delete anywhere."""
+        return StoredDelete(stored=self.stored)
 
     @property
     def schema(self) -> Schema | None:
@@ -121,30 +120,32 @@ class Update(Delete):
     """An update in force."""
 
     @property
-    def values(self) -> tuple[UpdateValue, ...]:
-        """The values that it sets."""
-        return self._update.values
+    def stored(self) -> Condition:
+        """The condition as on disk, which a row must satisfy to stay as it is."""
+        return self._decoded(codec.decode_update)[0]
 
     @property
-    def _update(self) -> StoredUpdate:
-        content = self.content
-        assert isinstance(content, StoredUpdate)
-        return content
+    def values(self) -> tuple[UpdateValue, ...]:
+        """The values that it sets."""
+        return self._decoded(codec.decode_update)[1]
+
+    @property
+    def content(self) -> StoredUpdate:
+        """What it says, as of an update anywhere."""
+        return StoredUpdate(stored=self.stored, values=self.values)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of a delete, with the values."""
         document = Delete.to_dict(self)
         try:
-            values = self._update.values_json(self.schemas)
+            values = self.content.values_json(self.schemas)
         except ChronotileError:
             values = None
         return document | {"values": values}
 
 
 @lru_cache(maxsize=4096)
-def _decoded(
-    tile: bytes, key: bytes | None, decode: Callable[[bytes, str], StoredDelete]
-) -> StoredDelete:
+def _decode(tile: bytes, key: bytes | None, decode: Callable[[bytes, str], object]) -> object:
     try:
         payload = tiles.decode(tile, "tile", key=key).payload
     except WrongKeyError as cause:
