@@ -10,11 +10,10 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile.change.delete_update import put_compared, write_delete, write_update
+from chronotile.change.delete_update import write_delete, write_update
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError, KeyNeededError, PredicateError
 from chronotile.log import open_log
-from chronotile.storage.store import ObjectExistsError, open_store
 
 if TYPE_CHECKING:
     import pathlib
@@ -139,20 +138,3 @@ def test_an_update(array: EngineArray) -> None:
     assert ours.text == "a == 2"
     assert ours.values == theirs.values
     assert {row[0] for row in array.answer()} == {0, 1, 4, 5, 6, 7}
-
-
-def test_put_compared_never_overwrites(tmp_path: pathlib.Path) -> None:
-    store = open_store(tmp_path)
-    put_compared(store, "a", b"1")
-    with pytest.raises(ObjectExistsError):
-        put_compared(store, "a", b"2")
-    assert store.read("a") == b"1"
-
-
-def test_put_compared_notices_what_was_not_written(tmp_path: pathlib.Path) -> None:
-    def spoil(operation: str, path: str) -> None:
-        if operation == "put.done":
-            (tmp_path / path).write_bytes(b"other")
-
-    with pytest.raises(ChronotileError, match="just written"):
-        put_compared(open_store(tmp_path, on_operation=spoil), "a", b"first")

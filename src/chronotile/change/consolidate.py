@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
-from chronotile.change.delete_update import put_compared
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
@@ -34,6 +33,7 @@ from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
 from chronotile.format.names import time_order
 from chronotile.history import text_columns
 from chronotile.history.columns_to_con import encode_rows
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:

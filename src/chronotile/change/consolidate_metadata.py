@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.delete_update import put_compared
 from chronotile.change.sound_array import array_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
@@ -32,6 +31,7 @@ from chronotile.format.array_metadata import MetadataItem, decode_items, encode_
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import META
 from chronotile.format.names import Name, new_name, time_order, try_parse
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import is_inside
 

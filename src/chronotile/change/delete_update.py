@@ -22,14 +22,15 @@ from chronotile.conditions.side_effects import also_keeps, also_removes, engine_
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import Condition, fields, flatten, negate
 from chronotile.conditions.update_values import parse_assignments, update_values
-from chronotile.errors import ChangedError, KeyNeededError, StorageError
+from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.fragment_footers import count_cells
 from chronotile.history.reading import History, read_history
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:
@@ -40,30 +41,6 @@ if TYPE_CHECKING:
 FIRST_WITH_DELETES = 16
 """The first format version that has deletes and updates."""
 _ONLY_ASKED = "expected to remove only what was asked for"
-
-
-def put_compared(store: Store, path: str, data: bytes) -> None:
-    """Writes a new object, reads it back and compares.
-
-    Raises:
-        ObjectExistsError: The name is taken; the object there stays.
-        ChangedError: The object is gone already: somebody else changes the array.
-        StorageError: The bytes read back are not the bytes written.
-
-    >>> store = open_store("memory:doc-put-compared")
-    >>> put_compared(store, "__commits/a.ign", b"x")
-    >>> store.read("__commits/a.ign")
-    b'x'
-    """
-    store.put_if_absent(path, data)
-    try:
-        stored = store.read(path, limit=max(len(data), 1) * 2)
-    except MissingObjectError as cause:
-        problem = "expected what was just written, found it gone: the array is being maintained"
-        raise ChangedError(store.uri_of(path), problem) from cause
-    if stored != data:
-        problem = f"expected the {len(data)} bytes just written, found {len(stored)} others"
-        raise StorageError(store.uri_of(path), problem)
 
 
 def write_delete(

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.change.beside_array import folder_beside, stamp
 from chronotile.change.change_report import Report, Step, json_text, put
-from chronotile.change.delete_update import put_compared
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import is_commit_line
 from chronotile.format.kinds import LINES
 from chronotile.format.timestamps import iso_time
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
 

@@ -26,7 +26,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
-from chronotile.change.delete_update import put_compared
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
     HOURS_24,
@@ -51,6 +50,7 @@ from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, FRAGMENTS, WRITES
 from chronotile.format.timestamps import iso_time, now_ms
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, Store, open_store
 
 if TYPE_CHECKING:
