@@ -128,6 +128,12 @@ class BadNameError(ChronotileError, ValueError):
     """A name or path that is not allowed."""
 
 
+class BadTimeError(ChronotileError, ValueError):
+    """A time that cannot be read, or a window that ends before it starts."""
+
+    exit_code = 2
+
+
 class BadFileError(ReadError, ValueError):
     """Bytes that do not fit the kind of their file.
 

@@ -37,6 +37,7 @@ from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
 
     from chronotile.history.commit_table import CommitTable
@@ -48,7 +49,7 @@ Mode: TypeAlias = Literal["commits", "fragment-meta", "array-meta", "all"]
 
 
 def consolidate(
-    array: str,
+    array: str | os.PathLike[str],
     *,
     mode: Mode = "commits",
     dry_run: bool = False,

@@ -25,8 +25,8 @@ from chronotile.conditions.update_values import parse_assignments, update_values
 from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
-from chronotile.format.names import MAX_TIMESTAMP, new_name
-from chronotile.format.timestamps import now_ms
+from chronotile.format.names import new_name
+from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.fragment_footers import count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.storage.compared_put import put_compared
@@ -34,9 +34,11 @@ from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Sequence
 
     from chronotile.format.schema import Schema
+    from chronotile.format.timestamps import Moment
 
 FIRST_WITH_DELETES = 16
 """The first format version that has deletes and updates."""
@@ -44,10 +46,10 @@ _ONLY_ASKED = "expected to remove only what was asked for"
 
 
 def write_delete(
-    array: str,
+    array: str | os.PathLike[str],
     where: str,
     *,
-    timestamp: int | None = None,
+    timestamp: Moment | None = None,
     allow_null_loss: bool = False,
     allow_older_loss: bool = False,
     dry_run: bool = False,
@@ -60,7 +62,7 @@ def write_delete(
     Args:
         array: A path or a URI.
         where: The predicate, such as `a < 3 and s == 'x'`.
-        timestamp: The moment in ms since the epoch; now, if it is left out.
+        timestamp: The moment, as `Log.view` takes it; now, if it is left out.
         allow_null_loss: Go on even if the engine also removes rows with NULL or NaN.
         allow_older_loss: Go on even if the engine also removes every row that was written before
             a field of the predicate was added.
@@ -93,11 +95,11 @@ def write_delete(
 
 
 def write_update(
-    array: str,
+    array: str | os.PathLike[str],
     where: str,
     values: Mapping[str, object] | Sequence[str],
     *,
-    timestamp: int | None = None,
+    timestamp: Moment | None = None,
     experimental: bool = False,
     allow_older_loss: bool = False,
     dry_run: bool = False,
@@ -113,7 +115,7 @@ def write_update(
         array: A path or a URI.
         where: The predicate.
         values: A value for each field, or texts such as `a=3`.
-        timestamp: The moment in ms since the epoch; now, if it is left out.
+        timestamp: The moment, as `Log.view` takes it; now, if it is left out.
         experimental: Confirm that the caller knows what the engine does with an update.
         allow_older_loss: As for a delete.
         dry_run: Write nothing.
@@ -151,12 +153,10 @@ def write_update(
 class _Target:
     """An array that is about to get a commit."""
 
-    def __init__(self, store: Store, key: bytes | str | None, timestamp: int | None) -> None:
+    def __init__(self, store: Store, key: bytes | str | None, timestamp: Moment | None) -> None:
         self.store = store
         self.history = read_history(store, key=key, labels=True)
-        self.moment = now_ms() if timestamp is None else timestamp
-        if not 0 <= self.moment <= MAX_TIMESTAMP:
-            raise RefusedError(store.uri, f"expected ms of 64 bits, found {self.moment}")
+        self.moment = now_ms() if timestamp is None else to_ms(timestamp, store.uri)
         self.schema = _schema_at(self.history, self.moment)
         self._refuse_unfit()
 

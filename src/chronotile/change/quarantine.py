@@ -27,6 +27,7 @@ from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
 SUFFIX = ".quarantine"
@@ -95,7 +96,7 @@ def new_quarantine(store: Store, at_ms: int) -> Quarantine:
 
 
 def restore(
-    array: str,
+    array: str | os.PathLike[str],
     manifest: str,
     *,
     dry_run: bool = False,

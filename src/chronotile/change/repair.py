@@ -29,6 +29,7 @@ from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping
 
     from chronotile.change.quarantine import Quarantine
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def repair(
-    array: str,
+    array: str | os.PathLike[str],
     *,
     dry_run: bool = False,
     accept_loss: bool = False,

@@ -54,6 +54,7 @@ from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, Store, open_store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.history.reading import History
@@ -67,7 +68,7 @@ LOSS = "time travel is lost"
 
 
 def vacuum(
-    array: str,
+    array: str | os.PathLike[str],
     *,
     mode: Mode = "all",
     dry_run: bool = False,

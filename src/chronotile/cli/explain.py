@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
+    from chronotile.format.timestamps import Ends
     from chronotile.log import Log, View
     from chronotile.report.advice import Advice
     from chronotile.visibility.explanation import Explanation
@@ -98,7 +99,8 @@ class ExplainReport:
             yield f"Window of all data: {window_text(first, last)}"
 
     def _taken_away(self) -> Iterator[RenderableType]:
-        from chronotile.report.events import delete_words, older_words, update_words
+        from chronotile.format.timestamps import span_text, time_text
+        from chronotile.log.events import delete_words, older_words, update_words
         from chronotile.report.output import Text, count_text
 
         view = self.view
@@ -113,13 +115,14 @@ class ExplainReport:
         yield ""
         yield Text("What takes rows out of the fragments that are seen", "bold")
         for moment, words, notes in sorted(commits)[:MOST]:
-            yield f"  {moment}  {words}"
+            yield f"  {span_text(moment, moment)}  {words}"
             for note in notes:
                 yield Text(f"      note: {note}", "red")
         if more > 0:
             yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
         first = min(commits)[0]
-        yield Text(f"  to see the rows again, open with an --end before {first}", "cyan")
+        end = f"an --end before {first} ({time_text(first)})"
+        yield Text(f"  to see the rows again, open with {end}", "cyan")
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
@@ -144,7 +147,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 @window_options
 @access_options
 @reporting
-def explain(array: str, name: str | None, window: tuple[int, int], access: Access) -> ExplainReport:
+def explain(array: str, name: str | None, window: Ends, access: Access) -> ExplainReport:
     """Why don't I see my data? What an open of ARRAY sees, what it does not, and what to do.
 
     With NAME, why that one object is or is not visible; any part of its name will do.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument, check_window, reporting
+from chronotile.cli.options import MOMENT, access_options, array_argument, reporting
+from chronotile.errors import BadTimeError
 from chronotile.format.kinds import EVENTS
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
+    from chronotile.format.timestamps import Moment
     from chronotile.log import Log
-    from chronotile.report.events import Event, Story, Window
+    from chronotile.log.events import Event, Story, Window
     from chronotile.report.output import Text
 
 _STYLES = {"visible": "green", "partial": "yellow", "hidden": "dim"}
@@ -66,9 +68,10 @@ class LogReport:
 
 
 def _event_text(event: Event) -> Iterator[RenderableType]:
+    from chronotile.format.timestamps import span_text
     from chronotile.report.output import Text, count_text, size_text
 
-    head = Text(_when(event), style="yellow")
+    head = Text(span_text(event.t1, event.t2), style="yellow")
     head.append(f"  {event.kind}  ", "bold")
     head.append(_state(event), _STYLES[event.status])
     yield head
@@ -84,16 +87,6 @@ def _event_text(event: Event) -> Iterator[RenderableType]:
     yield Text(f"    {size}{name}in {event.source}{offset}{also}", style="dim")
 
 
-def _when(event: Event) -> str:
-    from chronotile.format.timestamps import local_time
-
-    if event.t1 is None or event.t2 is None:
-        return "at an unknown time"
-    if event.t1 == event.t2:
-        return f"{local_time(event.t2)} ({event.t2})"
-    return f"{local_time(event.t1)} to {local_time(event.t2)} ({event.t1} to {event.t2})"
-
-
 def _state(event: Event) -> str:
     if event.status == "hidden":
         by = f" by {event.because}" if event.because else ""
@@ -103,6 +96,18 @@ def _state(event: Event) -> str:
     if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):
         return "read by an open now"
     return "partly visible now" if event.status == "partial" else "visible now"
+
+
+def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
+    from chronotile.log.events import Window
+
+    first, last = log.moment(since, "--since"), None
+    if until is not None:
+        last = log.moment(until, "--until")
+        if last < first:
+            problem = f"expected a window that ends after it starts, found {first} to {last}"
+            raise BadTimeError("--until", problem)
+    return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
 def _cells(log: Log) -> dict[str, int]:
@@ -124,8 +129,8 @@ def _cells(log: Log) -> dict[str, int]:
 @reporting
 def log(
     array: str,
-    since: int,
-    until: int | None,
+    since: Moment,
+    until: Moment | None,
     kinds: tuple[str, ...],
     limit: int | None,
     reverse: bool,
@@ -138,17 +143,15 @@ def log(
     The newest comes first. A fragment is what one write left behind. A delete or update changes
     no fragment: it is a condition that every read applies to rows written up to its time.
     """
-    from chronotile.report.events import Story, Window, array_sizes
+    from chronotile.log.events import Story, array_sizes
     from chronotile.report.output import progress
 
-    if until is not None:
-        check_window(since, until)
     opened = access.open_log(array)
     sizes: dict[str, int] = {}
     if not no_size:
         with progress("adding up the files"):
             sizes = array_sizes(access.open_store(array).list_prefix(sizes=True))
-    window = Window(since=since, until=until, kinds=frozenset(kinds or EVENTS))
+    window = _window(opened, since, until, kinds)
     counts = _cells(opened) if cells else None
     story = Story(opened, opened.view(), sizes, counts, applied=not no_size)
     return LogReport(story=story, window=window, reverse=reverse, limit=limit)

@@ -7,13 +7,14 @@ Light to load: a heavy module is imported only when a command runs.
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import BadTimeError, ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,17 +62,45 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
             self.fail(error.problem, param, ctx)
 
 
-def _parse_time(text: str) -> int:
-    from chronotile.format.timestamps import parse_time
+_TAG = re.compile(r"[^\W\d][\w.-]*")
 
-    return parse_time(text)
+
+def _parse_time(text: str) -> int | str:
+    """The time; a word that is none stays as it is, as it may be a tag of the array."""
+    from chronotile.format.timestamps import to_ms
+
+    try:
+        return to_ms(text)
+    except BadTimeError:
+        if _TAG.fullmatch(text.strip()):
+            return text.strip()
+        raise
 
 
 MOMENT = Parsed("time", _parse_time)
-"""A time: ms, ISO-8601 or `now`."""
+"""A time: ms, ISO-8601, a time ago, `now`; or a word that `Log.moment` must look up."""
 
 array_argument = click.argument("array", metavar="ARRAY", type=Place("dir"))
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> None:  # noqa: ARG001
+    from chronotile.format.timestamps import local_clock
+
+    if is_local:
+        ctx.with_resource(local_clock())
+
+
+def json_option(function: F) -> F:
+    """Adds `--json`, and `--local`, which sets the clock for all that the command prints."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+    local = click.option(
+        "--local",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_clock,
+        help="Print local time, not UTC.",
+    )
+    return local(as_json(function))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +155,8 @@ def window_options(function: F) -> F:
     @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
     @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
     @functools.wraps(function)
-    def call(*args: Any, start: int, end: int | None, **rest: Any) -> Any:
-        from chronotile.format.timestamps import now_ms
-
-        last = now_ms() if end is None else end
-        check_window(start, last)
-        return function(*args, window=(start, last), **rest)
+    def call(*args: Any, start: int | str, end: int | str | None, **rest: Any) -> Any:
+        return function(*args, window=(start, end), **rest)
 
     return call  # type: ignore[return-value]  # likewise
 
@@ -174,12 +199,6 @@ def read_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
             missing = "NAME" if equals else "="
             raise wrong_call(f"{option}: expected NAME=VALUE, found no {missing} in it")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
-
-
-def check_window(start: int, end: int) -> None:
-    """Refuses a window that ends before it starts."""
-    if end < start:
-        raise wrong_call(f"expected a window that ends after it starts, found {start} to {end}")
 
 
 def _read_key(path: str | None) -> bytes | None:

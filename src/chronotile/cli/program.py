@@ -139,8 +139,8 @@ def chronotile(ctx: click.Context) -> None:
     """Reads, explains and looks after the commit log of TileDB arrays, without the engine.
 
     ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. A time is in ms since the
-    epoch, ISO-8601 (local, unless it says otherwise), or now. Each command takes --json and
-    --help.
+    epoch, ISO-8601 (UTC, unless it says otherwise), now, or a time ago: 30m, 2h, 3d, yesterday.
+    Times are printed in UTC; --local prints local time. Each command takes --json and --help.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

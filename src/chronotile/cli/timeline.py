@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.cli.options import Access
+    from chronotile.format.timestamps import Moment
     from chronotile.timeline.model import Picture
 
 FORMS = (".html", ".svg", ".png")
@@ -77,7 +78,7 @@ class TimelineReport:
 @access_options
 @reporting
 def timeline(
-    array: str, output: str, now: int | None, cells: bool, access: Access
+    array: str, output: str, now: Moment | None, cells: bool, access: Access
 ) -> TimelineReport:
     """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
@@ -93,7 +94,9 @@ def timeline(
 
     log = access.open_log(array)
     with progress("drawing"):
-        picture = make_picture(log, now_ms() if now is None else now, cells=cells)
+        picture = make_picture(
+            log, now_ms() if now is None else log.moment(now, "--now"), cells=cells
+        )
         data = _draw(picture, path.suffix.lower())
         path.write_bytes(data)
     return TimelineReport(picture=picture, output=output, size=len(data))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
+    from chronotile.format.timestamps import Ends
     from chronotile.log import View
     from chronotile.visibility.view import Delete
 
@@ -83,13 +84,14 @@ class VisibleReport:
 
 
 def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
-    from chronotile.report.events import delete_words, update_words
+    from chronotile.format.timestamps import span_text
+    from chronotile.log.events import delete_words, update_words
     from chronotile.report.output import Text
     from chronotile.visibility.view import Update
 
     for commit in commits[:SHOWN]:
         words, notes = update_words(commit) if isinstance(commit, Update) else delete_words(commit)
-        yield f"  {commit.t2}  {words}"
+        yield f"  {span_text(commit.t1, commit.t2)}  {words}"
         for note in notes:
             yield Text(f"      note: {note}", "red")
     if len(commits) > SHOWN:
@@ -102,7 +104,7 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @access_options
 @reporting
-def visible(array: str, window: tuple[int, int], cells: bool, access: Access) -> VisibleReport:
+def visible(array: str, window: Ends, cells: bool, access: Access) -> VisibleReport:
     """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
 
     Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.

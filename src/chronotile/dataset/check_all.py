@@ -29,6 +29,7 @@ from chronotile.history.reading import read_history
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["UNREADABLE", "FleetCheck", "check_fleet", "may_pass", "unreadable"]
@@ -71,7 +72,7 @@ class FleetCheck(NamedTuple):
 
 
 def check_fleet(
-    roots: str | Iterable[str],
+    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,

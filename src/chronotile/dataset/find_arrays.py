@@ -10,6 +10,7 @@ folder, which is a group or a plain folder.
 
 from __future__ import annotations
 
+import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
@@ -72,7 +73,7 @@ class Fleet(NamedTuple):
 
 
 def find_arrays(
-    roots: str | Iterable[str],
+    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     storage_options: Mapping[str, str] | None = None,
     *,
     weigh: bool = False,
@@ -104,8 +105,10 @@ def find_arrays(
     >>> find_arrays("memory://doc-find/*/b").uris
     ('memory://doc-find/g/b',)
     """
-    wanted = (roots,) if isinstance(roots, str) else tuple(roots)
-    stores = [store for root in wanted for store in _expanded(root, storage_options or {})]
+    wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
+    stores = [
+        store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
+    ]
     search = _Search(weigh)
     fresh = search.fresh(stores)
     search.on_disk([store for store in fresh if store.place.scheme == "file"])

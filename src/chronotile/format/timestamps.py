@@ -1,21 +1,41 @@
-"""Moments, as people and as the format write them.
+"""Moments, as people, programs and the format write them.
 
-In: milliseconds, an ISO-8601 time or `now`; or milliseconds since the epoch. Out: the other one.
-Knows nothing of windows, and reads the clock only for `now`.
+In: a moment in any spelling: ms, a `datetime`, ISO-8601, `now`, `2h`, `yesterday`, or a name that
+the caller can look up. Out: milliseconds since the epoch; and from those, text for people and for
+programs. Every text names its zone. Knows nothing of windows and of tags.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import BadTimeError
 from chronotile.format.names import MAX_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Moment: TypeAlias = "SupportsIndex | str | date"
+"""A moment as a caller may give it: ms, a text, a `datetime` or a `date`. UTC, if it names no
+zone."""
+Ends: TypeAlias = "tuple[Moment, Moment | None]"
+"""Start and end of a window as a caller may give them; None is now."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_LAST = 253_402_300_799_999
+LAST_CALENDAR_MS = 253_402_300_799_999
 """The last millisecond of the calendar's year 9999."""
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+"""Unit of a time ago -> milliseconds."""
+_AGO = re.compile(r"(?:\d{1,15}(?:ms|[smhdw]))+")
+_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_EXPECTED = "ms, an ISO-8601 time, now, or a time ago such as 2h, 3d or yesterday"
+_in_local_time: ContextVar[bool] = ContextVar("_in_local_time", default=False)
 
 
 def now_ms() -> int:
@@ -27,52 +47,119 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def parse_time(text: str, where: str = "time") -> int:
-    """Read a moment: milliseconds, an ISO-8601 time, or `now`.
+def to_ms(
+    moment: Moment, where: str = "time", *, look_up: Callable[[str], int | None] | None = None
+) -> int:
+    """Read a moment in any spelling.
 
-    A time without an offset is local time, as `log` shows it; a date is its first millisecond.
-    Digits alone are milliseconds. Microseconds are cut off. `where` names the text in an error.
+    A time without a zone is UTC. A date is its first millisecond. Digits alone are milliseconds.
+    Microseconds are cut off. `30m`, `2h`, `1d12h`, `3w` and `yesterday` (24 hours) mean that long
+    ago.
+
+    Args:
+        moment: A number, a text, a `datetime` or a `date`.
+        where: Names the moment in an error.
+        look_up: Gives the moment of a name, such as a tag's, or None. It is asked last.
 
     Raises:
-        ChronotileError: It is none of these, or before the epoch.
+        BadTimeError: It is none of these, before the epoch, or not within 64 bits.
 
-    >>> parse_time("1714550400000"), parse_time("2024-05-01T08:00:00Z")
-    (1714550400000, 1714550400000)
+    >>> to_ms(1714550400000), to_ms("2024-05-01T08:00:00Z"), to_ms(datetime(2024, 5, 1, 8))
+    (1714550400000, 1714550400000, 1714550400000)
+    >>> to_ms("release-1", look_up={"release-1": 7}.get)
+    7
     """
-    text = text.strip()
+    if isinstance(moment, date):
+        return _of_date(moment, str(moment), where)
+    if isinstance(moment, str):
+        return _of_text(moment.strip(), where, look_up)
+    try:
+        return _of_number(moment.__index__(), where)
+    except AttributeError:
+        found = f"found {type(moment).__name__}"
+        raise BadTimeError(where, f"expected {_EXPECTED}, {found}") from None
+
+
+def _of_number(number: int, where: str) -> int:
+    if not 0 <= number <= MAX_TIMESTAMP:
+        raise BadTimeError(where, f"expected milliseconds of 64 bits, found {str(number)[:40]}")
+    return number
+
+
+def _of_text(text: str, where: str, look_up: Callable[[str], int | None] | None) -> int:
     if text == "now":
         return now_ms()
     if text.isascii() and text.isdigit():
-        moment = int(text) if len(text) <= 20 else MAX_TIMESTAMP + 1
-        if moment > MAX_TIMESTAMP:
-            raise ChronotileError(where, f"expected milliseconds of 64 bits, found {text:.40}")
-        return moment
+        return _of_number(int(text) if len(text) <= 20 else MAX_TIMESTAMP + 1, where)
+    ago = "1d" if text == "yesterday" else text
+    if _AGO.fullmatch(ago):
+        past = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(ago))
+        return max(now_ms() - past, 0)
     try:
-        moment = (datetime.fromisoformat(text).astimezone(UTC) - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError) as cause:
-        expected = "milliseconds, an ISO-8601 time or now"
-        raise ChronotileError(where, f"expected {expected}, found {text[:60]!r}") from cause
-    if moment < 0:
-        raise ChronotileError(where, f"expected a time after 1970 began, found {text[:60]!r}")
-    return moment
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        named = look_up(text) if look_up is not None and text else None
+        if named is not None:
+            return named
+        expected = _EXPECTED if look_up is None else f"{_EXPECTED}, or a tag's name"
+        raise BadTimeError(where, f"expected {expected}, found {text[:60]!r}") from None
+    return _of_date(moment, text, where)
 
 
-def local_time(ms: int) -> str:
-    """Write a moment in local time, for people.
+def _of_date(moment: date, text: str, where: str) -> int:
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    try:
+        ms = (zoned - _EPOCH) // _MILLISECOND
+    except OverflowError:  # an offset that leaves the calendar
+        ms = -1
+    if ms < 0:
+        raise BadTimeError(where, f"expected a time after 1970 began, found {text[:60]!r}")
+    return ms
 
-    >>> len(local_time(1_714_550_400_000))
-    23
-    >>> local_time(2**64 - 1)
-    'after the year 9999'
+
+@contextmanager
+def local_clock() -> Iterator[None]:
+    """Let `time_text` write local time, with its offset, until the end of the block."""
+    token = _in_local_time.set(True)
+    try:
+        yield
+    finally:
+        _in_local_time.reset(token)
+
+
+def time_text(ms: int) -> str:
+    """Write a moment for people: in UTC, or in local time within `local_clock`.
+
+    >>> time_text(1_714_550_400_120), time_text(2**64 - 1)
+    ('2024-05-01 08:00:00.120 UTC', 'after the year 9999')
     """
-    if ms > _LAST:
+    if ms > LAST_CALENDAR_MS:
         return "after the year 9999"
     seconds, rest = divmod(ms, 1000)
+    if not _in_local_time.get():
+        return f"{_text(seconds, ' ')}.{rest:03} UTC"
     try:
         shown = datetime.fromtimestamp(seconds).astimezone()
     except (OverflowError, ValueError):  # the last hours of 9999, east of Greenwich
         return "after the year 9999"
-    return f"{shown:%Y-%m-%d %H:%M:%S}.{rest:03}"
+    return f"{shown:%Y-%m-%d %H:%M:%S}.{rest:03} {shown.isoformat()[19:]}"
+
+
+def span_text(t1: int | None, t2: int | None) -> str:
+    """Write a time range for people, with its milliseconds.
+
+    >>> span_text(0, 0)
+    '1970-01-01 00:00:00.000 UTC (0)'
+    >>> span_text(None, None)
+    'at an unknown time'
+    """
+    if t1 is None or t2 is None:
+        return "at an unknown time"
+    if t1 == t2:
+        return f"{time_text(t2)} ({t2})"
+    return f"{time_text(t1)} to {time_text(t2)} ({t1} to {t2})"
 
 
 def iso_time(ms: int) -> str | None:
@@ -81,8 +168,11 @@ def iso_time(ms: int) -> str | None:
     >>> iso_time(1_714_550_400_120), iso_time(2**64 - 1)
     ('2024-05-01T08:00:00.120Z', None)
     """
-    if ms > _LAST:
+    if ms > LAST_CALENDAR_MS:
         return None
     seconds, rest = divmod(ms, 1000)
-    shown = datetime.fromtimestamp(seconds, UTC)
-    return f"{shown:%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
+    return f"{_text(seconds, 'T')}.{rest:03}Z"
+
+
+def _text(seconds: int, between: str) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(between)[:19]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from chronotile.format.timestamps import local_time
+from chronotile.format.timestamps import time_text
 from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tupl
     last = max(item.t2 for item in items if item.t2 is not None)
     verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "of a time")
     if side == "after":
-        why = f"{verb} {local_time(first)} ({first}), after the window ends"
+        why = f"{verb} {time_text(first)} ({first}), after the window ends"
         return why, f"open with --end {last} or later"
     if side == "before":
-        why = f"{verb} {local_time(last)} ({last}), before the window starts"
+        why = f"{verb} {time_text(last)} ({last}), before the window starts"
         return why, f"open with --start {first} or earlier"
     whole = "it must lie inside the window as a whole"
     why = f"{verb} {first} to {last}, across an edge of the window: {whole}"

@@ -22,7 +22,7 @@ from rich.tree import Tree
 
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
-from chronotile.format.timestamps import local_time
+from chronotile.format.timestamps import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -232,8 +232,8 @@ def window_text(start: int, end: int) -> str:
     >>> window_text(0, 2**64 - 1)
     '[0, 18446744073709551615] (from the start to after the year 9999)'
     """
-    first = "the start" if start == 0 else local_time(start)
-    return f"[{start}, {end}] (from {first} to {local_time(end)})"
+    first = "the start" if start == 0 else time_text(start)
+    return f"[{start}, {end}] (from {first} to {time_text(end)})"
 
 
 def plain_table(*headers: str, right: int = 0) -> Table:

@@ -19,7 +19,7 @@ import pyarrow.parquet
 from chronotile.check.looked_at import Reach
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.timestamps import parse_time
+from chronotile.format.timestamps import to_ms
 from chronotile.history.reading import read_history
 from chronotile.log import Log
 from chronotile.spark.tables import LAST, STREAMED, TABLES, WINDOWED
@@ -186,7 +186,7 @@ def _flag(name: str, options: Mapping[str, str]) -> bool:
 def _time(name: str, value: str | None, default: int) -> int:
     if value is None:
         return default
-    time = parse_time(value, f"option {name!r}")
+    time = to_ms(value, f"option {name!r}")
     return time if time <= LAST else MAX_TIMESTAMP
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
 from chronotile.format.names import parse_name
-from chronotile.format.timestamps import local_time
+from chronotile.format.timestamps import span_text
 from chronotile.timeline.axes import (
     COLOURS,
     HIDDEN,
@@ -111,7 +111,7 @@ def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, A
                 "last": bar.last,
                 "seen_from": seen_from,
                 "seen_until": high if bar.until is None else float(bar.until),
-                "written": _period(bar.t1, bar.t2),
+                "written": span_text(bar.t1, bar.t2),
                 "seen": _seen(picture, bar.first, bar.until),
                 "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
                 **({"holds": bar.holds} if bar.holds else {}),
@@ -246,7 +246,7 @@ def _marks(axes: Axes, y: Any, colour: Any) -> Any:
             "time": float(mark.time),
             "first": mark.first,
             "name": mark.name,
-            "when": f"{local_time(mark.time)} ({mark.time})",
+            "when": span_text(mark.time, mark.time),
             "text": mark.text,
             "note": "; ".join(mark.notes),
         }
@@ -265,12 +265,6 @@ def _marks(axes: Axes, y: Any, colour: Any) -> Any:
             tooltip=axes.tips(text="what", when="when", name="commit", note="note"),
         )
     )
-
-
-def _period(t1: int, t2: int) -> str:
-    if t1 == t2:
-        return f"{local_time(t1)} ({t1})"
-    return f"{local_time(t1)} to {local_time(t2)} ({t1} to {t2})"
 
 
 def _seen(picture: Picture, first: int, until: int | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from chronotile.format.timestamps import local_time
+from chronotile.format.timestamps import time_text
 from chronotile.timeline.axes import COLOURS, SEEN, WIDTH, Axes, ends
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def counted(picture: Picture, counts: Counts) -> Any:
     alt = axes.alt
     _, high = ends(picture)
     seen = [
-        {"time": t, "seen": n, "when": local_time(m)}
+        {"time": t, "seen": n, "when": time_text(m)}
         for t, n, m in zip(map(float, picture.moments), counts.seen, picture.moments, strict=True)
         if t >= picture.first_ms
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chronotile.report.events import delete_words, update_words
+from chronotile.log.events import delete_words, update_words
 from chronotile.report.output import count_text, size_text
 from chronotile.visibility.view import Update
 

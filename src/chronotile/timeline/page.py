@@ -13,7 +13,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import printable
-from chronotile.format.timestamps import local_time
+from chronotile.format.timestamps import time_text
 from chronotile.timeline.axes import position, printable_document
 from chronotile.timeline.chart import library, spec_text
 
@@ -37,7 +37,7 @@ def page_model(picture: Picture) -> dict[str, Any]:
     counts = picture.counts
     return {
         "moments": [
-            {"ms": str(moment), "text": local_time(moment), "x": position(picture, place)}
+            {"ms": str(moment), "text": time_text(moment), "x": position(picture, place)}
             for place, moment in enumerate(picture.moments)
         ],
         "now": picture.now,

@@ -1,17 +1,21 @@
-"""Moments as people write them."""
+"""Moments as people and programs write them."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from chronotile.errors import ChronotileError
-from chronotile.format.timestamps import iso_time, local_time, now_ms, parse_time
+from chronotile.errors import BadTimeError
+from chronotile.format.timestamps import iso_time, local_clock, now_ms, time_text, to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+HOUR = 3_600_000
 
 
 @pytest.fixture(autouse=True)
@@ -24,43 +28,84 @@ def east_of_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"),
+    ("moment", "ms"),
     [
         ("0", 0),
         ("18446744073709551615", 2**64 - 1),
         ("1970-01-01T00:00:00Z", 0),
         ("2024-05-01T08:00:00.1239Z", 1714550400123),
-        ("2024-05-01T13:30", 1714550400000),
+        ("2024-05-01T08:00", 1714550400000),
         ("2024-05-01 13:30:00+05:30", 1714550400000),
-        ("2024-05-01", 1714501800000),
+        ("2024-05-01", 1714521600000),
         (" 12 ", 12),
+        (12, 12),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (datetime(2024, 5, 1, 8), 1714550400000),
+        (datetime(2024, 5, 1, 8, tzinfo=UTC), 1714550400000),
+        (datetime(2024, 5, 1, 10, tzinfo=timezone(timedelta(hours=2))), 1714550400000),
+        (date(2024, 5, 1), 1714521600000),
     ],
+    ids=repr,
 )
-def test_a_moment_is_read(text: str, ms: int) -> None:
-    assert parse_time(text) == ms
+def test_a_moment_is_read(moment: Any, ms: int) -> None:
+    assert to_ms(moment) == ms
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-1", "1.5", "yesterday", "18446744073709551616", "9" * 5000, "1969-12-31", "²"]
+    "moment",
+    [
+        *("", "-1", "1.5", "yesterdy", "18446744073709551616", "9" * 5000, "1969-12-31", "²"),
+        *("2x", "h", "-2h", "0001-01-01T00:00+23:59", -2, 2**65, 2.5, None),
+        datetime(1969, 12, 31, tzinfo=UTC),
+    ],
 )
-def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(ChronotileError, match="--end: expected"):
-        parse_time(text, "--end")
+def test_anything_else_is_refused(moment: Any) -> None:
+    with pytest.raises(BadTimeError, match="--end: expected") as caught:
+        to_ms(moment, "--end")
+    assert caught.value.exit_code == 2
 
 
-def test_now() -> None:
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("now", 0),
+        ("90s", 90_000),
+        ("30m", HOUR // 2),
+        ("2h", 2 * HOUR),
+        ("1d12h", 36 * HOUR),
+        ("3w", 504 * HOUR),
+        ("yesterday", 24 * HOUR),
+    ],
+)
+def test_a_time_ago(text: str, ago: int) -> None:
     before = now_ms()
-    assert before <= parse_time("now") <= now_ms()
+    assert before <= to_ms(text) + ago <= now_ms()
+
+
+def test_a_time_ago_stops_at_the_epoch() -> None:
+    assert to_ms("99999w") == 0
+
+
+def test_a_name_is_looked_up_last() -> None:
+    tags = {"release-1": 7, "now": 8, "2h": 9}
+    assert to_ms("release-1", look_up=tags.get) == 7
+    assert to_ms("now", look_up=tags.get) > 8
+    with pytest.raises(BadTimeError, match="or a tag's name, found 'release-2'"):
+        to_ms("release-2", look_up=tags.get)
 
 
 @pytest.mark.parametrize("ms", [0, 7, 1714550400123, 253_402_300_799_999])
 def test_iso_is_read_back(ms: int) -> None:
     text = iso_time(ms)
     assert text is not None
-    assert parse_time(text) == ms
+    assert to_ms(text) == ms
 
 
 def test_for_people() -> None:
-    assert local_time(1714550400123) == "2024-05-01 13:30:00.123"
-    assert local_time(253_402_300_799_999) == "after the year 9999"
-    assert local_time(2**64 - 1) == "after the year 9999"
+    assert time_text(1714550400123) == "2024-05-01 08:00:00.123 UTC"
+    assert time_text(253_402_300_799_999) == "9999-12-31 23:59:59.999 UTC"
+    assert time_text(2**64 - 1) == "after the year 9999"
+    with local_clock():
+        assert time_text(1714550400123) == "2024-05-01 13:30:00.123 +05:30"
+        assert time_text(253_402_300_799_999) == "after the year 9999"
+    assert time_text(0).endswith(" UTC")

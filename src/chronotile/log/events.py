@@ -1,7 +1,8 @@
 """The events of an array's history, in words.
 
 In: a log, and a view. Out: an `Event` for every object: its time, what it did in words, its size,
-its file, and whether the view sees it. Decides nothing: `explanation` did.
+its file, and whether the view sees it; one by one, or as a table. Decides nothing: `explanation`
+did.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import pyarrow as pa
 
 from chronotile.check.findings import count_text
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, printable
 from chronotile.format.kinds import (
     ENUMERATIONS,
     EVENTS,
@@ -74,6 +77,50 @@ class Event(NamedTuple):
         document = self._asdict()
         document["time"] = None if self.t2 is None else iso_time(self.t2)
         return document | {"notes": list(self.notes), "also": list(self.also)}
+
+
+EVENTS_SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("t1", pa.uint64()),
+        ("t2", pa.uint64()),
+        ("text", pa.string()),
+        ("notes", pa.list_(pa.string())),
+        ("size", pa.int64()),
+        ("cells", pa.int64()),
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("also", pa.list_(pa.string())),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("because", pa.string()),
+    ]
+)
+"""The fields of `Event`, as columns."""
+
+
+def events_table(events: Iterable[Event]) -> pa.Table:
+    """Events as a table; text that is no UTF-8, from a damaged name, gets escapes.
+
+    >>> events_table([]).num_rows
+    0
+    """
+    columns = zip(*events, strict=True)
+    named = dict(zip(EVENTS_SCHEMA.names, columns, strict=False))
+    return pa.table(
+        [pa.array(_encodable(named.get(f.name, ())), f.type) for f in EVENTS_SCHEMA],
+        schema=EVENTS_SCHEMA,
+    )
+
+
+def _encodable(values: Iterable[Any]) -> list[Any]:
+    return [_encodable(value) if isinstance(value, tuple) else _clean(value) for value in values]
+
+
+def _clean(value: Any) -> Any:
+    is_damaged = isinstance(value, str) and not value.isascii() and not value.isprintable()
+    return printable(value) if is_damaged else value
 
 
 def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:

@@ -19,14 +19,16 @@ from chronotile.check.array import check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError
-from chronotile.format.kinds import COMMIT_WORDS
+from chronotile.errors import BadTimeError, ChronotileError
+from chronotile.format.kinds import COMMIT_WORDS, EVENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
-from chronotile.format.timestamps import now_ms
+from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history import text_columns
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.fragment_footers import FooterReader, count_cells
 from chronotile.history.reading import History, read_history
+from chronotile.history.time_columns import with_times
+from chronotile.log.events import Story, Window, array_sizes, events_table
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
@@ -34,9 +36,11 @@ from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    import os
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from chronotile.check.findings import Finding
+    from chronotile.format.timestamps import Moment
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
 
@@ -85,29 +89,70 @@ class Log:
         """The rules, applied to this log."""
         return Rules(self.history)
 
-    def view(self, start: int = 0, end: int | None = None) -> View:
-        """What an open at [start, end] sees, in ms since the epoch, both ends included.
-
-        As in the engine, `end` is now if it is left out.
+    def moment(self, time: Moment, where: str = "time") -> int:
+        """A time in any spelling, in ms since the epoch; see `format.timestamps.to_ms`.
 
         Raises:
-            ChronotileError: The window ends before it starts, or is out of range.
+            BadTimeError: It is no time.
         """
-        last = now_ms() if end is None else end
-        if not 0 <= start <= last <= MAX_TIMESTAMP:
-            problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
-            raise ChronotileError(self.array, problem)
-        return View(self.rules, start, last)
+        return to_ms(time, where)
+
+    def view(self, start: Moment = 0, end: Moment | None = None) -> View:
+        """What an open at [start, end] sees, both ends included.
+
+        Each end is in ms since the epoch, a `datetime`, or a text such as `2024-05-01`, `2h` (that
+        long ago) or `now`; UTC, if it names no zone. As in the engine, `end` is now if it is left
+        out.
+
+        Raises:
+            BadTimeError: An end is no time, or the window ends before it starts.
+        """
+        first = self.moment(start, "start")
+        last = now_ms() if end is None else self.moment(end, "end")
+        if last < first:
+            problem = f"expected a window that ends after it starts, found {first} to {last}"
+            raise BadTimeError(self.array, problem)
+        return View(self.rules, first, last)
+
+    def events(
+        self,
+        *,
+        since: Moment = 0,
+        until: Moment | None = None,
+        kinds: Iterable[str] = EVENTS,
+        sizes: bool = True,
+    ) -> pa.Table:
+        """What `chronotile log` prints, as a table: what happened, in words, the newest first.
+
+        Args:
+            since: Not before this.
+            until: Not after this.
+            kinds: Only these, such as `delete`.
+            sizes: List the array's files, for `size`; and read the footers of merged fragments,
+                to say which deletes they have applied.
+
+        Raises:
+            BadTimeError: `since` or `until` is no time.
+            StorageError: The storage failed.
+        """
+        window = Window(
+            since=self.moment(since, "since"),
+            until=None if until is None else self.moment(until, "until"),
+            kinds=frozenset(kinds),
+        )
+        found = array_sizes(self.storage.list_prefix(sizes=True)) if sizes else {}
+        story = Story(self, self.view(), found, applied=sizes)
+        return with_times(events_table(story.events(window)))
 
     def commits(self) -> pa.Table:
-        """One row a commit record, in time order."""
+        """One row a commit record, in time order; `t1_time` and `t2_time` are timestamps."""
         table = self.history.table
         uris = table.uris
         rows = np.arange(len(table))
         kinds = pa.array(COMMIT_WORDS, pa.string())
         offsets = np.full(len(table), -1, np.int64)
         offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
-        return pa.table(
+        made = pa.table(
             [
                 text_columns.names(table, rows),
                 kinds.take(pa.array(uris.ext)),
@@ -122,6 +167,7 @@ class Log:
             ],
             schema=COMMITS_SCHEMA,
         )
+        return with_times(made)
 
     def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the array, the worst first, and what to do about it.
@@ -195,11 +241,11 @@ class Log:
         """
         if names is None:
             return self._facts
-        return read_facts(self.storage, self.history, names=names)
+        return with_times(read_facts(self.storage, self.history, names=names))
 
     @cached_property
     def _facts(self) -> pa.Table:
-        return read_facts(self.storage, self.history)
+        return with_times(read_facts(self.storage, self.history))
 
     def usage(self) -> pa.Table:
         """One row a file of the array: why it is there, and the command that frees it.
@@ -220,11 +266,11 @@ class Log:
 
     def lifelines(self) -> pa.Table:
         """One row a fragment: from when to when it is visible, and why it stops."""
-        return lifelines(self.rules)
+        return with_times(lifelines(self.rules))
 
 
 def open_log(
-    array: str,
+    array: str | os.PathLike[str],
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     *,
@@ -245,5 +291,5 @@ def open_log(
         WrongKeyError: The key does not open it.
         StorageError: The storage failed.
     """
-    store = open_store(str(array), storage_options)
+    store = open_store(array, storage_options)
     return Log(read_history(store, key=key, prune_to=prune_to), store)

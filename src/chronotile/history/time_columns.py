@@ -1,0 +1,50 @@
+"""Real timestamps beside milliseconds.
+
+In: an Arrow table with columns of ms. Out: the same table, with a twin of type timestamp behind
+them for each. Knows nothing of what the columns mean.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.format.timestamps import LAST_CALENDAR_MS
+
+TWIN = "_time"
+"""How the name of a twin ends: `t1` has the twin `t1_time`."""
+TIMESTAMP = pa.timestamp("ms", tz="UTC")
+
+_LAST = pa.scalar(LAST_CALENDAR_MS, pa.uint64())
+
+
+def with_times(table: pa.Table) -> pa.Table:
+    """Add a twin for each column of unsigned 64-bit ms, after all other columns.
+
+    A twin is null where the ms are, and after the year 9999, where calendars end.
+
+    >>> import pyarrow as pa
+    >>> table = with_times(pa.table({"t1": pa.array([1714550400000, 2**64 - 1], pa.uint64())}))
+    >>> [str(moment) for moment in table["t1_time"].to_pylist()]
+    ['2024-05-01 08:00:00+00:00', 'None']
+    """
+    for name in list(table.schema.names):
+        if table.schema.field(name).type == pa.uint64():
+            table = table.append_column(f"{name}{TWIN}", timestamps(table[name]))
+    return table
+
+
+def timestamps(ms: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The timestamps of a column of ms."""
+    within = pc.if_else(pc.less_equal(ms, _LAST), ms, pa.scalar(None, pa.uint64()))
+    return within.cast(pa.int64()).cast(TIMESTAMP)
+
+
+def without_times(table: pa.Table) -> pa.Table:
+    """Drop the twins again, for what has no such type.
+
+    >>> import pyarrow as pa
+    >>> without_times(with_times(pa.table({"t1": pa.array([1], pa.uint64())}))).column_names
+    ['t1']
+    """
+    return table.drop_columns([name for name in table.column_names if name.endswith(TWIN)])
