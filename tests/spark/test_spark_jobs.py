@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -572,15 +573,28 @@ def test_the_tables_can_lie_in_a_bucket(
 
 
 def test_the_command(
-    spark: SparkSession, fleet: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    fleet: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert SparkSession.getActiveSession() is spark
-    call = ["pipeline", str(fleet), "--out", str(tmp_path / "out")]
+    monkeypatch.chdir(tmp_path)  # workers were started elsewhere: `out` is relative to this folder
+    call = ["pipeline", str(fleet), "--out", "out", "--metrics", "run.prom"]
     assert cli.main([*call, "--json"]) == 3  # one array has no schema
-    document = json.loads(capfd.readouterr().out)
+    written = capfd.readouterr()
+    document = json.loads(written.out)
     assert (document["arrays"], document["arrays_read"]) == (14, 14)
+    assert document["out"] == str(tmp_path / "out")
+    assert written.err == ""
+    metrics = (tmp_path / "run.prom").read_text()
+    assert f'chronotile_arrays{{out="{tmp_path / "out"}"}} 14\n' in metrics
+    assert f'chronotile_run_exit_status{{out="{tmp_path / "out"}"}} 3\n' in metrics
     assert cli.main([*call, "--since-last", "--maintain", "--dry-run"]) == 3
-    told = capfd.readouterr().out
+    told, lines = capfd.readouterr()
+    assert "looking for arrays" in lines.splitlines()
+    assert re.search(r"^reading commit logs: (\d+) of \1 tasks$", lines, re.MULTILINE)
     assert "13 arrays unchanged since the last run" in told
     assert "many-loose-commits" in told
     assert "consolidate planned: 1 array" in told

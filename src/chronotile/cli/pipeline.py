@@ -1,89 +1,45 @@
 """`chronotile pipeline`: tables of a whole fleet, with Spark.
 
 In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary.
-`spark.pipeline` does the work; this module starts it, and shows its progress and summary.
+`spark.pipeline` does the work; this module starts it, shows its summary, and tells a scheduler how
+it went: by the exit status, and in a file of metrics.
 """
 
 from __future__ import annotations
 
 import importlib
+import signal
+import threading
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from chronotile.check.findings import SEVERITIES
 from chronotile.cli.options import (
     Parsed,
     Place,
     access_options,
     read_pairs,
     reporting,
+    say,
     wrong_call,
 )
+from chronotile.cli.pipeline_report import NEVER, PipelineReport
+from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
+from chronotile.report.error_messages import status_of
 from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
+from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
+    from collections.abc import Iterator, Mapping
 
     from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
-    from chronotile.spark.run_summary import Summary
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineReport:
-    """The summary of a run."""
-
-    summary: Summary
-
-    @property
-    def status(self) -> int:
-        """3 if something could not be read, 1 if there is an error, else 0."""
-        from chronotile.dataset.check_all import UNREADABLE
-
-        errors = {code for severity, code, _ in self.summary.totals.findings if severity == "error"}
-        return 3 if UNREADABLE in errors else int(bool(errors))
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `Summary.to_json`."""
-        return self.summary.to_json()
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """The numbers, the findings, the costliest arrays, and what maintenance saves."""
-        from chronotile.report.output import Text, count_text, plain_table, size_text
-
-        summary, totals = self.summary, self.summary.totals
-        yield (
-            f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
-            f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
-            f"{size_text(totals.bytes)} in {count_text(summary.files_read, 'file')} read"
-        )
-        if summary.unchanged:
-            yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
-        if summary.unreadable:
-            stale = "could not be read: their rows are of an older run, or missing"
-            yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
-        yield f"tables in {summary.run}"
-        if totals.findings:
-            table = plain_table("findings", "severity", "code", right=1)
-            for severity, code, count in totals.findings:
-                table.add_row(f"{count:,}", severity, code)
-            yield table
-        if totals.worst:
-            table = plain_table("requests", "array", right=1)
-            for cost, array in totals.worst:
-                table.add_row(f"{cost:,}", array)
-            yield table
-        yield (
-            f"opening every array once costs {totals.open_requests:,} requests, "
-            f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
-        )
-        for outcome, count in summary.maintained:
-            yield f"{outcome}: {count_text(count, 'array')}"
+    from chronotile.spark.pipeline import Job
 
 
 @click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -113,6 +69,23 @@ class PipelineReport:
     default="log",
     help="How far findings go: log; also the metadata of fragments; also their cells.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice([*SEVERITIES, NEVER]),
+    default="error",
+    help="Exit with 1 if there is a finding at least this severe: error.",
+)
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write metrics of the run to this file, in the text format of Prometheus.",
+)
+@click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Lines of progress on standard error if it is no terminal: unless --json.",
+)
 @access_options
 @reporting
 def pipeline(
@@ -121,45 +94,70 @@ def pipeline(
     arrays: str | None,
     master: str | None,
     conf: tuple[str, ...],
-    cells: bool,
-    since_last: bool,
-    maintain: bool,
-    dry_run: bool,
-    fragments: bool,
+    metrics: Path | None,
+    fail_on: str,
+    progress: bool | None,
     max_unreadable: Limit,
-    partition_bytes: int | None,
-    reach: Reach,
     access: Access,
+    **asked: Any,
 ) -> PipelineReport:
     """Turns the commit logs of all arrays below ROOT into tables, with Spark.
 
     Each commit file is read once. A run replaces all tables (arrays, commits, conditions,
     fragments, findings) in one step; if it fails, the last good ones stay. ROOT may hold `*`, `?`
-    and `**`. Exits with 1 if there are findings of severity error, and with 3 if something could
-    not be read: the rows of such an array then stay as they were (its column `stale` names their
-    run), or, above --max-unreadable, all tables do.
+    and `**`. Exits with 1 if there are findings of severity error (--fail-on), and with 3 if
+    something could not be read: the rows of such an array then stay as they were (its column
+    `stale` names their run), or, above --max-unreadable, all tables do.
     """
-    if bool(roots) == (arrays is not None):
-        raise wrong_call(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
-    if (dry_run or fragments) and not maintain:
-        raise wrong_call(f"expected --maintain with {'--dry-run' if dry_run else '--fragments'}")
-    _need_spark()
+    _check_call(roots, arrays, asked)
+    _check_places(master, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
+    settings = read_pairs("--conf", conf)
+    with _measured(metrics, out) as measured:
+        _need_spark()
+        from chronotile.spark.pipeline import run
+        from chronotile.spark.session import session
+
+        with _stopped_by_sigterm(), session(master, settings) as spark:
+            used = master or spark.sparkContext.master
+            _check_places(used, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
+            job = _job(roots, out, arrays, max_unreadable, access, **asked)
+            with run_progress(_wants_lines(progress)) as step:
+                report = PipelineReport(summary=run(spark, job, step), fail_on=fail_on)
+        measured.append(report)
+    return report
+
+
+def _job(
+    roots: tuple[str, ...],
+    out: str,
+    arrays: str | None,
+    max_unreadable: Limit,
+    access: Access,
+    *,
+    cells: bool,
+    since_last: bool,
+    maintain: bool,
+    dry_run: bool,
+    fragments: bool,
+    partition_bytes: int | None,
+    reach: Reach,
+) -> Job:
+    """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
     from chronotile.spark.options import PARTITION_BYTES, Options
-    from chronotile.spark.pipeline import Job, run
-    from chronotile.spark.session import session
+    from chronotile.spark.pipeline import Job
 
     options = Options(
-        roots=roots,
-        arrays=arrays,
+        roots=tuple(map(_absolute, roots)),
+        arrays=arrays and _absolute(arrays),
         cells=cells,
         key=access.key,
         storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,
         check=reach,
     )
-    job = Job(
+    return Job(
         options=options,
-        out=out,
+        out=_absolute(out),
         out_storage=access.storage if "://" in out else {},
         since_last=since_last,
         maintain=maintain,
@@ -167,8 +165,83 @@ def pipeline(
         fragments=fragments,
         max_unreadable=max_unreadable,
     )
-    with session(master, read_pairs("--conf", conf)) as spark, _bar() as step:
-        return PipelineReport(summary=run(spark, job, step))
+
+
+def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, Any]) -> None:
+    """Refuses options that make no sense together."""
+    if bool(roots) == (arrays is not None):
+        raise wrong_call(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
+    for name in ("dry_run", "fragments"):
+        if asked[name] and not asked["maintain"]:
+            raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
+
+
+def _check_places(master: str | None, **places: tuple[str, ...]) -> None:
+    """Refuses a relative path if tasks run on other machines: each would take it as its own."""
+    from chronotile.spark.reachable_master import is_local
+
+    for option, texts in places.items():
+        for text in texts:
+            is_relative = "://" not in text and not text.startswith(("/", "~", "memory:"))
+            if is_relative and not is_local(master):
+                name = option if option.isupper() else f"--{option}"
+                expected = f"expected a URI or an absolute path with --master {master}"
+                raise wrong_call(f"{name}: {expected}, found {text!r}")
+
+
+def _absolute(place: str) -> str:
+    return find_place(place).uri
+
+
+def _wants_lines(progress: bool | None) -> bool:
+    """Whether to write lines: with --json only if asked, as an error is then a document."""
+    if progress is not None:
+        return progress
+    context = click.get_current_context(silent=True)
+    return not (context and context.params.get("as_json"))
+
+
+@contextmanager
+def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
+    """Writes the metrics of a run, however it ends; the caller adds its report to the list."""
+    from chronotile.spark.metrics_file import Ending, write_metrics
+
+    began = time.monotonic()
+    reports: list[PipelineReport] = []
+
+    def write(status: int) -> None:
+        if path is not None:
+            summary = reports[0].summary if reports else None
+            seconds = time.monotonic() - began
+            place = _absolute(out)
+            write_metrics(path, Ending(out=place, status=status, seconds=seconds, summary=summary))
+
+    try:
+        yield reports
+    except BaseException as error:
+        try:
+            write(status_of(error))
+        except ChronotileError as second:
+            say(str(second))
+        raise
+    write(reports[0].status if reports else 0)
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Lets SIGTERM, which schedulers send, end a run as Ctrl-C does: in order."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _need_spark() -> None:
@@ -179,24 +252,3 @@ def _need_spark() -> None:
             raise
         problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
         raise ChronotileError("pipeline", problem) from None
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on a terminal's standard error; nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda *_: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting Spark", total=None)
-
-        def step(words: str, done: int, total: int) -> None:
-            bar.update(task, description=words, completed=done, total=total or None)
-
-        yield step

@@ -66,6 +66,15 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
     return made.status
 
 
+def status_of(error: BaseException) -> int:
+    """The exit status of a command that an error ends.
+
+    >>> status_of(KeyboardInterrupt()), status_of(ChronotileError("a", "expected b, found c"))
+    (130, 1)
+    """
+    return _complaint(error).status
+
+
 def is_unexpected(error: BaseException) -> bool:
     """Whether an error is a fault of this program.
 

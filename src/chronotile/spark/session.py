@@ -1,7 +1,7 @@
 """Spark sessions for the command line.
 
-In: a master, and settings. Out: a session that can run the pipeline. A session that is running
-already is used as it is, and left running.
+In: a master, and settings. Out: a session that can run the pipeline, or one error if there is none
+to be had. A session that is running already is used as it is, and left running.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
+
+from chronotile.errors import StorageError
+from chronotile.spark.reachable_master import check_master, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +39,9 @@ def session(
         master: Spark's master. The default is the one of `spark-submit`, or all cores of this
             machine.
         settings: Further settings of Spark.
+
+    Raises:
+        StorageError: The master does not answer, or Spark does not start.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -45,14 +51,26 @@ def session(
     master = master or (None if submitted else "local[*]")
     builder: Any = SparkSession.builder.appName("chronotile")
     if master is not None:
+        check_master(master)
         builder = builder.master(master)
-    if master is not None and master.startswith("local"):
+    if master is not None and is_local(master):
         # Workers find this package where this process found it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config(map=_LOCAL)
-    started: SparkSession = builder.config(map=dict(settings or {})).getOrCreate()
+    try:
+        started: SparkSession = builder.config(map=dict(settings or {})).getOrCreate()
+    except Exception as cause:  # Spark has many errors, of Java and of Python
+        problem = f"expected Spark to start, found: {_first_reason(cause)}"
+        raise StorageError(master or "spark-submit", problem) from cause
     started.sparkContext.setLogLevel("ERROR")
     try:
         yield started
     finally:
         started.stop()
+
+
+def _first_reason(cause: Exception) -> str:
+    """What went wrong, out of pages of Java."""
+    java = getattr(cause, "java_exception", None)
+    text = str(java.toString() if java is not None else cause).strip()
+    return text.partition("\n")[0][:500] or type(cause).__name__

@@ -1,0 +1,77 @@
+"""What `chronotile pipeline` prints, and how it exits.
+
+In: the summary of a run. Out: text, JSON, and the exit status that a scheduler acts on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chronotile.check.findings import SEVERITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.spark.run_summary import Summary
+
+NEVER = "never"
+"""The severity that no finding has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """The summary of a run, and which findings make it fail."""
+
+    summary: Summary
+    fail_on: str = "error"
+
+    @property
+    def status(self) -> int:
+        """3 if something could not be read, 1 if a finding is severe enough, else 0."""
+        from chronotile.dataset.check_all import UNREADABLE
+
+        grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on != NEVER else ()
+        found = [(severity, code) for severity, code, _ in self.summary.totals.findings]
+        if ("error", UNREADABLE) in found:
+            return 3
+        return int(any(severity in grave for severity, _ in found))
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `Summary.to_json`."""
+        return self.summary.to_json()
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """The numbers, the findings, the costliest arrays, and what maintenance saves."""
+        from chronotile.report.output import Text, count_text, plain_table, size_text
+
+        summary, totals = self.summary, self.summary.totals
+        yield (
+            f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
+            f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
+            f"{size_text(totals.bytes)} in {count_text(summary.files_read, 'file')} read"
+        )
+        if summary.unchanged:
+            yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
+        if summary.unreadable:
+            stale = "could not be read: their rows are of an older run, or missing"
+            yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
+        yield f"tables in {summary.run}"
+        if totals.findings:
+            table = plain_table("findings", "severity", "code", right=1)
+            for severity, code, count in totals.findings:
+                table.add_row(f"{count:,}", severity, code)
+            yield table
+        if totals.worst:
+            table = plain_table("requests", "array", right=1)
+            for cost, array in totals.worst:
+                table.add_row(f"{cost:,}", array)
+            yield table
+        yield (
+            f"opening every array once costs {totals.open_requests:,} requests, "
+            f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
+        )
+        for outcome, count in summary.maintained:
+            yield f"{outcome}: {count_text(count, 'array')}"
