@@ -55,7 +55,7 @@ from chronotile.spark.pipeline_task import (
 from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
 from chronotile.spark.shares import Share, find_fleet, packed, shares, split
-from chronotile.spark.surviving_tasks import Care, run_job
+from chronotile.spark.surviving_tasks import Care, Results, run_job
 from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class _Pipeline:
             for share in wanted
         ]
         care = Care(split=_split, give_up=self._killed)
-        return self._all("reading commit logs", run_task, tasks, care)
+        return self._all("reading commit logs", run_task, tasks, run_, care)
 
     def _killed(self, task: Task) -> Done:
         """Notes an array that kills the process that reads it; others go on."""
@@ -209,7 +209,7 @@ class _Pipeline:
         stale = frozenset(one.array for one in unread if one.array in known)
         carries = list(_carries(old, run_)) if old is not None and kept | stale else []
         work = partial(carry, kept=kept, stale=stale)
-        carried = self._all("carrying tables over", work, carries)
+        carried = self._all("carrying tables over", work, carries, run_)
         own = write_tables(run_, [rows_of_unread(unread, known, arrays)])
         return carried + own + Done(unread=tuple(hidden))
 
@@ -232,9 +232,12 @@ class _Pipeline:
         words: str,
         work: Callable[[Any], Done],
         items: list[Any],
+        run_: Run,
         care: Care[Any, Done] | None = None,
     ) -> Done:
-        results = run_job(self._spark, work, items, partial(self._progress, words), care)
+        results = run_job(
+            self._spark, work, items, partial(self._progress, words), _results(run_), care
+        )
         return reduce(add, results, Done())
 
     def _maintain(
@@ -256,11 +259,15 @@ class _Pipeline:
             give_up=lambda group: [broken_off(array, _KILLED, job.dry_run) for array in group],
         )
         progress = partial(self._progress, "maintaining arrays")
-        results = run_job(self._spark, work, groups, progress, care)
+        results = run_job(self._spark, work, groups, progress, _results(run_), care)
         rows = [row for group in results for row in group]
         outcomes = Counter(f"{row['command']} {row['outcome']}" for row in rows)
         report = run_.write("maintenance", pa.Table.from_pylist(rows, schema=MAINTENANCE))
         return report, tuple(sorted(outcomes.items()))
+
+
+def _results(run_: Run) -> Results:
+    return Results(run_.store(), f"{run_.staging}/results")
 
 
 def _split(task: Task) -> list[Task]:

@@ -1,10 +1,11 @@
 """Jobs of Spark that one bad item cannot end.
 
 In: a function, and items: one task calls it with one item. Out: the results, however many processes
-died on the way. Knows nothing of what the items are.
+died on the way. Knows nothing of what the items are. Needs no more of a session than data frames,
+so it runs on Spark Connect as well.
 
 Spark ends a job when one of its tasks has died a few times, as when memory runs out, and loses what
-the other tasks returned. Here every task sends its result to the driver when it is done. An item
+the other tasks returned. Here every task leaves its result in a folder when it is done. An item
 whose task has died is split, and its pieces run, and so on down to an item that cannot be split;
 that runs once more alone, and is then given up. Everything else goes on.
 
@@ -13,28 +14,32 @@ An error that the function raises is no death: the item is tried once more, and 
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pyspark.accumulators import AccumulatorParam
+import pyarrow as pa
 
 from chronotile.dataset.check_all import words
 from chronotile.errors import ChronotileError
+from chronotile.storage.store import ObjectExistsError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_POLL_S = 0.2
+_POLL_S = {"file": 0.2}
+"""Scheme -> seconds between two looks at how many tasks are done; others cost money."""
+_POLL_BUCKET_S = 2.0
 _ATTEMPTS = 2
 """How often to try an item if the function raises."""
 # A task that dies leaves no traceback of Python. One that raises before it calls the function, as
@@ -45,6 +50,37 @@ _RAISED = "api.python.PythonException"
 
 class TaskError(RuntimeError):
     """A task raised an error that is not ours."""
+
+
+class Results(NamedTuple):
+    """Where the tasks of a job leave what they return."""
+
+    store: Store
+    folder: str
+
+    def new(self) -> Results:
+        """A folder of its own."""
+        return Results(self.store, f"{self.folder}/{uuid.uuid4().hex}")
+
+    def put(self, index: int, data: bytes) -> None:
+        """Leaves the result of an item; the first one counts if the task runs twice."""
+        with suppress(ObjectExistsError):
+            self.store.put_if_absent(f"{self.folder}/{index}", data)
+
+    def indices(self) -> list[int]:
+        """The items that are done."""
+        names = self.store.list_names(self.folder).files
+        return [int(name) for name in names if name.isdigit()]
+
+    def read(self) -> dict[int, Result]:
+        """Item -> its result."""
+        paths = [f"{self.folder}/{index}" for index in self.indices()]
+        found = {}
+        for path, data in self.store.read_many(paths):
+            if isinstance(data, ChronotileError):
+                raise data
+            found[int(path.rpartition("/")[2])] = _load(data)
+        return found
 
 
 class Result(NamedTuple):
@@ -76,6 +112,7 @@ def run_job(
     work: Callable[[T], R],
     items: Sequence[T],
     progress: Callable[[int, int], None],
+    results: Results,
     care: Care[T, R] | None = None,
 ) -> list[R]:
     """Calls a function with each item, in a task each, and returns the results in any order.
@@ -85,6 +122,7 @@ def run_job(
         work: The function; it can be pickled.
         items: The items.
         progress: Called now and then with (tasks done, all tasks).
+        results: A folder for what tasks return.
         care: What to do with items whose tasks die; without it, a death ends the job.
 
     Raises:
@@ -101,10 +139,10 @@ def run_job(
             continue
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        results, death = _run(spark, work, [unit.item for unit in group], show)
+        found, death = _run(spark, work, [unit.item for unit in group], show, results.new())
         died, cause = death or (None, None)
-        left = [unit for n, unit in enumerate(group) if n not in results and n != died]
-        for index, result in results.items():
+        left = [unit for n, unit in enumerate(group) if n not in found and n != died]
+        for index, result in found.items():
             if result.error is None:
                 done.append(result.value)
             elif group[index].tries + 1 < _ATTEMPTS:
@@ -112,7 +150,7 @@ def run_job(
             else:
                 raise result.error
         groups.append(left)
-        if died is None or cause is None or died in results:
+        if died is None or cause is None or died in found:
             continue
         if care is None:
             raise cause
@@ -132,20 +170,6 @@ def _show(progress: Callable[[int, int], None], before: int, total: int, running
     progress(min(before + running, total), total)
 
 
-class _Results(AccumulatorParam[dict[int, Result]]):
-    """Gathers results: Spark adds that of a task once, and only if the task ended well."""
-
-    def zero(self, value: dict[int, Result]) -> dict[int, Result]:
-        del value
-        return {}
-
-    def addInPlace(  # noqa: N802 - Spark's name
-        self, value1: dict[int, Result], value2: dict[int, Result]
-    ) -> dict[int, Result]:
-        value1.update(value2)
-        return value1
-
-
 def _result(work: Callable[[T], R], item: T) -> Result:
     try:
         return Result(work(item))
@@ -155,47 +179,52 @@ def _result(work: Callable[[T], R], item: T) -> Result:
         return Result(None, TaskError(words(error)))
 
 
+def _load(data: bytes) -> Result:
+    # This package's own tasks wrote it, in a folder of this run.
+    loaded: Result = pickle.loads(data)
+    return loaded
+
+
 def _run(
-    spark: SparkSession, work: Callable[[T], R], items: list[T], show: Callable[[int], None]
+    spark: SparkSession,
+    work: Callable[[T], R],
+    items: list[T],
+    show: Callable[[int], None],
+    results: Results,
 ) -> tuple[dict[int, Result], tuple[int, Exception] | None]:
     """Runs one job; returns the results, and which task died, if one did."""
-    context = spark.sparkContext
-    results = context.accumulator({}, _Results())
 
-    def each(pair: tuple[int, T]) -> None:
-        index, item = pair
-        results.add({index: _result(work, item)})
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                data = pickle.dumps(_result(work, items[index]))
+                results.put(index, data)
+                yield pa.record_batch({"item": [index], "result": [data]})
 
-    group = f"chronotile-{uuid.uuid4().hex}"
-    context.setJobGroup(group, "chronotile", interruptOnCancel=False)
+    # Task n of such a range has the number n, and no other.
+    numbers = spark.range(0, len(items), 1, len(items))
+    tag = f"chronotile-{uuid.uuid4().hex}"
+    spark.addTag(tag)
     over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(context, group, show, over), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
-    death = None
     try:
-        context.parallelize(list(enumerate(items)), len(items)).foreach(each)
+        rows = numbers.mapInArrow(each, "item bigint, result binary").collect()
     except BaseException as cause:
-        context.cancelJobGroup(group)
+        spark.interruptTag(tag)
         died = _DIED.search(str(cause))
         if not isinstance(cause, Exception) or died is None or _RAISED in str(cause):
             raise
-        death = int(died[1]), cause
+        return results.read(), (int(died[1]), cause)
     finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unsets it
+        spark.removeTag(tag)
         over.set()
         watcher.join()
-    return dict(results.value), death
+    return {row[0]: _load(bytes(row[1])) for row in rows}, None
 
 
-def _watch(
-    context: SparkContext, group: str, show: Callable[[int], None], over: threading.Event
-) -> None:
-    tracker = context.statusTracker()
-    while not over.wait(_POLL_S):
-        done = 0
-        for job in tracker.getJobIdsForGroup(group):
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info else ():
-                details = tracker.getStageInfo(stage)
-                done += details.numCompletedTasks if details else 0
-        show(done)
+def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:
+    pause_s = _POLL_S.get(results.store.place.scheme, _POLL_BUCKET_S)
+    while not over.wait(pause_s):
+        with suppress(ChronotileError):
+            show(len(results.indices()))
