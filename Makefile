@@ -12,7 +12,7 @@ RUN      = PYTHONPATH=tests $(BIN)/python -m
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy corpus lint type unit attack fuzz oracle bench bench-spark clean
+.PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark clean
 
 ##@ Start
 help: ## List the targets
@@ -21,7 +21,7 @@ help: ## List the targets
 
 install: $(READY) $(READYJS) ## Make .venv with all extras and tools, and the Kaitai compiler
 
-demo: install ## Make a sample array in demo/ and walk through every command on it
+demo: install ## Put a sample array and dataset into demo/ and walk through every command on it
 	@$(BIN)/chronotile demo
 
 test: install check-ksy lint type unit ## Run every check that CI runs
@@ -35,6 +35,9 @@ check-ksy: install ## Fail if generated/ is not what ksy/ compiles to, or a lang
 	@out=$$(mktemp -d) && $(COMPILE) python $$out && $(COMPILE) python $$out/traced --debug && \
 	  diff -ru --exclude=__pycache__ generated/chronotile_ksy $$out && \
 	  echo "generated/ is what ksy/ compiles to" && $(NODE) $(BUILD)/targets.mjs $$out/every && rm -rf $$out
+
+sample: install ## Rebuild the sample that the package ships, with the engine
+	@$(RUN) bench.make_sample
 
 corpus: install ## Rebuild tests/corpus with the engines from PyPI
 	@$(BIN)/python tests/corpus/make.py

@@ -17,9 +17,9 @@ import atheris
 
 with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from support import condition_spec, footer_spec
+    from support.bare_array import encode_fragment_metadata, sample_schema
     from support.spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
-    from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
     from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles

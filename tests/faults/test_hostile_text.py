@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
+from support.bare_array import make_sample
 
 from chronotile.cli import main
-from chronotile.cli.sample_array import make_sample
 from chronotile.conditions import codec
 from chronotile.conditions.text import field_name
 from chronotile.conditions.tree import Compare, Op

@@ -15,9 +15,9 @@ import tiledb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import footer_spec
+from support.bare_array import encode_fragment_metadata, sample_schema
 from support.fragments_of_corpus import Fragment, fragments, meta_files
 
-from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
 from chronotile.errors import BadFileError, ChronotileError, UnknownVersionError
 from chronotile.format import cell_values, tiles
 from chronotile.format.consolidated_footers import (

@@ -1,7 +1,7 @@
-"""`chronotile demo`: a sample array, and a walk through the commands.
+"""`chronotile demo`: a sample, and a walk through the commands.
 
-In: a folder. Out: the sample array in it, and each answer as a file beside it. Each step is a
-command as a user types it.
+In: a folder. Out: a sample array and dataset in it, and each answer as a file beside them. Each
+step is a command as a user types it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from chronotile.cli import sample
 from chronotile.cli.options import Place, json_option
 from chronotile.errors import ChronotileError, printable
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
-
-    from chronotile.cli.sample_array import Sample
 
 OWN = ".chronotile-demo"
 """The file that marks the folder of an earlier demo."""
@@ -73,20 +72,21 @@ class DemoReport:
             yield f"  {outcome.file:<32} {outcome.command}{failed}"
 
 
-def _steps(folder: Path, sample: Sample, *, spark: bool) -> Iterator[Step]:
-    array = str(folder / "array")
+def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[Step]:
+    array = str(made.array)
     yield Step("What happened to this array?", ("log", array), "log.txt")
     moments = {
-        "What did an open see before the first delete?": sample.first_delete - 1,
-        "And right after the update?": sample.update,
-        "And after the last write?": sample.last_write,
+        "What did an open see before the first delete?": "2024-05-03T17:29",
+        "And right after the update?": sample.UPDATE,
+        "And after the last write?": sample.LAST_WRITE,
     }
     for number, (words, moment) in enumerate(moments.items(), start=1):
-        yield Step(words, ("visible", array, "--end", str(moment)), f"visible-{number}.txt")
+        yield Step(words, ("visible", array, "--end", moment), f"visible-{number}.txt")
     yield Step("Why don't I see my data?", ("explain", array), "explain.txt")
-    delete = str(next((folder / "array" / "__commits").glob("*.del")))
+    delete = str(min((made.array / "__commits").glob("*.del")))
     yield Step("What is in one file, byte by byte?", ("show", delete, "--hex"), "show.txt")
     yield Step("Is anything wrong?", ("check", array), "check.txt")
+    yield Step("Is anything wrong in a dataset?", ("check", str(made.dataset)), "dataset.txt")
     for form in ("html", "svg"):
         target = str(folder / f"timeline.{form}")
         drawn = ("timeline", array, "-o", target)
@@ -96,17 +96,15 @@ def _steps(folder: Path, sample: Sample, *, spark: bool) -> Iterator[Step]:
         yield Step("The same as tables, with Spark", tables, "tables", writes_it=True)
 
 
-def _make(folder: Path) -> Sample:
-    from chronotile.cli.sample_array import make_sample
-
+def _make(folder: Path) -> sample.Sample:
     if folder.exists():
         if not (folder / OWN).is_file() and (not folder.is_dir() or any(folder.iterdir())):
             problem = "expected an empty folder or an earlier demo, found something else"
             raise ChronotileError(str(folder), problem)
         shutil.rmtree(folder)
-    (folder / "array").mkdir(parents=True)
+    folder.mkdir(parents=True)
     (folder / OWN).write_text("Made by `chronotile demo`, which may replace this folder.\n")
-    return make_sample(str(folder / "array"))
+    return sample.unpack(folder)
 
 
 def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
@@ -131,16 +129,15 @@ def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
 @click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
 @json_option
 def demo(folder: str, spark: bool, as_json: bool) -> None:
-    """Make a sample array in FOLDER (demo), and walk through the commands.
+    """Put a sample array and dataset into FOLDER (demo), and walk through the commands.
 
-    The array has writes, deletes, an update, merged fragments, consolidated commits and a vacuum
-    behind it; no engine is needed. Each answer is kept in the folder.
+    TileDB wrote both. The array has writes, overwrites, deletes, an update, a new attribute, merged
+    fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk needs
+    no TileDB. Each answer is kept in the folder.
     """
     from chronotile.report.output import emit
 
     place = Path(folder)
-    sample = _make(place)
-    outcomes = tuple(
-        _walk(step, place, quiet=as_json) for step in _steps(place, sample, spark=spark)
-    )
+    made = _make(place)
+    outcomes = tuple(_walk(step, place, quiet=as_json) for step in _steps(place, made, spark=spark))
     emit(DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes), as_json=as_json)

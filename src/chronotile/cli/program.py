@@ -52,7 +52,7 @@ COMMANDS = {
     },
     "More": {
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
-        "demo": Entry("demo:demo", "Make a sample array and walk through all this."),
+        "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }
 """Section -> command -> where it lives."""

@@ -21,7 +21,7 @@ from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS, EVENTS
-from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history import text_columns
 from chronotile.history.fragment_facts import read_facts
@@ -209,7 +209,7 @@ class Log:
 
     @cached_property
     def applied_in(self) -> dict[str, int]:
-        """Delete -> how many of the fragments visible now have applied it.
+        """Delete -> how many of the fragments visible now, and in its reach, have applied it.
 
         The first call reads the footers of the fragments that were merged from others, by their
         names or their `.vac`: a plain write has applied none.
@@ -223,8 +223,10 @@ class Log:
         wanted = [n for n in names if n in merged or len(set(parse_name(n)[:2])) == 2]
         counts: Counter[str] = Counter()
         if len(table.tile_rows):
-            for _, stored in FooterReader(self.storage, self.history).read(wanted, applied=True):
-                counts.update((not isinstance(stored, ChronotileError) and stored.applied) or ())
+            reader = FooterReader(self.storage, self.history)
+            for name, stored in reader.read(wanted, applied=True):
+                applied = (not isinstance(stored, ChronotileError) and stored.applied) or ()
+                counts.update(one for one in applied if _reaches(one, name))
         return dict(counts)
 
     def fragments(self, *, names: Collection[str] | None = None) -> pa.Table:
@@ -267,6 +269,12 @@ class Log:
     def lifelines(self) -> pa.Table:
         """One row a fragment: from when to when it is visible, and why it stops."""
         return with_times(lifelines(self.rules))
+
+
+def _reaches(delete: str, fragment: str) -> bool:
+    """Whether a delete is as late as the first cell of a fragment: a merge marks older ones too."""
+    late = try_parse(delete)
+    return late is not None and parse_name(fragment).t1 <= late.t2
 
 
 def open_log(

@@ -11,12 +11,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.bare_array import make_sample
 from support.corpus_cases import CASES, Case
 
 import chronotile
 from chronotile.cli import main
 from chronotile.cli import program as cli
-from chronotile.cli.sample_array import make_sample
 from chronotile.format.names import new_name
 from chronotile.history.time_columns import without_times
 from chronotile.single_file import decode

@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support.bare_array import make_sample
 from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.cli import main
-from chronotile.cli.sample_array import make_sample
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

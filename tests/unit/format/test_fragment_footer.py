@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.bare_array import encode_fragment_metadata, sample_schema
 from support.corpus_cases import CASES
 from support.spec_files import fragment_metadata
 
 from chronotile.check.fragment_health import State, inspect
-from chronotile.cli.sample_array import encode_fragment_metadata, sample_schema
 from chronotile.errors import ChronotileError
 from chronotile.format.footer_layout import decode_footer
 from chronotile.format.fragment_footer import METADATA, footer_size

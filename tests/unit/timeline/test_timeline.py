@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from support.bare_array import START, encode_schema, make_sample, sample_schema
 from support.corpus_cases import CASES, Case
 
 import chronotile
 from chronotile.cli import main
-from chronotile.cli.sample_array import START, encode_schema, make_sample, sample_schema
 from chronotile.errors import is_printable, printable
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
