@@ -2,20 +2,21 @@ r"""chronotile: the commit log of TileDB arrays, read, written, explained and lo
 
 Data moves one way through the rooms: each imports only from those above it.
 
-    storage      the only room that touches a disk or a bucket
-    format       the bytes of one file, its name, the values in it
-    conditions   what a delete or an update says
-    history      all that one reading of an array found
-    visibility   what an open at a window sees, and why: the rules, and only there
-    check        what is wrong, and what to do about it
-    change       deletes, updates, consolidation, vacuum, repair
-    log          the object that users hold: reading, rules, checks and plans meet here
-    single_file  one file by itself, decoded
-    dataset      many arrays at once
-    report       what was found, in words, on its way out
-    timeline     a picture of a history
-    spark        the same for a whole fleet
-    cli          the command line
+    storage       the only room that touches a disk or a bucket
+    format        the bytes of one file, its name, the values in it
+    conditions    what a delete or an update says
+    history       all that one reading of an array found
+    visibility    what an open at a window sees, and why: the rules, and only there
+    check         what is wrong, and what to do about it
+    change        deletes, updates, consolidation, vacuum, repair
+    time_machine  clones, and changes that bring a past state back
+    log           the object that users hold: reading, rules, checks and plans meet here
+    single_file   one file by itself, decoded
+    dataset       many arrays at once
+    report        what was found, in words, on its way out
+    timeline      a picture of a history
+    spark         the same for a whole fleet
+    cli           the command line
 
 Names are loaded when they are first used, so that `import chronotile` stays light.
 

@@ -6,6 +6,7 @@ itself.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
 
-Op: TypeAlias = Literal["put", "remove", "move"]
+Op: TypeAlias = Literal["put", "remove", "move", "copy", "replace"]
 Before: TypeAlias = "Callable[[Report], None] | None"
 """Called with the planned steps before the first of them; an error that it raises stops the run."""
+
+
+_DONE = {
+    "put": "put",
+    "copy": "copied",
+    "replace": "replaced",
+    "remove": "removed",
+    "move": "moved",
+}
+"""What a step is called once it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +46,14 @@ class Step:
     """Bytes; None if unknown."""
     reason: str
     data: bytes = field(default=b"", repr=False, compare=False)
-    """The content of a file that is put or moved."""
+    """The content of a file that is put, replaced or moved."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; a file that is put has the digest by which an undo knows it again."""
+        document = {"op": self.op, "path": self.path, "size": self.size, "reason": self.reason}
+        if self.op in ("put", "replace"):
+            document["sha256"] = hashlib.sha256(self.data).hexdigest()
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,8 @@ class Report:
     """Where the moved files are."""
     restore: str | None = None
     """The command that puts the moved files back."""
+    added: tuple[str, ...] = ()
+    """URIs of the commits that the change adds: an undo takes them out again, and no others."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
 
@@ -70,16 +90,15 @@ class Report:
             "array": self.array,
             "dry_run": self.dry_run,
             "time": iso_time(self.at_ms),
-            "steps": [
-                {"op": step.op, "path": step.path, "size": step.size, "reason": step.reason}
-                for step in self.steps
-            ],
+            "steps": [step.to_dict() for step in self.steps],
             "notes": list(self.notes),
             "findings": [item.to_dict() for item in self.findings],
         }
         if self.engine_open_requests is not None:
             first, then = self.engine_open_requests
             document["engine_open_requests"] = {"before": first, "after": then}
+        if self.added:
+            document["added"] = list(self.added)
         if self.quarantine is not None:
             document |= {"quarantine": self.quarantine, "restore": self.restore}
         return document
@@ -99,7 +118,7 @@ class Report:
         'nothing to do'
         """
         parts = []
-        for op, done in (("put", "put"), ("remove", "removed"), ("move", "moved")):
+        for op, done in _DONE.items():
             sizes = [step.size or 0 for step in self.steps if step.op == op]
             if sizes:
                 word = f"would {op}" if self.dry_run else done

@@ -13,7 +13,14 @@ import numpy as np
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_FILES, COMMIT_WORDS, COMMITS, FILE_WORDS, LINES, META
 from chronotile.format.names import is_name, try_parse
-from chronotile.visibility.rules import Rule, is_inside, is_later, is_seen, schema_at
+from chronotile.visibility.rules import (
+    Rule,
+    hidden_metadata,
+    is_inside,
+    is_later,
+    is_seen,
+    schema_at,
+)
 from chronotile.visibility.view import LazySequence, tile_commits
 
 if TYPE_CHECKING:
@@ -183,10 +190,7 @@ def _enumerations(view: View, in_force: SchemaFile) -> Iterator[Explanation]:
 
 
 def _metadata(view: View) -> Iterator[Explanation]:
-    hidden: dict[str, str] = {}
-    for vacuum in view.history.meta_vacuums:
-        if is_inside(*vacuum.name[:2], view.start, view.end):
-            hidden |= dict.fromkeys(vacuum.targets, vacuum.path)
+    hidden = hidden_metadata(view.history, view.start, view.end)
     for text in view.history.listing.meta:
         stem = text.removesuffix(".vac")
         name = try_parse(stem)

@@ -27,6 +27,10 @@ applies decides.
   schemas
     the last schema with t2 <= end is in force; if all are later, the first.
 
+  metadata
+    a file counts if it lies wholly inside the window, and no `.vac` beside it that lies wholly
+    inside the window lists it. Of one key, the file with the last t1 decides.
+
 The engine reads every `.con`, whatever times its name tells, as the name need not cover the records
 inside. `history.read_history` can skip files by name, and says what that risks.
 """
@@ -42,7 +46,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import DEL, FRAGMENTS, OK, UPD, WRT
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, time_order, try_parse
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
 
@@ -157,6 +161,23 @@ def schemas_over(history: History, moment: int) -> Iterator[Schema]:
             seen.append(item)
             if item.schema is not None:
                 yield item.schema
+
+
+def hidden_metadata(history: History, start: int, end: int) -> dict[str, str]:
+    """The metadata files that a `.vac` in a window lists: name -> the `.vac`."""
+    hidden: dict[str, str] = {}
+    for vacuum in history.meta_vacuums:
+        if is_inside(*vacuum.name[:2], start, end):
+            hidden |= dict.fromkeys(vacuum.targets, vacuum.path)
+    return hidden
+
+
+def visible_metadata(history: History, start: int, end: int) -> list[Name]:
+    """The metadata files that an open at a window reads, in the order in which they count."""
+    hidden = hidden_metadata(history, start, end)
+    named = (name for text in history.listing.meta if (name := try_parse(text)) is not None)
+    seen = (name for name in named if is_inside(name.t1, name.t2, start, end))
+    return sorted((name for name in seen if name.text not in hidden), key=time_order)
 
 
 @dataclass(frozen=True, eq=False)

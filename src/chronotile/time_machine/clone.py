@@ -1,0 +1,298 @@
+"""Clone: a new array that shows what an open of another one shows.
+
+In: an array, a window, commits to leave out, an empty place. Out: an array there that every TileDB
+program opens, and a report. Writes nothing to the source.
+
+The clone has the fragments that the window sees, as links or copies; one `.con` with their commits
+and the deletes in force; the metadata of the window; the schemas and enumerations. The schemas go
+last: before that the place is no array, and an open fails.
+
+The source may be one that the engine refuses to open: fragments that are gone are left out, and so
+is what the caller names. A delete that a fragment has applied cannot just be left out (F14): what
+the fragment was merged from takes its place, or a delete that matches no row stays in its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.change.change_report import Report, Step, put
+from chronotile.change.consolidate import wanted_order
+from chronotile.change.harmless_deletes import harmless_tiles, row_words
+from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
+from chronotile.format.commit_files import Record, commit_name, encode_record, write_uri
+from chronotile.format.kinds import (
+    COMMITS,
+    ENUMERATIONS,
+    FRAGMENT_META,
+    FRAGMENTS,
+    LABELS,
+    META,
+    SCHEMA,
+)
+from chronotile.format.names import MAX_TIMESTAMP, format_name
+from chronotile.format.timestamps import now_ms
+from chronotile.history.reading import read_history
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
+from chronotile.storage.transfer import Link, Transfer
+from chronotile.time_machine.past_state import Past, State
+from chronotile.visibility.rules import Rules, visible_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Entry
+
+_FOLDERS = (COMMITS, FRAGMENTS, FRAGMENT_META, LABELS, META, SCHEMA, ENUMERATIONS)
+"""What the engine expects in an array on a disk, even if it is empty."""
+
+
+def clone(
+    source: str,
+    target: str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    without: Collection[str] = (),
+    link: Link = "hard",
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    target_store: Store | None = None,
+) -> Report:
+    """Makes an array that shows what an open of another one at a window shows.
+
+    Args:
+        source: A path or a URI.
+        target: A path or a URI of nothing yet, or of a clone that was broken off.
+        start: The start of the window.
+        end: The end of the window, in ms; now, if it is left out.
+        without: Names of commits to leave out: fragments, deletes, updates.
+        link: `hard` (on one disk; elsewhere a copy), `symbolic` (of fragments on one disk: they
+            dangle once the source is vacuumed, and only the engine follows them), or `copy`.
+        dry_run: Write nothing.
+        key: The key of an encrypted array; the clone has the same.
+        storage_options: What the storage of both needs to know.
+        store: The source's store, if it is open already.
+        target_store: The target's store, if it is open already.
+
+    Raises:
+        RefusedError: Something else is at the target.
+        UnreachableError: A merged fragment holds more than the window sees, and what it was merged
+            from is gone.
+
+    >>> clone("memory:doc-nowhere", "memory:doc-clone")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    here = store or open_store(source, storage_options)
+    there = target_store or open_store(target, storage_options)
+    if there.uri == here.uri or there.uri.startswith(f"{here.uri}/"):
+        raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
+    last = now_ms() if end is None else end
+    if not 0 <= start <= last <= MAX_TIMESTAMP:
+        problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
+        raise ChronotileError(here.uri, problem)
+    transfer = Transfer(here, there, link)
+    plan = make_plan(here, (start, last), frozenset(without), key)
+    _refuse_others(there, plan)
+    steps, notes = tuple(plan.steps()), tuple(plan.notes)
+    report = Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
+    if not dry_run:
+        try:
+            _carry_out(plan, transfer, here, there, link)
+        except MissingObjectError as cause:
+            problem = "expected it to stay, found it gone: the source is changing; try again"
+            raise ChangedError(cause.where, problem) from cause
+    return report
+
+
+class Plan(NamedTuple):
+    """All that a clone consists of."""
+
+    folders: dict[str, tuple[Entry, ...]]
+    """Fragment's folder -> its files."""
+    small: dict[str, str]
+    """Metadata and enumerations: path in the source -> path in the clone."""
+    schemas: tuple[tuple[str, str], ...]
+    """Likewise, in the order in which they go."""
+    puts: tuple[Step, ...]
+    labels: dict[str, Plan]
+    """Folder of a dimension label's array -> the plan of its clone."""
+    notes: list[str]
+
+    def paths(self) -> Iterator[str]:
+        """Every file of the clone."""
+        for files in self.folders.values():
+            yield from (entry.path for entry in files)
+        yield from self.small.values()
+        yield from (new for _, new in self.schemas)
+        yield from (step.path for step in self.puts)
+        for folder, plan in self.labels.items():
+            yield from (f"{folder}/{path}" for path in plan.paths())
+
+    def steps(self) -> Iterator[Step]:
+        """What is done, a step each fragment."""
+        for folder, files in self.folders.items():
+            size = sum(entry.size or 0 for entry in files)
+            yield Step(op="copy", path=folder, size=size, reason=f"{len(files)} files")
+        for path in self.small:
+            yield Step(op="copy", path=path, size=None, reason="visible at the window")
+        yield from self.puts
+        for folder, plan in self.labels.items():
+            for step in plan.steps():
+                yield Step(
+                    op=step.op, path=f"{folder}/{step.path}", size=step.size, reason=step.reason
+                )
+        for path, new in self.schemas:
+            yield Step(op="copy", path=new, size=None, reason=f"the schema {path}")
+
+
+def make_plan(
+    store: Store, window: tuple[int, int], without: frozenset[str], key: bytes | str | None
+) -> Plan:
+    """Reads an array, and plans its clone."""
+    history = read_history(store, key=key)
+    rules = Rules(history)
+    _refuse_unknown(history, without)
+    past = Past(store, rules)
+    state = past.at(*window, without=without, strict=False)
+    notes = [f"{name} is left out: it is committed, and gone" for name in state.lost]
+    stand_ins = _stand_ins(store, rules, state, notes)
+    meta = visible_metadata(history, *window)
+    small = {f"{META}/{name.text}": f"{META}/{name.text}" for name in meta}
+    small |= {path: path for path in history.listing.enumerations}
+    return Plan(
+        folders={part.folder: store.list_prefix(part.folder, sizes=True) for part in state.parts},
+        small=small,
+        schemas=_schemas(history, state),
+        puts=tuple(_commits(history, state, stand_ins)),
+        labels={
+            folder: make_plan(store.child(folder), window, frozenset(), key)
+            for folder in store.list_dir(LABELS).folders
+        },
+        notes=notes,
+    )
+
+
+def _refuse_unknown(history: History, without: frozenset[str]) -> None:
+    table = history.table
+    unknown = without - {table.name(row) for row in range(len(table))} if without else frozenset()
+    for name in sorted(unknown):
+        raise ChronotileError(history.array, f"expected the name of a commit, found {name!r:.120}")
+
+
+def _stand_ins(store: Store, rules: Rules, state: State, notes: list[str]) -> dict[str, bytes]:
+    """Tiles for deletes that fragments have applied and that are left out: uri -> tile."""
+    if not state.still_applied:
+        return {}
+    table = rules.history.table
+    tiles = harmless_tiles(rules.history, sealing_key(store, rules.history))
+    found: dict[str, bytes] = {}
+    for name, folders in state.still_applied.items():
+        uris = [f"{COMMITS}/{name}{extension}" for extension in tiles]
+        known = [table.uri(row) for row in table.find(uris).tolist()] or uris[:1]
+        found[known[0]] = tiles[known[0][-4:]]
+        words = row_words(rules, name, folders)
+        notes.append(f"{known[0]} is replaced by one that matches no row: {words}")
+    return found
+
+
+def _schemas(history: History, state: State) -> tuple[tuple[str, str], ...]:
+    """The schema files, the one in force first; a copy of it if it would not be the last."""
+    in_force, listed = state.schema, history.schemas
+    assert in_force is not None  # a listing without a schema is no array
+    paths = [item.path for item in listed]
+    if in_force is listed[-1] or in_force.name is None:
+        order = [in_force.path, *(path for path in paths if path != in_force.path)]
+        return tuple((path, path) for path in order)
+    last = max(item.name.t2 for item in listed if item.name is not None) + 1
+    uuid = hashlib.sha256(in_force.path.encode()).hexdigest()[:32]
+    again = f"{SCHEMA}/{format_name(last, last, uuid, None)}"
+    return ((in_force.path, again), *((path, path) for path in paths))
+
+
+def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> Iterator[Step]:
+    """The `.con` of the clone, and loose files for what cannot stand in one."""
+    table, version = history.table, array_version(history)
+    implied = table.implied
+    writes = [write_uri(part.name.text) for part in state.parts if not implied[part.row]]
+    if version < FIRST_WITH_COMMITS:
+        yield from (put(uri, b"", "a write") for uri in writes)
+        return
+    # The engine does not understand an update in a `.con`.
+    updates = {item.uri: item.tile for item in state.updates}
+    updates |= {uri: tile for uri, tile in stand_ins.items() if uri.endswith(".upd")}
+    deletes = {item.uri: item.tile for item in state.deletes}
+    deletes |= {uri: tile for uri, tile in stand_ins.items() if uri.endswith(".del")}
+    records = [Record(uri, None) for uri in writes]
+    records += [Record(uri, tile) for uri, tile in deletes.items()]
+    if records:
+        data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
+        names = [commit_name(record.uri) for record in records]
+        t1, t2 = min(name.t1 for name in names), max(name.t2 for name in names)
+        name = format_name(t1, t2, hashlib.sha256(data).hexdigest()[:32], version)
+        what = [count_text(len(writes), "write")] * bool(writes)
+        what += [count_text(len(deletes), "delete")] * bool(deletes)
+        yield put(f"{COMMITS}/{name}.con", data, ", ".join(what))
+    for uri, tile in updates.items():
+        yield put(uri, tile, "an update, which the engine reads only as a file")
+
+
+def _refuse_others(there: Store, plan: Plan) -> None:
+    """Refuses a place where something else is; what a broken-off clone left may stay."""
+    try:
+        found = {entry.path for entry in there.list_files()}
+    except ArrayNotFoundError:
+        return
+    others = sorted(found - set(plan.paths()))
+    if others:
+        raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
+
+
+def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
+    transfer.make_root(_FOLDERS)
+    small = Transfer(here, there, "copy") if link == "symbolic" else transfer
+    sizes: dict[str, int | None] = {}
+    for folder, files in plan.folders.items():
+        if link == "symbolic":
+            transfer.folder(folder, folder)
+        else:
+            transfer.files({entry.path: entry.path for entry in files})
+            sizes |= {entry.path: entry.size for entry in files}
+    small.files(plan.small)
+    for step in plan.puts:
+        _put_again(there, step)
+    for folder, inner in plan.labels.items():
+        source, target = here.child(folder), replace(there, place=there.place.child(folder))
+        _carry_out(inner, Transfer(source, target, link), source, target, link)
+    _compare_sizes(there, sizes)
+    for path, new in plan.schemas:
+        small.files({path: new})
+
+
+def _put_again(there: Store, step: Step) -> None:
+    try:
+        put_compared(there, step.path, step.data)
+    except ObjectExistsError:
+        # An earlier run was broken off after this file.
+        if there.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
+            raise
+
+
+def _compare_sizes(there: Store, sizes: Mapping[str, int | None]) -> None:
+    """Lists what was copied, and compares the sizes."""
+    if not sizes:
+        return
+    found = {entry.path: entry.size for entry in there.list_prefix(FRAGMENTS, sizes=True)}
+    for path, size in sizes.items():
+        if path.startswith(f"{FRAGMENTS}/") and found.get(path) != size:
+            problem = f"expected the {size} bytes that were copied, found {found.get(path)}"
+            raise StorageError(there.uri_of(path), problem)

@@ -1,0 +1,276 @@
+"""What an array consists of as of a window: fragments, deletes, updates, schema.
+
+In: a store, the rules of an array's history, a window. Out: `State`: the fragments whose cells are
+just the visible ones, in order; or a refusal. Changes nothing.
+
+A fragment that was merged from others can hold more than the window sees: cells that were written
+outside of it, and notes of deletes that it has applied and that are not in force there. No commit
+file can tell such cells apart. If the fragments that it was merged from are all still there, then
+these take its place; if not, a state that needs it is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.check.findings import RefusedError
+from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, time_order
+from chronotile.format.timestamps import iso_time
+from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.visibility.rules import is_inside, is_seen, schema_at
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from chronotile.history.reading import SchemaFile
+    from chronotile.history.uri_columns import I64
+    from chronotile.storage.store import Store
+    from chronotile.visibility.rules import Rules
+
+
+class Part(NamedTuple):
+    """A fragment of a state."""
+
+    name: Name
+    folder: str
+    """Relative to the array."""
+    row: int
+    """Of its commit, in the table."""
+    cells_timed: bool
+    """Whether each of its cells keeps a time of its own, so that a new name changes none."""
+    cells: int | None
+    """How many; None where its footer cannot tell."""
+    applied: tuple[str, ...] = ()
+    """Names of the deletes that it has applied."""
+
+
+class Condition(NamedTuple):
+    """A delete or an update of a state."""
+
+    name: Name
+    uri: str
+    tile: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What an array consists of as of a window."""
+
+    parts: tuple[Part, ...]
+    """In time order."""
+    deletes: tuple[Condition, ...]
+    updates: tuple[Condition, ...]
+    schema: SchemaFile | None
+    still_applied: dict[str, list[str]] = field(default_factory=dict)
+    """Deletes that are not in force, and the fragments that have applied them all the same."""
+    lost: tuple[str, ...] = ()
+    """Fragments that are committed, and gone."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the fragments."""
+        return frozenset(part.name.text for part in self.parts)
+
+
+class UnreachableError(RefusedError):
+    """A state that no commit file can bring about, as merged fragments hold more than it."""
+
+
+class Past:
+    """The states of one array."""
+
+    def __init__(self, store: Store, rules: Rules) -> None:
+        self.store, self.rules, self.history = store, rules, rules.history
+        table = self.history.table
+        rows = rules.fragments[~rules.missing].tolist()
+        self._rows = {table.name(row): row for row in rows}
+        self._sources = {v.name.text: v.targets for v in self.history.vacuums}
+        self._facts: dict[str, StoredFooter | None] = {}
+        self._reader = FooterReader(store, self.history)
+
+    def now(self) -> State:
+        """The state that an open after every commit sees, as it is: nothing is taken apart."""
+        return self._state(0, MAX_TIMESTAMP, frozenset(), frozenset(), strict=False, whole=True)
+
+    def at(
+        self,
+        start: int,
+        end: int,
+        *,
+        without: Collection[str] = (),
+        apart: Collection[str] = (),
+        strict: bool = True,
+    ) -> State:
+        """The state as of a window.
+
+        Args:
+            start: The window's start.
+            end: The window's end.
+            without: Names of commits that shall not count.
+            apart: Fragments to take apart even if they hold no more than the state.
+            strict: Refuse a fragment that has applied a delete of `without`; otherwise take it,
+                and say so in `still_applied`.
+
+        Raises:
+            UnreachableError: A merged fragment holds more, and what it was merged from is gone.
+        """
+        return self._state(start, end, frozenset(without), frozenset(apart), strict=strict)
+
+    def _state(
+        self,
+        start: int,
+        end: int,
+        without: frozenset[str],
+        apart: frozenset[str],
+        *,
+        strict: bool,
+        whole: bool = False,
+    ) -> State:
+        table, rules = self.history.table, self.rules
+        deletes = self._conditions(rules.deletes, start, end, without)
+        updates = self._conditions(rules.updates, start, end, without)
+        in_force = {item.name.text for item in (*deletes, *updates)}
+        rows, _ = rules.visible(start, end)
+        names = [parse_name(table.name(row)) for row in rows.tolist()]
+        self._read(name.text for name in names)
+        applied: dict[str, list[str]] = {}
+        chosen: dict[str, Part] = {}
+        for name in names:
+            if name.text not in without:
+                found = _Taken(
+                    past=self,
+                    window=(start, end),
+                    without=without,
+                    apart=apart,
+                    in_force=in_force,
+                    strict=strict,
+                    whole=whole,
+                )
+                for part in found.of(name):
+                    chosen.setdefault(part.name.text, part)
+                for text, folder in found.still_applied:
+                    applied.setdefault(text, []).append(folder)
+        seen = rules.superseded(start, end)
+        _, in_window = rules._in_window(start, end)
+        lost = rules.fragments[in_window & ~seen & rules.missing].tolist()
+        return State(
+            parts=tuple(sorted(chosen.values(), key=lambda part: time_order(part.name))),
+            deletes=deletes,
+            updates=updates,
+            schema=schema_at(self.history, end),
+            still_applied=applied,
+            lost=tuple(n for n in map(table.name, lost) if n not in without),
+        )
+
+    def _conditions(
+        self, rows: I64, start: int, end: int, without: frozenset[str]
+    ) -> tuple[Condition, ...]:
+        table = self.history.table
+        found = (
+            Condition(parse_name(table.name(row)), table.uri(row), table.tile(row)[0])
+            for row in self.rules.in_force(rows, start, end).tolist()
+        )
+        return tuple(item for item in found if item.name.text not in without)
+
+    def _read(self, names: Iterable[str]) -> None:
+        wanted = [name for name in names if name not in self._facts]
+        for name, stored in self._reader.read(wanted, applied=True):
+            known = None if isinstance(stored, ChronotileError) else stored
+            self._facts[name] = known
+
+    def part(self, name: Name) -> Part:
+        """A fragment, with what its footer says."""
+        self._read([name.text])
+        stored, row = self._facts[name.text], self._rows[name.text]
+        folder = self.history.table.fragment_path(row)
+        if stored is None:
+            return Part(name, folder, row, cells_timed=False, cells=None)
+        try:
+            cells: int | None = self._reader.measure(stored)[1]
+        except ChronotileError:
+            cells = None
+        timed = stored.footer.has_timestamps
+        return Part(name, folder, row, timed, cells, stored.applied or ())
+
+    def is_readable(self, part: Part) -> bool:
+        """Whether a fragment's footer could be read, with the deletes that it has applied."""
+        stored = self._facts[part.name.text]
+        return stored is not None and stored.applied is not None
+
+    def sources(self, name: Name) -> tuple[Name, ...] | None:
+        """The fragments that one was merged from; None if not all of them are there."""
+        listed = self._sources.get(name.text)
+        if not listed or any(text not in self._rows for text in listed):
+            return None
+        return tuple(map(parse_name, listed))
+
+    def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
+        """The refusal of a state because of a merged fragment."""
+        spans = [
+            (other.t1, other.t2)
+            for other in map(parse_name, self._rows)
+            if other.t1 != other.t2 and self.sources(other) is None
+        ]
+        low, high = end, end
+        while any(t1 <= low < t2 for t1, t2 in spans):
+            low = max(t1 for t1, t2 in spans if t1 <= low < t2) - 1
+        while any(t1 <= high < t2 for t1, t2 in spans):
+            high = max(t2 for t1, t2 in spans if t1 <= high < t2)
+        near = [at for at in (low, high) if at != end and at >= start]
+        said = " or ".join(f"{at} ({iso_time(at)})" for at in near)
+        more = f"; the nearest times that can be had are {said}" if near else ""
+        problem = f"expected what {name.text} was merged from, found it gone: {why}"
+        return UnreachableError(self.history.array, f"{problem}{more}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """Takes one visible fragment, or what it was merged from."""
+
+    past: Past
+    window: tuple[int, int]
+    without: frozenset[str]
+    apart: frozenset[str]
+    in_force: set[str]
+    strict: bool
+    whole: bool
+    still_applied: list[tuple[str, str]] = field(default_factory=list)
+
+    def of(self, name: Name) -> list[Part]:
+        """The parts that hold its visible cells, and no others."""
+        part = self.past.part(name)
+        if self.whole:
+            return [part]
+        start, end = self.window
+        if not is_inside(name.t1, name.t2, start, end):
+            return self._apart(name, "it holds cells that were written outside of the window")
+        if name.text in self.apart:
+            return self._apart(name, "its cells keep the times at which they were written")
+        undone = [text for text in part.applied if self._is_undone(text)]
+        if not undone:
+            return [part]
+        is_asked = not self.strict and self.without.issuperset(undone)
+        if is_asked and self.past.sources(name) is None:
+            self.still_applied.extend((text, part.folder) for text in undone)
+            return [part]
+        return self._apart(name, f"it has applied {undone[0]}, which is not in force then")
+
+    def _is_undone(self, text: str) -> bool:
+        if text in self.in_force:
+            return False
+        start, end = self.window
+        if text in self.without:
+            return True
+        name = parse_name(text)
+        return not is_inside(name.t1, name.t2, start, end)
+
+    def _apart(self, name: Name, why: str) -> list[Part]:
+        sources = self.past.sources(name)
+        if sources is None:
+            raise self.past.refused(name, *self.window, why)
+        dense = self.past.history.dense
+        seen = [one for one in sources if is_seen(one, *self.window, dense=dense)]
+        wanted = [one for one in seen if one.text not in self.without]
+        return [part for one in wanted for part in self.of(one)]
