@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
     from chronotile.single_file.decode import parse
+    from chronotile.time_machine.clone import clone
 
 __version__ = "0.1.0"
 
@@ -48,6 +49,7 @@ _HOMES = {
     "Log": "log",
     "View": "log",
     "check_fleet": "dataset.check_all",
+    "clone": "time_machine.clone",
     "consolidate": "change.consolidate",
     "open_log": "log",
     "parse": "single_file.decode",
@@ -65,6 +67,7 @@ __all__ = [
     "View",
     "__version__",
     "check_fleet",
+    "clone",
     "consolidate",
     "open_log",
     "parse",

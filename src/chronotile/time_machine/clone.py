@@ -3,9 +3,9 @@
 In: an array, a window, commits to leave out, an empty place. Out: an array there that every TileDB
 program opens, and a report. Writes nothing to the source.
 
-The clone has the fragments that the window sees, as links or copies; one `.con` with their commits
-and the deletes in force; the metadata of the window; the schemas and enumerations. The schemas go
-last: before that the place is no array, and an open fails.
+The clone has the fragments that the window sees, as links or copies; one `.con` with their commits;
+the deletes and updates in force, and the metadata of the window; all schemas and enumerations. The
+schemas go last: before that the place is no array, and an open fails.
 
 The source may be one that the engine refuses to open: fragments that are gone are left out, and so
 is what the caller names. A delete that a fragment has applied cannot just be left out (F14): what
@@ -34,8 +34,8 @@ from chronotile.format.kinds import (
     META,
     SCHEMA,
 )
-from chronotile.format.names import MAX_TIMESTAMP, format_name
-from chronotile.format.timestamps import now_ms
+from chronotile.format.names import format_name
+from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.reading import read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
@@ -46,6 +46,7 @@ from chronotile.visibility.rules import Rules, visible_metadata
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from chronotile.format.timestamps import Moment
     from chronotile.history.reading import History
     from chronotile.storage.store import Entry
 
@@ -57,8 +58,8 @@ def clone(
     source: str,
     target: str,
     *,
-    start: int = 0,
-    end: int | None = None,
+    start: Moment = 0,
+    end: Moment | None = None,
     without: Collection[str] = (),
     link: Link = "hard",
     dry_run: bool = False,
@@ -72,8 +73,8 @@ def clone(
     Args:
         source: A path or a URI.
         target: A path or a URI of nothing yet, or of a clone that was broken off.
-        start: The start of the window.
-        end: The end of the window, in ms; now, if it is left out.
+        start: The start of the window, in any spelling of a time.
+        end: The end of the window; now, if it is left out.
         without: Names of commits to leave out: fragments, deletes, updates.
         link: `hard` (on one disk; elsewhere a copy), `symbolic` (of fragments on one disk: they
             dangle once the source is vacuumed, and only the engine follows them), or `copy`.
@@ -96,12 +97,12 @@ def clone(
     there = target_store or open_store(target, storage_options)
     if there.uri == here.uri or there.uri.startswith(f"{here.uri}/"):
         raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
-    last = now_ms() if end is None else end
-    if not 0 <= start <= last <= MAX_TIMESTAMP:
-        problem = f"expected 0 <= start <= end < 2^64, found {start} and {last}"
+    first, last = to_ms(start, here.uri), now_ms() if end is None else to_ms(end, here.uri)
+    if first > last:
+        problem = f"expected a window that ends after it starts, found {first} and {last}"
         raise ChronotileError(here.uri, problem)
     transfer = Transfer(here, there, link)
-    plan = make_plan(here, (start, last), frozenset(without), key)
+    plan = make_plan(here, (first, last), frozenset(without), key)
     _refuse_others(there, plan)
     steps, notes = tuple(plan.steps()), tuple(plan.notes)
     report = Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
@@ -227,23 +228,17 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
     if version < FIRST_WITH_COMMITS:
         yield from (put(uri, b"", "a write") for uri in writes)
         return
-    # The engine does not understand an update in a `.con`.
-    updates = {item.uri: item.tile for item in state.updates}
-    updates |= {uri: tile for uri, tile in stand_ins.items() if uri.endswith(".upd")}
-    deletes = {item.uri: item.tile for item in state.deletes}
-    deletes |= {uri: tile for uri, tile in stand_ins.items() if uri.endswith(".del")}
-    records = [Record(uri, None) for uri in writes]
-    records += [Record(uri, tile) for uri, tile in deletes.items()]
-    if records:
-        data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
-        names = [commit_name(record.uri) for record in records]
+    if writes:
+        records = sorted((Record(uri, None) for uri in writes), key=wanted_order)
+        data = b"".join(map(encode_record, records))
+        names = [commit_name(uri) for uri in writes]
         t1, t2 = min(name.t1 for name in names), max(name.t2 for name in names)
         name = format_name(t1, t2, hashlib.sha256(data).hexdigest()[:32], version)
-        what = [count_text(len(writes), "write")] * bool(writes)
-        what += [count_text(len(deletes), "delete")] * bool(deletes)
-        yield put(f"{COMMITS}/{name}.con", data, ", ".join(what))
-    for uri, tile in updates.items():
-        yield put(uri, tile, "an update, which the engine reads only as a file")
+        yield put(f"{COMMITS}/{name}.con", data, count_text(len(writes), "write"))
+    # The engine looks for the files of deletes (F1), and reads no update in a `.con` (F11).
+    tiles = {item.uri: item.tile for item in (*state.deletes, *state.updates)}
+    for uri, tile in (tiles | dict(stand_ins)).items():
+        yield put(uri, tile, "in force at the window")
 
 
 def _refuse_others(there: Store, plan: Plan) -> None:
