@@ -15,7 +15,7 @@ from support.histories import History
 
 import chronotile as ct
 from chronotile.format import cell_values
-from chronotile.format.footer_columns import sparse_columns
+from chronotile.format.footer_columns import joined, sparse_columns
 from chronotile.format.footer_layout import FooterLayout
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.fragment_size import FragmentMeasure, domain_text
@@ -151,13 +151,13 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
     schema = log.history.schemas[0].schema
     assert schema is not None
     layout, measure = FooterLayout(schema), FragmentMeasure(schema)
+    layout_of = FooterReader(log.storage, log.history).layout_of
     footers = [raw.raw for raw in raws(log)]
     chance = random.Random(7)
     for _ in range(60):
-        for part in sparse_columns(footers, schema, layout):
-            numbers = zip(
-                part.rows, part.cells, part.cell_bytes, part.domain, part.tiles, strict=True
-            )
+        for part in sparse_columns(joined(footers), layout_of):
+            domain = part.domain.to_pylist()
+            numbers = zip(part.rows, part.cells, part.cell_bytes, domain, part.tiles, strict=True)
             for row, *found in numbers:
                 footer = layout.decode(footers[row], "x", bare=True)
                 size = measure.measure(footer, "x")
@@ -167,11 +167,12 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
                 assert part.has_timestamps == footer.has_timestamps
                 assert part.has_delete_metadata == footer.has_delete_metadata
                 assert part.version == footer.version
+                assert part.schema_name == footer.schema_name
         at = chance.randrange(len(footers))
         changed = bytearray(footers[at])
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         footers[at] = bytes(changed)
-    assert sum(len(part.rows) for part in sparse_columns(footers, schema, layout)) > 5
+    assert sum(len(part.rows) for part in sparse_columns(joined(footers), layout_of)) > 5
 
 
 def test_a_meta_saves_all_but_the_sizes(tmp_path: Path) -> None:
@@ -191,6 +192,21 @@ def test_a_meta_saves_all_but_the_sizes(tmp_path: Path) -> None:
     sizes = {row["name"]: 0 for row in after.to_pylist()}
     assert sum(path.endswith(".meta") for what, path in steps if what == "read") == 1
     assert len([path for what, path in steps if what == "read"]) == 1 + len(sizes)
+
+
+def test_a_linked_fragment_is_not_followed_even_with_a_meta(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 6):
+        array.write(at, {at: at})
+    array.consolidate("fragment_meta")
+    linked = min((array.folder / "__fragments").iterdir())
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    log = ct.open_log(array.uri)
+    words = log.fragments()["metadata"].to_pylist()
+    assert words == [None, *["consolidated"] * 4]
+    watched = log.storage.watched(lambda *_: None)
+    assert read_facts(watched, log.history).equals(log.fragments())
 
 
 def test_a_fragment_is_asked_for_alone(tmp_path: Path) -> None:

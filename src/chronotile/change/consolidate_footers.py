@@ -24,7 +24,8 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
 from chronotile.history import text_columns
-from chronotile.history.fragment_footers import FooterReader, MetaFile, read_consolidated
+from chronotile.history.fragment_footers import FooterReader
+from chronotile.history.meta_files import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

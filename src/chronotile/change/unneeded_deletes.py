@@ -34,7 +34,7 @@ from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.fragment_facts import fragment_names
+from chronotile.history.fragment_facts import named_fragments
 from chronotile.history.fragment_footers import FooterReader, StoredFooter
 from chronotile.visibility.view import tile_commits
 
@@ -96,7 +96,7 @@ def unneeded_deletes(
         for commit, row in tile_commits(rules, MAX_TIMESTAMP)
         if history.table.uris.ext[row] == DEL
     ]
-    seen = frozenset(one.name for one in fragment_names(history))
+    seen = frozenset(named_fragments(history).name.to_pylist())
     if not deletes:
         return Unneeded({}, (), seen)
     fragments = tuple(_fragments(store, history, without))
@@ -136,7 +136,7 @@ def _is_harmless(commit: Delete) -> bool:
 
 def _fragments(store: Store, history: History, without: Collection[str]) -> Iterator[_Fragment]:
     reader, paths = FooterReader(store, history), history.listing.fragment_paths()
-    names = [one.name for one in fragment_names(history)]
+    names = named_fragments(history).name.to_pylist()
     there = [name for name in names if name in paths and paths[name] not in without]
     for name, stored in reader.read(there, own=True, applied=True):
         known = stored if isinstance(stored, StoredFooter) else None

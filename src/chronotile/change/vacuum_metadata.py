@@ -24,7 +24,7 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META, META
 from chronotile.format.timestamps import iso_time
-from chronotile.history.fragment_footers import MetaFile, read_consolidated
+from chronotile.history.meta_files import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

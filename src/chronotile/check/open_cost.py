@@ -41,7 +41,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.fragment_footers import read_consolidated
+from chronotile.history.meta_files import read_consolidated
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 

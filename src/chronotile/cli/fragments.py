@@ -112,10 +112,10 @@ def fragments(array: str, whole_names: bool, access: Access) -> FragmentsReport:
     Reads each fragment's footer, or one .meta file that holds the footers of many. The column
     metadata says which: own, or consolidated.
     """
-    from chronotile.history.fragment_facts import fragment_names, read_facts
+    from chronotile.history.fragment_facts import named_fragments, read_facts
     from chronotile.report.output import progress
 
     log = access.open_log(array)
-    with progress("reading footers", len(fragment_names(log.history))) as step:
+    with progress("reading footers", len(named_fragments(log.history).name)) as step:
         facts = read_facts(log.storage, log.history, on_fragment=step)
     return FragmentsReport(array=log.array, facts=facts, whole_names=whole_names)

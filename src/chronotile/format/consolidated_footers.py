@@ -16,15 +16,23 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
+from chronotile.format.footer_columns import FooterSpans
 from chronotile.format.fragment_footer import check_version, expect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chronotile.format.footer_columns import Indices
+
 _COUNT, _NUMBER = struct.Struct("<I"), struct.Struct("<Q")
+_ASCII = 0x7F
+"""The last character whose text is one byte."""
+_LEN_SMALL = (1 << 31) - 1
+"""The most characters of an Arrow `string` array."""
 
 
 class ListedFooter(NamedTuple):
@@ -42,8 +50,35 @@ class ListedFooter(NamedTuple):
         return self.name.rstrip("/").rpartition("/")[2]
 
 
-def decode_consolidated_footers(payload: bytes, where: str) -> tuple[ListedFooter, ...]:
-    """Takes a `.meta` apart, in its own order.
+class FooterIndex(NamedTuple):
+    """What a `.meta` lists, in its own order: names, and where their footers are."""
+
+    payload: bytes
+    names: pa.Array
+    """As they are listed."""
+    starts: Indices
+    """Where each footer starts in the payload."""
+
+    def spans(self) -> FooterSpans:
+        """The footers: each ends where the next one starts."""
+        starts = self.starts
+        ends = np.append(starts[1:], len(self.payload))
+        if not (ends > starts).all():
+            known = np.append(np.unique(starts), len(self.payload))
+            ends = known[np.searchsorted(known, starts, side="right").clip(max=len(known) - 1)]
+        return FooterSpans(self.payload, starts, ends - starts)
+
+    def listed(self) -> tuple[ListedFooter, ...]:
+        """The footers one by one."""
+        # Each is cut once, though a file that lies may list one a million times.
+        ends = [*np.unique(self.starts).tolist(), len(self.payload)]
+        footers = {start: self.payload[start:end] for start, end in itertools.pairwise(ends)}
+        pairs = zip(self.names.to_pylist(), self.starts.tolist(), strict=True)
+        return tuple(ListedFooter(name, start, footers[start]) for name, start in pairs)
+
+
+def read_index(payload: bytes, where: str) -> FooterIndex:
+    """Finds the footers in a `.meta`.
 
     Args:
         payload: Of its tile.
@@ -57,26 +92,41 @@ def decode_consolidated_footers(payload: bytes, where: str) -> tuple[ListedFoote
     most = (len(payload) - _COUNT.size) // 16
     if count > most:
         raise BadFileError(where, f"expected at most {most} fragments, found {count}", 0)
-    names, starts = _alike(payload, count) or _one_by_one(payload, count, where)
-    return tuple(_cut(payload, names, starts))
+    index = _alike(payload, count)
+    if index is None:
+        names, starts = _one_by_one(payload, count, where)
+        index = FooterIndex(payload, pa.array(names, pa.string()), np.array(starts, np.int64))
+    return index
 
 
-def _alike(payload: bytes, count: int) -> tuple[list[str], list[int]] | None:
-    """The names and starts of entries whose names are of one length, as a rule; else None."""
+def decode_consolidated_footers(payload: bytes, where: str) -> tuple[ListedFooter, ...]:
+    """Takes a `.meta` apart, in its own order.
+
+    Args:
+        payload: Of its tile.
+        where: The file, for errors.
+
+    Raises:
+        BadFileError: It is damaged.
+    """
+    return read_index(payload, where).listed()
+
+
+def _alike(payload: bytes, count: int) -> FooterIndex | None:
+    """The index if all names are of one length, as a rule; else None."""
     size = int.from_bytes(payload[_COUNT.size : _COUNT.size + 8], "little")
-    if not 0 < size <= 1024 or _COUNT.size + count * (16 + size) > len(payload):
+    if not 0 < size <= 1024 or _COUNT.size + count * (16 + size) > min(len(payload), _LEN_SMALL):
         return None
-    entry = np.dtype([("size", "<u8"), ("name", f"S{size}"), ("start", "<u8")])
+    entry = np.dtype([("size", "<u8"), ("name", "u1", size), ("start", "<u8")])
     table = np.frombuffer(payload, entry, count, _COUNT.size)
-    names, starts = table["name"].tolist(), table["start"].tolist()
-    # numpy drops zeros at the end of a name: such a name is left to the other path.
-    if (table["size"] != size).any() or any(len(name) != size for name in names):
+    names = np.ascontiguousarray(table["name"])
+    starts = table["start"]
+    if (table["size"] != size).any() or (names > _ASCII).any() or (starts > len(payload)).any():
         return None
-    text = b"\n".join(names)
-    if not text.isascii() or max(starts) > len(payload):
-        return None
-    plain = text.decode().split("\n")
-    return (plain, starts) if len(plain) == count else None
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(names)]
+    texts = pa.Array.from_buffers(pa.string(), count, buffers)
+    return FooterIndex(payload, texts, starts.astype(np.int64))
 
 
 def _one_by_one(payload: bytes, count: int, where: str) -> tuple[list[str], list[int]]:
@@ -138,10 +188,3 @@ def encode_consolidated_footers(
         start += len(footer)
     payload = b"".join((*parts, *(footer for _, footer in footers)))
     return tiles.encode(payload, version=version, key=key)
-
-
-def _cut(payload: bytes, names: list[str], starts: list[int]) -> list[ListedFooter]:
-    # Each footer is cut once, though a file that lies may list one a million times.
-    ends = [*sorted(set(starts)), len(payload)]
-    footers = {start: payload[start:end] for start, end in itertools.pairwise(ends)}
-    return [ListedFooter(n, s, footers[s]) for n, s in zip(names, starts, strict=True)]

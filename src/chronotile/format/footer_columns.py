@@ -1,6 +1,6 @@
-"""Many footers at once: what sparse fragments of one schema hold, from columns.
+"""Many footers at once: what sparse fragments hold, from columns.
 
-In: footers of one schema, without the length behind each. Out: `FooterColumns`, one for each layout
+In: footers, as places in one buffer, and their schemas. Out: `FooterColumns`, one for each layout
 of them; a footer that `footer_layout` has to look at is in none. Reads no file.
 
 Most fragments of an array have one version, one schema and dimensions of whole numbers. Their
@@ -14,25 +14,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from chronotile.errors import BadFileError
-from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, read_head
+from chronotile.errors import ChronotileError
+from chronotile.format.fragment_footer import read_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
     from chronotile.format.footer_layout import FooterLayout, Plan
+    from chronotile.format.fragment_footer import FooterHead
     from chronotile.format.schema import Schema
 
     Indices = npt.NDArray[np.int64]
     Counts = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+    LayoutOf = Callable[[str], tuple[Schema, FooterLayout]]
 
 _FEW = 4
 """Footers of one layout that are not worth a matrix."""
+_MOST_LAYOUTS = 64
+"""Layouts that are looked for: an array has few, and a row of damaged footers as many as rows."""
 _LARGE = 1 << 50
 """A size, or a number of cells, that the columns do not believe: a sum of such may overflow."""
+
+
+class FooterSpans(NamedTuple):
+    """Footers that stand in one buffer, each without the length behind it."""
+
+    data: bytes
+    start: Indices
+    length: Indices
+    """0 where there is none."""
+
+    def footer(self, at: int) -> bytes:
+        """One of them."""
+        start = int(self.start[at])
+        return self.data[start : start + int(self.length[at])]
+
+
+def joined(footers: Iterable[bytes]) -> FooterSpans:
+    """Footers one after the other in one buffer.
+
+    >>> joined([b"abc", b"de"]).footer(1)
+    b'de'
+    """
+    parts = tuple(footers)
+    length = np.array([len(part) for part in parts], np.int64)
+    return FooterSpans(b"".join(parts), np.cumsum(length) - length, length)
 
 
 class FooterColumns(NamedTuple):
@@ -41,35 +73,38 @@ class FooterColumns(NamedTuple):
     rows: Indices
     """Which of the footers these are."""
     version: int
+    schema_name: str
     has_timestamps: bool
     has_delete_metadata: bool
     cells: Counts
     cell_bytes: Counts
     """Bytes of all cell files."""
     tiles: Counts
-    domain: list[str]
-    """JSON text."""
+    domain: pa.Array
+    """JSON texts."""
 
 
-def sparse_columns(
-    footers: Sequence[bytes], schema: Schema, layout: FooterLayout
-) -> Iterator[FooterColumns]:
-    """What the footers say, layout by layout; those that need a closer look are left out."""
-    types = _coordinate_types(schema)
-    if types is None:
-        return
-    groups: dict[tuple[int, bytes, bytes], list[int]] = {}
-    to_flags = 2 * sum(np.dtype(kind).itemsize for kind in types) + 16
-    for at, raw in enumerate(footers):
-        end = 14 + int.from_bytes(raw[4:12], "little")
-        flags = raw[end + to_flags : end + to_flags + 2] if len(raw) > end else b""
-        groups.setdefault((len(raw), raw[:end], flags[: _num_flags(raw[0])]), []).append(at)
-    for rows in groups.values():
-        if len(rows) >= _FEW:
-            chosen = [footers[at] for at in rows]
-            columns = _columns(chosen, schema, layout, types)
-            if columns is not None:
-                yield columns._replace(rows=np.array(rows)[columns.rows])
+def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterColumns]:
+    """What the footers say, layout by layout; those that need a closer look are left out.
+
+    Args:
+        spans: The footers.
+        layout_of: The schema in a file of that name, and its layout; raises `ChronotileError`.
+    """
+    left = np.flatnonzero(spans.length > 0)
+    for _ in range(_MOST_LAYOUTS):
+        if len(left) < _FEW:
+            return
+        # The first one that is left sets the layout of those like it.
+        template = spans.footer(int(left[0]))
+        here = left[spans.length[left] == len(template)]
+        texts = np.ndarray(
+            (len(spans.data) - len(template) + 1,), f"V{len(template)}", spans.data, 0, (1,)
+        )[spans.start[here]]
+        alike, columns = _columns(texts, template, layout_of)
+        if columns is not None:
+            yield columns._replace(rows=here[columns.rows])
+        left = np.setdiff1d(left, here[alike], assume_unique=True)
 
 
 def _num_flags(version: int) -> int:
@@ -88,43 +123,82 @@ def _coordinate_types(schema: Schema) -> list[str] | None:
     return types if not schema.dense else None
 
 
+class _Shape(NamedTuple):
+    """How footers of one layout are divided."""
+
+    head: FooterHead
+    schema_name: str
+    capacity: int
+    dtype: np.dtype[Any]
+    plan: Plan
+    flags: tuple[int, int]
+    """Whether there are timestamps, and delete metadata."""
+    dimensions: int
+
+
 def _columns(
-    footers: list[bytes], schema: Schema, layout: FooterLayout, types: list[str]
-) -> FooterColumns | None:
+    texts: npt.NDArray[np.void], template: bytes, layout_of: LayoutOf
+) -> tuple[Mask, FooterColumns | None]:
+    """Mask of the footers that are laid out as the template, and what they say."""
+    matrix = texts.view(np.uint8).reshape(len(texts), len(template))
+    size = min(14 + int.from_bytes(template[4:12], "little"), len(template))
+    alike: Mask = (matrix[:, :size] == np.frombuffer(template, np.uint8, size)).all(axis=1)
     try:
-        head = read_head(footers[0], "footer")
-    except BadFileError:
+        shape = _shape(template, layout_of)
+    except ChronotileError:
+        shape = None
+    if shape is None:
+        return alike, None
+    table = matrix.view(shape.dtype)[:, 0]
+    flags = table["flags"]
+    alike &= (flags == flags[0]).all(axis=1)
+    rows = np.flatnonzero(alike)
+    measured = _measured(table if len(rows) == len(table) else table[rows], shape)
+    if measured is None:
+        return alike, None
+    sound, cells, total, tiles = measured
+    rows = rows[sound]
+    ranges = [table[f"domain{at}"][rows] for at in range(shape.dimensions)]
+    times, deletes = map(bool, shape.flags)
+    said = (shape.head.version, shape.schema_name, times, deletes)
+    return alike, FooterColumns(rows, *said, cells, total, tiles, _domain_texts(ranges))
+
+
+def _shape(template: bytes, layout_of: LayoutOf) -> _Shape | None:
+    """How a footer is divided; None if it is not of a kind that columns can hold.
+
+    Raises:
+        ChronotileError: It is damaged, or its schema cannot be read.
+    """
+    head = read_head(template, "footer")
+    if head.schema_name is None or head.dense or head.is_domain_empty:
         return None
-    if head.version < FIRST_WITH_SCHEMA_NAME or head.dense or head.is_domain_empty:
+    schema, layout = layout_of(head.schema_name)
+    types = _coordinate_types(schema)
+    if types is None:
         return None
     num_flags = _num_flags(head.version)
     fixed: list[tuple[Any, ...]] = [("head", f"V{head.size}")]
     fixed += [(f"domain{at}", kind, 2) for at, kind in enumerate(types)]
     fixed += [("counts", "<u8", 2), ("flags", "u1", (num_flags,))]
     start = np.dtype(fixed).itemsize
-    times, deletes = (*footers[0][start - num_flags : start], 0, 0)[:2]
-    if len(footers[0]) < start or times > 1 or deletes > 1:
+    times, deletes = (*template[start - num_flags : start], 0, 0)[:2]
+    if len(template) < start or times > 1 or deletes > 1:
         return None
     plan = layout.plan(head.version, times, deletes)
-    if len(footers[0]) != start + plan.numbers.size:
+    if len(template) != start + plan.numbers.size:
         return None
-    numbers = ("numbers", "<u8", plan.numbers.size // 8)
-    table = np.frombuffer(b"".join(footers), np.dtype([*fixed, numbers]))
-    measured = _measured(table, plan, schema.capacity)
-    if measured is None:
-        return None
-    rows, cells, total, tiles = measured
-    ranges = [_ranges(table[f"domain{at}"][rows]) for at in range(len(types))]
-    domain = [f"[{', '.join(parts)}]" for parts in zip(*ranges, strict=True)]
-    flags = (bool(times), bool(deletes))
-    return FooterColumns(rows, head.version, *flags, cells, total, tiles, domain)
+    dtype = np.dtype([*fixed, ("numbers", "<u8", plan.numbers.size // 8)])
+    flags = (times, deletes)
+    return _Shape(head, head.schema_name, schema.capacity, dtype, plan, flags, len(types))
 
 
 def _measured(
-    table: npt.NDArray[Any], plan: Plan, capacity: int
+    table: npt.NDArray[Any], shape: _Shape
 ) -> tuple[Indices, Counts, Counts, Counts] | None:
     """The rows that can be true, and their cells, bytes and tiles."""
-    spans = {name: slice(first, last) for name, first, last in plan.parts}
+    capacity = shape.capacity
+    spans = {name: slice(first, last) for name, first, last in shape.plan.parts}
     files = table["numbers"][:, spans["file_sizes"]]
     others = [table["numbers"][:, spans[f"{part}_file_sizes"]] for part in ("var", "validity")]
     tiles, last = table["counts"][:, 0], table["counts"][:, 1]
@@ -143,5 +217,10 @@ def _measured(
     return rows, cells, total, tiles
 
 
-def _ranges(pairs: npt.NDArray[Any]) -> list[str]:
-    return [f"[{low}, {high}]" for low, high in pairs.tolist()]
+def _domain_texts(ranges: list[npt.NDArray[Any]]) -> pa.Array:
+    """The least and the largest coordinates of each dimension as JSON, `[[1, 2], [3, 4]]`."""
+    parts: list[Any] = []
+    for at, pairs in enumerate(ranges):
+        low, high = (pa.array(np.ascontiguousarray(side)).cast(pa.string()) for side in pairs.T)
+        parts += ["], [" if at else "[[", low, ", ", high]
+    return pc.binary_join_element_wise(*parts, "]]", "")

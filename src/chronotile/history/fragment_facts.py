@@ -10,20 +10,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from chronotile.errors import ChronotileError, StorageError
+from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import sparse_columns
-from chronotile.format.fragment_footer import read_head
+from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
 from chronotile.format.fragment_size import domain_text
-from chronotile.format.kinds import OK, OLD_SCHEMA
+from chronotile.format.kinds import OK
 from chronotile.format.names import try_parse, version_of
 from chronotile.history import text_columns
-from chronotile.history.fragment_footers import FooterReader, RawFooter
+from chronotile.history.fragment_footers import FooterReader
+from chronotile.history.many_footers import read_many
+from chronotile.storage.store import told_of_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    import numpy.typing as npt
+
     from chronotile.format.footer_columns import FooterColumns, Indices
+    from chronotile.history.many_footers import ManyFooters
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
 
@@ -49,32 +55,46 @@ SCHEMA = pa.schema(
 facts are from: `own`, `consolidated` (a `.meta`), or null. Then all from `cells` on is null."""
 
 
-class NamedFragment(NamedTuple):
-    """A fragment that a commit or a folder names."""
+class NamedFragments(NamedTuple):
+    """The fragments that a commit or a folder names, in time order, as columns."""
 
-    name: str
-    t1: int
-    t2: int
-    version: int
+    name: pa.Array
+    t1: npt.NDArray[np.uint64]
+    t2: npt.NDArray[np.uint64]
+    version: npt.NDArray[np.int64]
+
+    def only(self, mask: pa.Array) -> NamedFragments:
+        """Some of them."""
+        chosen = np.asarray(mask)
+        columns = (self.t1[chosen], self.t2[chosen], self.version[chosen])
+        return NamedFragments(self.name.filter(mask), *columns)
 
 
-def fragment_names(history: History) -> list[NamedFragment]:
+def named_fragments(history: History) -> NamedFragments:
     """Every fragment that a commit or a folder names, in time order."""
     table, listing = history.table, history.listing
     rows = np.flatnonzero(table.uris.ext <= OK)
-    columns = (
-        text_columns.names(table, rows).to_pylist(),
-        table.uris.t1[rows].tolist(),
-        table.uris.t2[rows].tolist(),
-        text_columns.versions(table, rows).to_pylist(),
+    found = NamedFragments(
+        text_columns.names(table, rows),
+        table.uris.t1[rows],
+        table.uris.t2[rows],
+        np.asarray(text_columns.versions(table, rows)),
     )
-    known = {row[0]: NamedFragment(*row) for row in zip(*columns, strict=True)}
-    folders = (*listing.fragments, *listing.root_fragments)
-    others = [name for text in folders if text not in known and (name := try_parse(text))]
-    if not others:
-        return list(known.values())
-    known |= {n.text: NamedFragment(n.text, n.t1, n.t2, version_of(n)) for n in others}
-    return sorted(known.values(), key=lambda one: (one.t1, one.t2, one.name))
+    folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
+    others = folders.filter(pc.invert(pc.is_in(folders, value_set=found.name)))
+    if not len(others) and len(found.name.unique()) == len(found.name):
+        return found
+    known = {name: (name, *times) for name, *times in zip(*_lists(found), strict=True)}
+    parsed = [name for text in others.to_pylist() if (name := try_parse(text))]
+    known |= {one.text: (one.text, one.t1, one.t2, version_of(one)) for one in parsed}
+    ordered = sorted(known.values(), key=lambda one: (one[1], one[2], one[0]))
+    texts, t1, t2, versions = zip(*ordered, strict=True)
+    columns = (np.array(t1, np.uint64), np.array(t2, np.uint64), np.array(versions, np.int64))
+    return NamedFragments(pa.array(texts, pa.string()), *columns)
+
+
+def _lists(found: NamedFragments) -> tuple[list[Any], ...]:
+    return found.name.to_pylist(), found.t1.tolist(), found.t2.tolist(), found.version.tolist()
 
 
 def read_facts(
@@ -90,93 +110,75 @@ def read_facts(
         store: Where the array is.
         history: What was read of it.
         names: Only these fragments.
-        on_fragment: Called after each fragment.
+        on_fragment: Called after each fragment that has a folder.
 
     Raises:
         StorageError: The storage failed.
     """
-    chosen = [one for one in fragment_names(history) if names is None or one.name in names]
-    there = {*history.listing.fragments, *history.listing.root_fragments}
+    chosen = named_fragments(history)
+    if names is not None:
+        chosen = chosen.only(pc.is_in(chosen.name, value_set=pa.array([*names], pa.string())))
+    listing = history.listing
+    folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
+    there = pc.is_in(chosen.name, value_set=folders)
+    rows = np.flatnonzero(np.asarray(there))
     reader, facts = FooterReader(store, history), _Facts(chosen)
-    wanted = {one.name: row for row, one in enumerate(chosen) if one.name in there}
-    by_schema: dict[bytes, list[tuple[int, RawFooter]]] = {}
-    for name, raw in reader.read_raw(wanted):
-        if isinstance(raw, RawFooter):
-            end = 12 + int.from_bytes(raw.raw[4:12], "little")
-            by_schema.setdefault(raw.raw[12:end], []).append((wanted[name], raw))
+    for many in read_many(reader, chosen.name.filter(there), chosen.version[rows]):
+        facts.add(reader, rows[many.rows], many)
         if on_fragment is not None:
-            on_fragment()
-    for group in by_schema.values():
-        facts.add(reader, group)
+            for _ in many.names:
+                on_fragment()
     return facts.table()
 
 
 class _Facts:
-    """The columns of the table, filled group by group."""
+    """The columns of the table, filled part by part."""
 
-    def __init__(self, chosen: list[NamedFragment]) -> None:
+    def __init__(self, chosen: NamedFragments) -> None:
         self._chosen = chosen
-        count = len(chosen)
+        count = len(chosen.name)
         self._known = np.zeros(count, bool)
-        self._spans_time = np.array([one.t1 != one.t2 for one in chosen], bool)
         self._numbers = {name: np.zeros(count, np.int64) for name in ("cells", "bytes", "tiles")}
-        self._numbers["version"] = np.array([one.version for one in chosen], np.int64)
+        self._numbers["version"] = chosen.version.copy()
         flags = ("dense", "has_timestamps", "has_delete_metadata")
         self._flags = {name: np.zeros(count, bool) for name in flags}
-        texts = ("domain", "schema", "applied_deletes", "metadata")
-        self._others: dict[str, list[Any]] = {name: [None] * count for name in texts}
+        self._texts = {name: _Texts(count) for name in ("domain", "schema", "metadata")}
+        self._applied: dict[int, tuple[str, ...] | None] = {}
+        """Of the fragments that were looked at one by one; the others have applied none."""
 
-    def add(self, reader: FooterReader, group: list[tuple[int, RawFooter]]) -> None:
-        """Takes the footers of one schema, with the row of each."""
-        rows, raws = np.array([row for row, _ in group]), [raw for _, raw in group]
-        done = np.zeros(len(group), bool)
-        try:
-            file = read_head(raws[0].raw, raws[0].path).schema_name or OLD_SCHEMA
-            schema = reader.schema(file, raws[0].path)
-            together = [*sparse_columns([raw.raw for raw in raws], schema, reader.layout(file))]
-        except ChronotileError:
-            together = []
-        sizes = np.array([raw.metadata_size for raw in raws], np.int64)
-        for part in together:
-            self._add_columns(rows[part.rows], [raws[at] for at in part.rows], part, file)
-            self._numbers["bytes"][rows[part.rows]] += sizes[part.rows]
-            done[part.rows] = True
-        for at in np.flatnonzero(~done).tolist():
-            self._add_one(reader, int(rows[at]), raws[at])
-        # A fragment that was made from others may have applied deletes.
-        merged = self._spans_time[rows] | self._flags["has_timestamps"][rows]
-        merged |= self._flags["has_delete_metadata"][rows]
-        for at in np.flatnonzero(done & merged).tolist():
-            self._add_one(reader, int(rows[at]), raws[at])
+    def add(self, reader: FooterReader, rows: Indices, many: ManyFooters) -> None:
+        """Takes some footers, with the row of each."""
+        is_there = many.sizes >= 0
+        # A fragment that was made from others may have applied deletes, and an old one names no
+        # schema: those are looked at one by one.
+        plain = is_there & (self._chosen.version[rows] >= FIRST_WITH_SCHEMA_NAME)
+        plain &= self._chosen.t1[rows] == self._chosen.t2[rows]
+        spans = many.spans._replace(length=np.where(plain, many.spans.length, 0))
+        for part in sparse_columns(spans, reader.layout_of):
+            if not part.has_timestamps and not part.has_delete_metadata:
+                self._add_columns(rows[part.rows], part, many.sizes[part.rows])
+                self._texts["metadata"].repeat(rows[part.rows], _WORDS[many.tails is None])
+                is_there[part.rows] = False
+        for at in np.flatnonzero(is_there).tolist():
+            self._add_one(reader, int(rows[at]), many, at)
 
-    def _add_columns(
-        self, rows: Indices, raws: list[RawFooter], part: FooterColumns, file: str
-    ) -> None:
+    def _add_columns(self, rows: Indices, part: FooterColumns, sizes: Indices) -> None:
         self._known[rows] = True
         self._numbers["version"][rows] = part.version
         self._numbers["cells"][rows] = part.cells
-        self._numbers["bytes"][rows] = part.cell_bytes
+        self._numbers["bytes"][rows] = part.cell_bytes + sizes
         self._numbers["tiles"][rows] = part.tiles
-        self._flags["has_timestamps"][rows] = part.has_timestamps
-        self._flags["has_delete_metadata"][rows] = part.has_delete_metadata
-        for row, raw, domain in zip(rows.tolist(), raws, part.domain, strict=True):
-            self._others["domain"][row] = domain
-            self._others["schema"][row] = file
-            self._others["applied_deletes"][row] = ()
-            self._others["metadata"][row] = _WORDS[raw.is_consolidated]
+        self._texts["domain"].put(rows, part.domain)
+        self._texts["schema"].repeat(rows, part.schema_name)
 
-    def _add_one(self, reader: FooterReader, row: int, raw: RawFooter) -> None:
+    def _add_one(self, reader: FooterReader, row: int, many: ManyFooters, at: int) -> None:
         """Decodes one footer by itself; where that fails, its facts are null."""
-        self._known[row] = False
-        for values in self._others.values():
-            values[row] = None
         try:
-            stored = reader.decode(raw, applied=True)
+            stored = reader.decode(many.raw(reader, at), applied=True)
             tiles, cells = reader.measure(stored)
             domain = domain_text(stored.footer, stored.schema)
-        except StorageError:
-            raise
-        except ChronotileError:
+        except ChronotileError as error:
+            told_of_one(error)
             return
         footer = stored.footer
         self._known[row] = True
@@ -186,24 +188,70 @@ class _Facts:
             self._numbers[name][row] = number
         for name, flags in self._flags.items():
             flags[row] = getattr(footer, name)
-        others = (domain, stored.schema_file, stored.applied, _WORDS[stored.is_consolidated])
-        for values, value in zip(self._others.values(), others, strict=True):
-            values[row] = value
+        self._applied[row] = stored.applied
+        words = (domain, stored.schema_file, _WORDS[stored.is_consolidated])
+        for texts, text in zip(self._texts.values(), words, strict=True):
+            texts.set(row, text)
 
     def table(self) -> pa.Table:
         """All of it."""
         unknown = ~self._known
         columns: dict[str, Any] = {
-            "name": [one.name for one in self._chosen],
-            "t1": [one.t1 for one in self._chosen],
-            "t2": [one.t2 for one in self._chosen],
+            "name": self._chosen.name,
+            "t1": self._chosen.t1,
+            "t2": self._chosen.t2,
             "version": self._numbers.pop("version"),
+            "applied_deletes": self._applied_deletes(),
         }
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._numbers.items()}
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._flags.items()}
-        for name, values in self._others.items():
-            columns[name] = values
+        columns |= {name: texts.column() for name, texts in self._texts.items()}
         return pa.table([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
+
+    def _applied_deletes(self) -> pa.Array:
+        unknown, counts = ~self._known, np.zeros(len(self._known), np.int32)
+        names: list[str] = []
+        for row, deletes in sorted(self._applied.items()):
+            unknown[row] |= deletes is None
+            counts[row] = len(deletes or ())
+            names += deletes or ()
+        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
+        values = pa.array(names, pa.string())
+        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(unknown))
+
+
+class _Texts:
+    """A column of texts that is filled in any order; null where nothing was put."""
+
+    def __init__(self, count: int) -> None:
+        self._place = np.full(count, -1, np.int64)
+        """Which of the texts a row has."""
+        self._arrays: list[pa.Array] = []
+        self._single: dict[int, str | None] = {}
+        self._count = 0
+
+    def put(self, rows: Indices, texts: pa.Array) -> None:
+        """Sets one text for each row."""
+        self._place[rows] = np.arange(self._count, self._count + len(texts))
+        self._arrays.append(texts)
+        self._count += len(texts)
+
+    def repeat(self, rows: Indices, text: str) -> None:
+        """Sets the same text for all rows."""
+        self._place[rows] = self._count
+        self._arrays.append(pa.array([text], pa.string()))
+        self._count += 1
+
+    def set(self, row: int, text: str | None) -> None:
+        """Sets the text of one row."""
+        self._single[row] = text
+
+    def column(self) -> pa.Array:
+        """All rows."""
+        singles = pa.array([*self._single.values()], pa.string())
+        self.put(np.array([*self._single], np.int64), singles)
+        whole = pa.concat_arrays(self._arrays)
+        return whole.take(pa.array(self._place, mask=self._place < 0))
 
 
 _WORDS = {True: "consolidated", False: "own"}

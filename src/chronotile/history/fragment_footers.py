@@ -14,15 +14,16 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
     KeyNeededError,
-    StorageError,
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.consolidated_footers import ListedFooter, decode_consolidated_footers
 from chronotile.format.footer_layout import FooterLayout
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
@@ -34,26 +35,28 @@ from chronotile.format.fragment_footer import (
     read_head,
 )
 from chronotile.format.fragment_size import FragmentMeasure
-from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
+from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.known_footers import KnownFooters
 from chronotile.format.names import parse_name, version_of
+from chronotile.history.meta_files import MetaFile, footers_of, read_consolidated
+from chronotile.history.own_metadata import OwnMetadata
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import MissingObjectError, StrangerError
+from chronotile.storage.store import MissingObjectError, told_of_one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chronotile.format.footer_layout import Footer
     from chronotile.format.schema import Schema
+    from chronotile.history.meta_files import NamedFooters
     from chronotile.history.reading import History
+    from chronotile.storage.side_by_side import Tail
     from chronotile.storage.store import Store
 
 READ_AT_ONCE = 32
 """Ranged reads that are under way at once in a bucket."""
-_LEN_TAIL = 1 << 13
-"""Bytes that the first read of a fragment's end takes: most footers, and the tile before them."""
-_LISTED_SINGLY = 16
-"""For up to this many fragments of a bucket, ask for each size by itself."""
+MANY = 1 << 12
+"""Fragments whose metadata is held in memory at once."""
 
 
 class RawFooter(NamedTuple):
@@ -101,40 +104,27 @@ class StoredFooter(NamedTuple):
         return f"{self.path}/{METADATA}"
 
 
-class MetaFile(NamedTuple):
-    """A `.meta`, opened."""
-
-    size: int
-    """Bytes of the file."""
-    footers: dict[str, bytes]
-    """By the names of their fragments."""
-
-
 class FooterReader:
     """Reads the footers of one array. The schemas' layouts are worked out once."""
 
     def __init__(self, store: Store, history: History) -> None:
         self._store, self._history = store, history
+        self.own = OwnMetadata(store, history.listing)
         self._schemas = {item.text: item.schema for item in history.schemas}
         self._layouts: dict[str, FooterLayout] = {}
         self._measures: dict[str, FragmentMeasure] = {}
-        self._in_root = frozenset(history.listing.root_fragments)
-        self._listed_sizes: dict[str, int] | None = None
 
     @cached_property
-    def consolidated(self) -> dict[str, bytes]:
-        """The footers that the array's `.meta` files hold, by the names of their fragments.
+    def consolidated(self) -> NamedFooters:
+        """The footers that the array's `.meta` files hold.
 
         A `.meta` that cannot be opened holds none: every fragment has its own metadata too.
 
         Raises:
             StorageError: The storage failed.
         """
-        footers: dict[str, bytes] = {}
-        for held in read_consolidated(self._store, self._history).values():
-            if isinstance(held, MetaFile):
-                footers |= held.footers
-        return footers
+        held = read_consolidated(self._store, self._history).values()
+        return footers_of(one for one in held if isinstance(one, MetaFile))
 
     def read_raw(
         self, names: Iterable[str], *, own: bool = False
@@ -149,24 +139,33 @@ class FooterReader:
             StorageError: The storage failed.
         """
         wanted = tuple(names)
-        held = {} if own else self.consolidated
-        sizes = self._sizes(len(wanted))
-        tails: dict[str, tuple[bytes, int] | ChronotileError] = {}
-        for folder in (FRAGMENTS, ""):
-            here = [name for name in wanted if (name in self._in_root) is not bool(folder)]
-            for length in (0, _LEN_TAIL):
-                group = [name for name in here if (name in held) is not bool(length)]
-                read = self._store.read_tails(folder, group, METADATA, length, sizes)
-                tails |= zip(group, read, strict=True)
-        for name in wanted:
-            tail = tails[name]
-            try:
-                if isinstance(tail, ChronotileError):
-                    yield name, _told(tail)
-                else:
-                    yield name, self._raw(name, held.get(name), *tail)
-            except ChronotileError as error:
-                yield name, _told(error)
+        for start in range(0, len(wanted), MANY):
+            here = wanted[start : start + MANY]
+            held = {} if own else self._held(here)
+            rest = [name for name in here if name not in held]
+            asked = (*self.own.sizes([*held]), *self.own.tails(rest))
+            answers = dict(zip((*held, *rest), asked, strict=True))
+            for name in here:
+                yield name, self._outcome(name, held.get(name, b""), answers[name])
+
+    def _held(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The footers of these fragments that a `.meta` holds."""
+        known, spans = self.consolidated
+        places = pc.index_in(pa.array(names, pa.string()), value_set=known).to_pylist()
+        pairs = zip(names, places, strict=True)
+        return {name: spans.footer(place) for name, place in pairs if place is not None}
+
+    def _outcome(
+        self, name: str, held: bytes, answer: Tail | int | ChronotileError
+    ) -> RawFooter | ChronotileError:
+        if isinstance(answer, ChronotileError):
+            return answer
+        if isinstance(answer, int):
+            return self.copied(name, held, answer)
+        try:
+            return self.cut(name, *answer)
+        except ChronotileError as error:
+            return told_of_one(error)
 
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
@@ -192,7 +191,7 @@ class FooterReader:
             try:
                 return name, self.decode(raw, applied=applied)
             except ChronotileError as error:
-                return name, _told(error)
+                return name, told_of_one(error)
 
         is_disk = self._store.place.scheme == "file"
         yield from ahead(outcome, raws, 1 if is_disk or not applied else READ_AT_ONCE)
@@ -238,7 +237,7 @@ class FooterReader:
                     alike.learn(raw.raw, self.layout(stored.schema_file))
                     yield name, raw.raw
                 except ChronotileError as error:
-                    yield name, _told(error)
+                    yield name, told_of_one(error)
 
     def measure(self, stored: StoredFooter) -> tuple[int, int]:
         """The tiles and the cells of a fragment.
@@ -279,10 +278,23 @@ class FooterReader:
         paths = decode_applied(payload, stored.where)
         return tuple(path.rpartition("/")[2].removesuffix(".del") for path in paths)
 
-    def _raw(self, name: str, held: bytes | None, tail: bytes, size: int) -> RawFooter:
-        path = name if name in self._in_root else f"{FRAGMENTS}/{name}"
-        if held is not None:
-            return RawFooter(name, path, held, size, is_consolidated=True)
+    def copied(self, name: str, raw: bytes, size: int) -> RawFooter:
+        """A footer that a `.meta` holds, with the size of the fragment's own metadata file."""
+        return RawFooter(name, self.own.folder(name), raw, size, is_consolidated=True)
+
+    def cut(self, name: str, tail: bytes, size: int) -> RawFooter:
+        """The footer at the end of a fragment's own metadata file.
+
+        Args:
+            name: The name of the fragment.
+            tail: The last bytes of the file.
+            size: The size of the file.
+
+        Raises:
+            BadFileError: It has none.
+            StorageError: The storage failed.
+        """
+        path = self.own.folder(name)
         where, version = f"{path}/{METADATA}", version_of(parse_name(name))
         if version < FIRST_WITH_FOOTER:
             raise BadFileError(where, f"expected a footer, found version {version}, which has none")
@@ -315,48 +327,13 @@ class FooterReader:
             self._layouts[file] = FooterLayout(self.schema(file, file))
         return self._layouts[file]
 
-    def _sizes(self, count: int) -> dict[str, int]:
-        """The sizes of the metadata files, if listing them costs less than asking for each."""
-        if self._store.place.scheme == "file" or count <= _LISTED_SINGLY:
-            return {}
-        if self._listed_sizes is None:
-            self._listed_sizes = {
-                entry.path: entry.size
-                for entry in self._store.list_prefix(FRAGMENTS, sizes=True)
-                if entry.size is not None and entry.path.endswith(f"/{METADATA}")
-            }
-        return self._listed_sizes
+    def layout_of(self, file: str) -> tuple[Schema, FooterLayout]:
+        """The schema in a file of that name, and how its footers are laid out.
 
-
-def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | ChronotileError]:
-    """Reads the `.meta` files: path -> what it holds, or why it cannot be opened.
-
-    Raises:
-        StorageError: The storage failed.
-    """
-    paths = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
-    held: dict[str, MetaFile | ChronotileError] = {}
-    for path, data in store.read_many(paths):
-        if isinstance(data, ChronotileError):
-            held[path] = _told(data)
-            continue
-        try:
-            payload = tiles.decode(data, path, key=history.key).payload
-            listed = decode_consolidated_footers(payload, path)
-            footers = {i.fragment: i.footer for i in listed if _is_here(i, history.array)}
-            held[path] = MetaFile(len(data), footers)
-        except ChronotileError as error:
-            held[path] = error
-    return held
-
-
-def _is_here(item: ListedFooter, array: str) -> bool:
-    """Whether a `.meta` means a fragment of this array: before version 9 it names a whole URI.
-
-    If the array has moved, the engine does not find its fragments in there either.
-    """
-    whole = item.name.rstrip("/").removeprefix("file://")
-    return "/" not in item.name or whole == f"{array}/{item.fragment}"
+        Raises:
+            ChronotileError: There is none, or it cannot be read.
+        """
+        return self.schema(file, file), self.layout(file)
 
 
 def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | None:
@@ -374,10 +351,3 @@ def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | N
         except BadFileError:
             return None
     return total
-
-
-def _told(error: ChronotileError) -> ChronotileError:
-    """An error that tells of one fragment; one of the storage tells of none, and is raised."""
-    if isinstance(error, MissingObjectError | StrangerError) or not isinstance(error, StorageError):
-        return error
-    raise error

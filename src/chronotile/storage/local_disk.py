@@ -7,12 +7,11 @@ storage, and follows no symbolic link below the root, even one that points insid
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import secrets
 import stat
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ from chronotile.errors import (
     TooLargeError,
     printable,
 )
-from chronotile.storage.file_tails import PLAIN_FILE, read_between, tail_below
 from chronotile.storage.place import (
     LEFTOVER,
     Entry,
@@ -42,10 +40,10 @@ from chronotile.storage.place import (
 from chronotile.storage.prefetch import ahead, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
-    from chronotile.storage.file_tails import Tail
-
+PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a file is opened. Not blocking: opening a named pipe would wait forever."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LINK = "a symbolic link, which is never followed"
 _LEN_READ = 1 << 20
@@ -212,17 +210,9 @@ class Disk:
             whole = status.st_size
             return read_between(file, max(whole - length, 0), whole), whole
 
-    def read_tails(
-        self, folder: str, names: Sequence[str], file: str, length: int
-    ) -> Iterator[Tail | None]:
-        """The ends of files in folders side by side; None where `read_tail` has to look."""
-        with ExitStack() as opened:
-            try:
-                beside = opened.enter_context(self._in(folder))
-            except (OSError, ChronotileError):
-                yield from itertools.repeat(None, len(names))
-                return
-            yield from (tail_below(beside, name, file, length) for name in names)
+    def open_folder(self, folder: str) -> int:
+        """Open a folder and give its descriptor, which the caller closes."""
+        return self._in(folder).__enter__()
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
@@ -349,6 +339,15 @@ class _OpenFolder:
             kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
             where = self._place.uri_of(path)
             raise StrangerError(where, f"expected a folder, found {kind}") from None
+
+
+def read_between(file: int, start: int, end: int) -> bytes:
+    """The bytes of an open file from `start` to before `end`, or to its end."""
+    parts: list[bytes] = []
+    while start < end and (part := os.pread(file, end - start, start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
 
 
 def _is_filled(buffer: memoryview, file: int) -> bool:

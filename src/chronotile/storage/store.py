@@ -24,7 +24,6 @@ from chronotile.storage.place import (
     Place,
     Stranger,
     StrangerError,
-    are_plain,
     check_path,
     find_place,
 )
@@ -32,7 +31,7 @@ from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
 __all__ = [
     "Entry",
@@ -45,6 +44,7 @@ __all__ = [
     "Stranger",
     "StrangerError",
     "open_store",
+    "told_of_one",
 ]
 
 READ_LIMIT = 1 << 31
@@ -226,41 +226,6 @@ class Store:
         with self._step("read", path):
             return self._backend.read_tail(self._checked(path), length, size)
 
-    def read_tails(
-        self,
-        folder: str,
-        names: Sequence[str],
-        file: str,
-        length: int,
-        sizes: Mapping[str, int] | None = None,
-    ) -> Iterator[tuple[bytes, int] | ChronotileError]:
-        """The ends of files of one name in folders that lie side by side, several at a time.
-
-        Gives what `read_tail` gives of each, or its error, in order.
-
-        Args:
-            folder: What holds the folders; the root if empty.
-            names: The folders.
-            file: The name of the file in each.
-            length: How many bytes of each, at most; 0 asks only for the sizes.
-            sizes: Path -> size of those that are known.
-        """
-        known, base = sizes or {}, f"{folder}/" if folder else ""
-
-        def outcome(name: str) -> tuple[bytes, int] | ChronotileError:
-            path = f"{base}{name}/{file}"
-            try:
-                return self.read_tail(path, length, size=known.get(path))
-            except ChronotileError as error:
-                return error
-
-        disk = self._backend if isinstance(self._backend, Disk) else None
-        if disk and self.on_operation is None and "/" not in folder and are_plain([*names, file]):
-            for name, tail in zip(names, disk.read_tails(folder, names, file, length), strict=True):
-                yield outcome(name) if tail is None else tail
-        else:
-            yield from ahead(outcome, names, min(self._backend.concurrency, len(names)))
-
     def read_many(
         self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
     ) -> Iterator[tuple[str, bytes | ChronotileError]]:
@@ -392,6 +357,17 @@ def open_store(
         retry=retry or Retry(),
         on_operation=on_operation,
     )
+
+
+def told_of_one(error: ChronotileError) -> ChronotileError:
+    """Give an error that tells of one object; one of the storage as a whole is raised.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    if isinstance(error, MissingObjectError | StrangerError) or not isinstance(error, StorageError):
+        return error
+    raise error
 
 
 def _rebuild(place: Place, options: Options, retry: Retry) -> Store:

@@ -12,6 +12,7 @@ from support.engine_arrays import EngineArray
 from chronotile.errors import ChronotileError
 from chronotile.history.fragment_footers import FooterReader, StoredFooter
 from chronotile.history.reading import read_history
+from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -78,10 +79,16 @@ def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
     names = ["real", "linked", "inside", "gone"]
     hooked = store.watched(lambda *_: None)
     for one in (store, hooked):
-        first, *others = one.read_tails("f", names, "x", 4)
+        files = SideBySide(one, "f", "x")
+        first, *others = files.tails(names, 4)
         assert first == (b"6789", 10)
         assert all(isinstance(error, ChronotileError) for error in others)
-        (refused,) = one.read_tails("f", ["../f/real"], "x", 4)
+        (refused,) = files.tails(["../f/real"], 4)
         assert isinstance(refused, ChronotileError)
-        assert all(isinstance(got, ChronotileError) for got in one.read_tails("g", names, "x", 4))
-    assert next(iter(store.read_tails("f", names, "x", 0))) == (b"", 10)
+        size, *errors = files.sizes(["real", "inside", "gone"])
+        assert size == 10
+        assert all(isinstance(error, ChronotileError) for error in errors)
+        nowhere = SideBySide(one, "g", "x")
+        answers = [*nowhere.tails(names, 4), *nowhere.sizes(names)]
+        assert len(answers) == 2 * len(names)
+        assert all(isinstance(answer, ChronotileError) for answer in answers)

@@ -1,0 +1,141 @@
+"""Files of one name in many folders that lie side by side: their sizes, and their ends.
+
+In: a store, a folder, the names of folders in it, the name of a file. Out: what the store says of
+each file, or its error, in order. On a disk this takes few calls a file; whatever is odd is left to
+the store's own careful path. Follows no symbolic link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from chronotile.errors import ChronotileError
+from chronotile.storage.local_disk import PLAIN_FILE, Disk, read_between
+from chronotile.storage.place import are_plain
+from chronotile.storage.prefetch import ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from chronotile.storage.store import Store
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+"""How a folder is opened: only to open a file in it."""
+
+Tail: TypeAlias = tuple[bytes, int]
+"""The last bytes of a file, and its size."""
+
+
+class SideBySide(NamedTuple):
+    """Files of one name in folders that lie side by side.
+
+    >>> from chronotile.storage.store import open_store
+    >>> store = open_store("memory:doc-side-by-side")
+    >>> store.put_if_absent("f/one/a.tdb", b"abc")
+    >>> files = SideBySide(store, "f", "a.tdb")
+    >>> [*files.tails(["one"], 2)], files.sizes(["one"])
+    ([(b'bc', 3)], [3])
+    """
+
+    store: Store
+    folder: str
+    """What holds the folders; the root if empty."""
+    file: str
+    """The name of the file in each."""
+    known_sizes: Mapping[str, int] = {}
+    """Path -> size of those that are known: a bucket is not asked for it again."""
+
+    def tails(self, names: Sequence[str], length: int) -> Iterator[Tail | ChronotileError]:
+        """The last bytes of each file, `length` at most, with its size; or its error."""
+        if (disk := self._disk(names)) is None:
+            threads = min(self.store._backend.concurrency, len(names))
+            yield from ahead(lambda name: self._tail(name, length), names, threads)
+            return
+        try:
+            beside = disk.open_folder(self.folder)
+        except ChronotileError:
+            yield from (self._tail(name, length) for name in names)
+            return
+        try:
+            for name in names:
+                yield _tail_below(beside, name, self.file, length) or self._tail(name, length)
+        finally:
+            os.close(beside)
+
+    def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
+        """The size of each file, or its error."""
+        found: list[int | ChronotileError] = []
+        disk = self._disk(names)
+        if disk is not None:
+            with suppress(ChronotileError):
+                beside = disk.open_folder(self.folder)
+                try:
+                    found += _sizes_below(beside, names, self.file)
+                finally:
+                    os.close(beside)
+            odd = [at for at, size in enumerate(found) if size == _ODD]
+        if disk is None or not found:
+            threads = min(self.store._backend.concurrency, len(names))
+            return [*ahead(self._size, names, threads)]
+        for at in odd:
+            found[at] = self._size(names[at])
+        return found
+
+    def _disk(self, names: Sequence[str]) -> Disk | None:
+        """The disk, if all names are plain and nobody watches each step."""
+        store, disk = self.store, self.store._backend
+        if not isinstance(disk, Disk) or store.on_operation is not None or "/" in self.folder:
+            return None
+        return disk if are_plain([*names, self.file]) else None
+
+    def _tail(self, name: str, length: int) -> Tail | ChronotileError:
+        path = f"{self.folder}/{name}/{self.file}" if self.folder else f"{name}/{self.file}"
+        try:
+            return self.store.read_tail(path, length, size=self.known_sizes.get(path))
+        except ChronotileError as error:
+            return error
+
+    def _size(self, name: str) -> int | ChronotileError:
+        tail = self._tail(name, 0)
+        return tail if isinstance(tail, ChronotileError) else tail[1]
+
+
+_ODD = -1
+"""In place of the size of what is no file, or cannot be asked."""
+
+
+def _sizes_below(beside: int, folders: Sequence[str], name: str) -> Iterator[int]:
+    # Nothing is opened: a folder that has just become a link could tell no more than a size.
+    ask, kind, regular = os.stat, stat.S_IFMT, stat.S_IFREG
+    for folder in folders:
+        try:
+            status = ask(f"{folder}/{name}", dir_fd=beside, follow_symlinks=False)
+        except OSError:
+            yield _ODD
+        else:
+            yield status.st_size if kind(status.st_mode) == regular else _ODD
+
+
+def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None:
+    """The end of a file in a folder; None if either is not what it should be."""
+    try:
+        inside = os.open(folder, _FOLDER, dir_fd=beside)
+    except OSError:
+        return None
+    try:
+        file = os.open(name, PLAIN_FILE, dir_fd=inside)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            size = status.st_size
+            return read_between(file, max(size - length, 0), size), size
+        finally:
+            os.close(file)
+    except OSError:
+        return None
+    finally:
+        os.close(inside)
