@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chronotile.change.vacuum import vacuum
     from chronotile.conditions.predicate_parser import parse_predicate
     from chronotile.dataset.check_all import check_fleet
+    from chronotile.dataset.open_dataset import Dataset, open_dataset
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
     from chronotile.single_file.decode import parse
@@ -46,11 +47,13 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ChronotileError": "errors",
+    "Dataset": "dataset.open_dataset",
     "Log": "log",
     "View": "log",
     "check_fleet": "dataset.check_all",
     "clone": "time_machine.clone",
     "consolidate": "change.consolidate",
+    "open_dataset": "dataset.open_dataset",
     "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
@@ -63,12 +66,14 @@ _HOMES = {
 
 __all__ = [
     "ChronotileError",
+    "Dataset",
     "Log",
     "View",
     "__version__",
     "check_fleet",
     "clone",
     "consolidate",
+    "open_dataset",
     "open_log",
     "parse",
     "parse_predicate",

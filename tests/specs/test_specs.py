@@ -120,6 +120,8 @@ def test_every_thing_that_a_person_opens_has_a_spec() -> None:
         "tiledb_filter_pipeline",
         "tiledb_fragment_metadata",
         "tiledb_generic_tile",
+        "tiledb_group_details",
+        "tiledb_group_details_file",
         "tiledb_ignore_file",
         "tiledb_operand",
         "tiledb_update",

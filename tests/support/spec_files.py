@@ -32,6 +32,8 @@ def spec_of(path: Path) -> str | None:
         return "enumeration_file"
     if path.parent.name == "__schema" or path.name == "__array_schema.tdb":
         return "array_schema_file"
+    if path.parent.name == "__group":
+        return "group_details_file"
     if path.parent.name == "__meta":
         return "array_metadata_file"
     return None

@@ -56,6 +56,17 @@ CODES: dict[str, tuple[Severity, str]] = {
         "info",
         "chronotile consolidate {array} --mode fragment-meta, then chronotile vacuum {array}",
     ),
+    "member-missing": ("error", "put it back, or remove the member from the group"),
+    "member-elsewhere": (
+        "warning",
+        "if the group was copied, remove the member and add the copy by a relative URI",
+    ),
+    "member-doubled": ("info", "nothing to run: it counts once"),
+    "member-cyclic": ("warning", "remove the member: no program can follow it to an end"),
+    "stray-array": ("info", "add it to the group, or move it out of the folder"),
+    "many-member-lists": ("info", _TIDY),
+    "as-of-absent": ("warning", "chronotile moments lists the times at which all can be read"),
+    "as-of-partial": ("error", "chronotile moments lists the times at which all can be read"),
     "unreadable": ("error", "look at the storage and who may read it, then run this again"),
 }
 """Code -> its usual severity, and what to do."""

@@ -88,6 +88,10 @@ def _grow(tree: Any, document: Any) -> None:
 
 def _one_line(value: Any) -> str | None:
     match value:
+        case {"uri": uri, "type": kind, "deleted": deleted}:
+            named = "" if value["name"] is None else f"{value['name']}: "
+            where = "below the group" if value["relative"] else "absolute"
+            return f"{named}{kind} {uri} ({where}){', removed' if deleted else ''}"
         case {"key": key, "removed": True}:
             return f"{key} removed"
         case {"key": key, "value": of_key, "datatype": datatype}:

@@ -1,5 +1,5 @@
 """Many arrays at once.
 
-In: folders or buckets. Out: the arrays below them, and the findings of `check` on each. Knows
-nothing of Spark.
+In: folders, buckets or groups. Out: the arrays below them or in them, and answers for all of them:
+members, findings, events, moments. Knows nothing of Spark.
 """

@@ -1,4 +1,4 @@
-"""Every kind of file of an array, once: its word, its extension, its folder, its number.
+"""Every kind of file of an array or a group, once: its word, its extension, its folder, its number.
 
 In: nothing. Out: constants. Knows neither names nor bytes, and is light enough for the help of a
 command.
@@ -18,6 +18,10 @@ SCHEMA = "__schema"
 ENUMERATIONS = "__schema/__enumerations"
 META = "__meta"
 LABELS = "__labels"
+GROUP = "__group"
+"""Where a group keeps the lists of its members."""
+GROUP_MARKER = "__tiledb_group.tdb"
+"""An empty file that makes a folder a group."""
 OLD_SCHEMA = "__array_schema.tdb"
 """The schema of an array before version 10: a file in the root."""
 FRAGMENT_METADATA = "__fragment_metadata.tdb"
@@ -57,6 +61,7 @@ Kind: TypeAlias = Literal[
     "schema",
     "enumeration",
     "meta",
+    "group",
     "fragment-meta",
     "fragment-metadata",
 ]
@@ -66,6 +71,7 @@ FOLDER_KINDS: Mapping[str, Kind] = {
     SCHEMA: "schema",
     ENUMERATIONS.rpartition("/")[2]: "enumeration",
     META: "meta",
+    GROUP: "group",
 }
 """Folder -> the kind of the files in it."""
 KINDS: tuple[Kind, ...] = (
@@ -77,3 +83,6 @@ KINDS: tuple[Kind, ...] = (
 """All of them; of the last two, the first is a `.meta`, and the second is in each fragment."""
 TILE_KINDS: tuple[Kind, ...] = ("del", "upd", *FOLDER_KINDS.values(), "fragment-meta")
 """Those that are one generic tile."""
+
+MEMBER_KINDS = ("invalid", "group", "array")
+"""What a member of a group can be, by number; `invalid` if nothing was there."""

@@ -28,6 +28,7 @@ from chronotile_ksy.tiledb_delete_commit import TiledbDeleteCommit as DeleteComm
 from chronotile_ksy.tiledb_enumeration import TiledbEnumeration as EnumerationSpec
 from chronotile_ksy.tiledb_fragment_metadata import TiledbFragmentMetadata as FragmentMetadataSpec
 from chronotile_ksy.tiledb_generic_tile import TiledbGenericTile as GenericTileSpec
+from chronotile_ksy.tiledb_group_details import TiledbGroupDetails as GroupDetailsSpec
 from chronotile_ksy.tiledb_ignore_file import TiledbIgnoreFile as IgnoreFileSpec
 from chronotile_ksy.tiledb_update import TiledbUpdate as UpdateSpec
 from chronotile_ksy.tiledb_update_commit import TiledbUpdateCommit as UpdateCommitSpec
@@ -60,6 +61,7 @@ __all__ = [
     "EnumerationSpec",
     "FragmentMetadataSpec",
     "GenericTileSpec",
+    "GroupDetailsSpec",
     "IgnoreFileSpec",
     "Span",
     "UpdateCommitSpec",

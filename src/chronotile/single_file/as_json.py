@@ -20,6 +20,7 @@ from chronotile.single_file.decode import (
     ConsolidatedFile,
     DeleteFile,
     EnumerationFile,
+    GroupFile,
     LinesFile,
     MetadataEntry,
     MetadataFile,
@@ -30,6 +31,7 @@ from chronotile.single_file.fragment_files import ConsolidatedFootersFile, Fragm
 
 if TYPE_CHECKING:
     from chronotile.format.commit_files import Record
+    from chronotile.format.groups import GroupDetails
     from chronotile.format.kinds import Kind
     from chronotile.format.schema import Enumeration, Schema
 
@@ -43,7 +45,8 @@ WORDS: dict[Kind, str] = {
     "vac": "what has been replaced",
     "schema": "an array schema",
     "enumeration": "the labels of an enumeration",
-    "meta": "array metadata",
+    "meta": "metadata of an array or a group",
+    "group": "the members of a group",
     "fragment-meta": "the footers of many fragments",
     "fragment-metadata": "the metadata of a fragment",
 }
@@ -94,6 +97,8 @@ def to_json(
             return _envelope(file.tile) | _enumeration(file.enumeration)
         case MetadataFile():
             return _envelope(file.tile) | {"entries": [_entry(entry) for entry in file.entries]}
+        case GroupFile():
+            return _envelope(file.tile) | _group(file.details)
         case ConsolidatedFootersFile():
             return _envelope(file.tile) | fragment_json.footers_json(file, schemas)
         case FragmentMetadataFile():
@@ -151,6 +156,20 @@ def _enumeration(enumeration: Enumeration) -> dict[str, Any]:
         "ordered": enumeration.ordered,
         "labels": [cell_values.to_json(field, label) for label in enumeration.labels],
     }
+
+
+def _group(details: GroupDetails) -> dict[str, Any]:
+    members = [
+        {
+            "name": entry.name,
+            "type": entry.kind,
+            "relative": entry.is_relative,
+            "uri": entry.uri,
+            "deleted": entry.is_deletion,
+        }
+        for entry in details.entries
+    ]
+    return {"details_version": details.version, "members": members}
 
 
 def _entry(entry: MetadataEntry) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from chronotile.format.parsers import (
     EnumerationSpec,
     FragmentMetadataSpec,
     GenericTileSpec,
+    GroupDetailsSpec,
     IgnoreFileSpec,
     Span,
     UpdateSpec,
@@ -39,6 +40,7 @@ _PAYLOADS: Mapping[Kind, Any] = {
     "schema": ArraySchemaSpec,
     "enumeration": EnumerationSpec,
     "meta": ArrayMetadataSpec,
+    "group": GroupDetailsSpec,
     "fragment-meta": FragmentMetadataSpec.ConsolidatedFooters,
 }
 _LINES: Mapping[Kind, Any] = {"ign": IgnoreFileSpec, "vac": VacuumFileSpec}

@@ -19,6 +19,7 @@ from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
 from chronotile.format.datatypes import Datatype
+from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import (
     FOLDER_KINDS,
     FRAGMENT_METADATA,
@@ -126,6 +127,15 @@ class MetadataFile:
     entries: tuple[MetadataEntry, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFile:
+    """A file of `__group`."""
+
+    kind: Kind
+    tile: tiles.Tile
+    details: GroupDetails
+
+
 AnyFile: TypeAlias = (
     WriteFile
     | LinesFile
@@ -135,6 +145,7 @@ AnyFile: TypeAlias = (
     | ArraySchemaFile
     | EnumerationFile
     | MetadataFile
+    | GroupFile
     | ConsolidatedFootersFile
     | FragmentMetadataFile
 )
@@ -280,6 +291,8 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "enumeration":
             labels = decode_enumeration(payload, where)
             return EnumerationFile(kind=kind, tile=tile, enumeration=labels)
+        case "group":
+            return GroupFile(kind=kind, tile=tile, details=decode_details(payload, where))
         case "fragment-meta":
             return decode_footers_file(tile, where)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries

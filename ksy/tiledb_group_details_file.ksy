@@ -1,0 +1,30 @@
+meta:
+  id: tiledb_group_details_file
+  title: TileDB group details file
+  application: TileDB
+  license: MIT
+  ks-version: '0.11'
+  imports:
+    - tiledb_generic_tile
+    - tiledb_group_details
+  endian: le
+doc: |
+  A file in `__group`: one tile that holds the members of a group as one session
+  left them.
+doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/group.md
+-webide-representation: '{details}'
+seq:
+  - id: tile
+    type: tiledb_generic_tile
+instances:
+  details:
+    io: tile.tile.chunks[0].filtered._io
+    pos: 0
+    size-eos: true
+    type: tiledb_group_details
+    process: zlib
+    if: tile.is_one_zlib_stream
+    -webide-parse-mode: eager
+    doc: |
+      The inflated payload, where the tile is one zlib stream. Inflating is not
+      bounded here: a program checks the sizes first.

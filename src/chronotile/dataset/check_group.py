@@ -1,0 +1,191 @@
+"""Checks of a group: its lists of members, and whether each member is where the group says.
+
+In: a dataset. Out: findings. Of the arrays it asks `check` itself; changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronotile.check.array import check
+from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
+from chronotile.dataset.check_all import unreadable
+from chronotile.dataset.find_arrays import is_array
+from chronotile.dataset.member_place import is_below
+from chronotile.dataset.moments import span_of
+from chronotile.errors import ChronotileError
+from chronotile.format.kinds import GROUP, META
+from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.group_reading import is_group
+from chronotile.storage.prefetch import ahead
+from chronotile.visibility.group_members import files_at, members_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.dataset.moments import Span
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.tree import Node
+    from chronotile.history.group_reading import GroupHistory
+    from chronotile.storage.store import Store
+
+MANY_LISTS = 20
+"""From this many lists of members on, merging them is due: each holds all members."""
+
+_GONE = {
+    "missing": "is not there",
+    "neither": "is no longer an array or a group",
+    "refused": "has a URI that cannot be followed",
+}
+
+
+def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding, ...]:
+    """The findings on a group, on the groups in it, and on every array."""
+    findings = list(check_group(dataset))
+    for node, log in dataset.read_logs():
+        if isinstance(log, ChronotileError):
+            findings.append(unreadable(node.uri, log))
+            continue
+        findings += check(log.history, log.rules, None if log_only else node.store)
+    return tuple(findings)
+
+
+def check_group(dataset: Dataset) -> Iterator[Finding]:
+    """The findings on a group and on the groups in it, without those on arrays."""
+    own = list(_lists(dataset.group))
+    yield from own
+    try:
+        nodes = dataset.tree()
+    except ChronotileError as error:
+        if not own:
+            yield unreadable(dataset.uri, error)
+        return
+    for node in nodes:
+        if node.history is not None:
+            yield from _lists(node.history)
+    groups = {dataset.uri: dataset.store}
+    groups |= {n.uri: n.store for n in nodes if n.found == "group" and n.store is not None}
+    places = {node.uri for node in nodes}
+    for uri, store in groups.items():
+        members = [node for node in nodes if node.member.group == uri]
+        beside = _folders(store)
+        found = [*_members(uri, store, members, beside), *_strays(uri, store, places, beside)]
+        yield from sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+
+
+def _lists(history: GroupHistory) -> Iterator[Finding]:
+    for problem in history.problems:
+        code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
+        hint = "take it out of the folder: the engine cannot open the group over it"
+        message = f"a list of members: {problem.message}"
+        yield finding(history.group, code or "tile-corrupt", problem.path, message, hint=hint)
+    if not history.problems:
+        try:
+            members_at(history, 0, MAX_TIMESTAMP)
+        except ChronotileError as error:
+            hint = "write the group's members anew with one engine"
+            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
+    seen = len(files_at(history, 0, MAX_TIMESTAMP))
+    if seen >= MANY_LISTS:
+        message = f"{count_text(seen, 'list')} of members, each with all of them: an open reads all"
+        yield finding(history.group, "many-member-lists", GROUP, message)
+    loose = [name for name in history.meta if not name.endswith(".vac")]
+    if len(loose) >= MANY_LISTS:
+        message = f"{count_text(len(loose), 'file')} of metadata: an open reads all of them"
+        yield finding(history.group, "many-member-lists", META, message)
+
+
+def _members(
+    uri: str, store: Store, members: list[Node], beside: dict[str, str]
+) -> Iterator[Finding]:
+    for node in members:
+        twin = _twin(node, store, beside)
+        if twin is not None:
+            message = f"{node.path} is said to be at {node.member.stored_uri}, and {twin} is here"
+            yield finding(uri, "member-elsewhere", twin, f"{message}: was the group copied?")
+        if node.found in _GONE:
+            message = f"{node.path} {_GONE[node.found]}: {node.member.stored_uri}"
+            more = f" ({node.problem})" if node.found == "refused" else ""
+            yield finding(uri, "member-missing", node.member.title, message + more)
+        elif node.found == "unreadable":
+            message = f"{node.path} cannot be read: {node.problem}"
+            yield finding(uri, "unreadable", node.member.title, message)
+        elif node.found in ("cyclic", "doubled"):
+            message = f"{node.path}: {node.problem}"
+            yield finding(uri, f"member-{node.found}", node.member.title, message)
+
+
+def _twin(node: Node, store: Store, beside: dict[str, str]) -> str | None:
+    """The folder in the group that a member was copied with, if its URI leads elsewhere."""
+    if node.member.is_relative or node.store is None or is_below(node.store.place, store.place):
+        return None
+    last = node.store.place.root.rpartition("/")[2]
+    return last if last in beside else None
+
+
+def _strays(uri: str, store: Store, places: set[str], beside: dict[str, str]) -> Iterator[Finding]:
+    for name, kind in beside.items():
+        if store.child(name).uri not in places:
+            message = f"the {kind} {name} lies in the folder, and is no member"
+            yield finding(uri, "stray-array", name, message)
+
+
+def _folders(store: Store) -> dict[str, str]:
+    """The arrays and groups that lie right in a group's folder: name -> what it is."""
+    names = [name for name in store.list_dir().folders if not name.startswith("__")]
+    bucket = store.place.scheme != "file"
+
+    def kind(name: str) -> str | None:
+        try:
+            folder = store.child(name).list_dir()
+        except ChronotileError:
+            return None
+        return "array" if is_array(folder) else "group" if is_group(folder) else None
+
+    kinds = ahead(kind, names, min(64, len(names)) if bucket else 1)
+    return {name: found for name, found in zip(names, kinds, strict=True) if found is not None}
+
+
+def check_as_of(dataset: Dataset, moment: int) -> tuple[Finding, ...]:
+    """Whether the dataset can be read whole at a moment: which members have no state, or a part.
+
+    Raises:
+        ChronotileError: The group's own list of members cannot be read.
+    """
+    findings: list[Finding] = []
+    nodes = dataset.tree(moment)
+    if not files_at(dataset.group, 0, moment):
+        message = f"the group has no list of members at {moment}"
+        findings.append(finding(dataset.uri, "as-of-absent", GROUP, message))
+    for node in nodes:
+        if node.found in _GONE or node.found == "unreadable":
+            message = f"{node.path} {_GONE.get(node.found, 'cannot be read')}"
+            code = "unreadable" if node.found == "unreadable" else "member-missing"
+            findings.append(finding(dataset.uri, code, node.path, message))
+    then = {node.uri for node in nodes}
+    for node in dataset.tree():
+        if node.found in ("array", "group") and node.uri not in then:
+            message = f"{node.path} is not yet a member at {moment}"
+            findings.append(
+                finding(dataset.uri, "as-of-absent", node.path, message, severity="info")
+            )
+    for node, log in dataset.read_logs(moment):
+        if isinstance(log, ChronotileError):
+            findings.append(unreadable(node.uri, log))
+            continue
+        findings += _as_of(node, span_of(log), moment)
+    return tuple(sorted(findings, key=lambda item: SEVERITIES.index(item.severity)))
+
+
+def _as_of(node: Node, span: Span, moment: int) -> Iterator[Finding]:
+    if span.created > moment:
+        message = f"{node.path} has no state at {moment}: it was created at {span.created}"
+        yield finding(node.uri, "as-of-absent", node.path, message)
+        return
+    for gap in span.gaps:
+        if gap.t1 <= moment <= gap.t2:
+            message = (
+                f"{node.path} has only a part of its state at {moment}: a merge of "
+                f"{gap.t1} to {gap.t2 + 1} was vacuumed"
+            )
+            yield finding(node.uri, "as-of-partial", f"__fragments/{gap.fragment}", message)

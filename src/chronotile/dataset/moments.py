@@ -1,0 +1,176 @@
+"""The moments at which a dataset can be read whole.
+
+In: a dataset, and the logs of its arrays. Out: `Moment`s, and what keeps an array from being whole
+at a moment. Changes nothing.
+
+An array is whole at T if it was created by then, and if every cell that was written up to T can be
+read at T. A fragment that was merged from others over T, in an array without a time for each cell,
+is not visible at T; if its parts are gone too, what they held up to T cannot be read at T any more.
+Cells that a purging consolidation dropped leave no trace in the log, and do not count here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.format.timestamps import now_ms
+from chronotile.visibility.rules import has_cell_times_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.tree import Node
+    from chronotile.history.group_reading import GroupHistory
+    from chronotile.log import Log
+
+
+class Gap(NamedTuple):
+    """A stretch of time at which an array cannot be read whole."""
+
+    t1: int
+    t2: int
+    """The last moment of it."""
+    fragment: str
+    """What was merged over it."""
+
+
+class Span(NamedTuple):
+    """What the log of one array says about the times at which it can be read."""
+
+    created: int
+    changes: frozenset[int]
+    """The moments at which an open begins to see something else."""
+    gaps: tuple[Gap, ...]
+
+
+class Moment(NamedTuple):
+    """A stretch of time with one state of the whole dataset, readable throughout."""
+
+    t: int
+    """When the state begins."""
+    until: int | None
+    """The last moment of it; None if it holds still."""
+    arrays: int
+    changed: tuple[str, ...]
+    """The arrays that changed at `t`, by their paths."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, as `moments --json` prints it."""
+        return self._asdict() | {"changed": list(self.changed)}
+
+
+def span_of(log: Log) -> Span:
+    """Tells when an array was created and changed, and at which times it is not whole."""
+    history = log.history
+    starts = [0 if item.name is None else item.name.t1 for item in history.schemas]
+    changes = set(starts)
+    table, rules = history.table, log.rules
+    for row in (*rules.deletes.tolist(), *rules.updates.tolist()):
+        changes.add(int(table.uris.t2[row]))
+    changes.update(map(int, rules.first_ends.tolist()))
+    # With times of the writer's own, an array can have a state from before its schema's time.
+    return Span(min(changes, default=0), frozenset(changes), tuple(gaps_of(log)))
+
+
+def gaps_of(log: Log) -> Iterator[Gap]:
+    """The stretches at which cells of an array that were visible then no longer are."""
+    history, rules = log.history, log.rules
+    table = history.table
+    rows = rules.fragments
+    there = {
+        table.name(int(row))
+        for row, gone in zip(rows.tolist(), rules.missing.tolist(), strict=True)
+        if not gone
+    }
+    parts = {vacuum.name.text: set(vacuum.targets) for vacuum in history.vacuums}
+    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
+    for row in merged.tolist():
+        text = table.name(row)
+        name = parse_name(text)
+        if has_cell_times_by_name(name, dense=history.dense):
+            continue
+        if parts.get(text) and parts[text] <= there:
+            continue
+        yield Gap(name.t1, name.t2 - 1, text)
+
+
+def find_moments(dataset: Dataset) -> tuple[Moment, ...]:
+    """Finds the stretches of time at which every member can be read whole, in order.
+
+    A moment at which the dataset has no array is none of them.
+
+    Raises:
+        ChronotileError: A member cannot be read: then nothing is certain.
+    """
+    now = now_ms()
+    groups = {dataset.uri: dataset.group}
+    spans: dict[str, Span] = {}
+    lists = _times_of(groups, now)
+    trees: dict[int, tuple[Node, ...]] = {}
+    pending = sorted(lists)
+    while pending:
+        # A nested group has lists of its own, at whose times the tree can change as well.
+        for moment in pending:
+            trees[moment] = dataset.tree(moment)
+            for node in trees[moment]:
+                if node.history is not None:
+                    groups.setdefault(node.uri, node.history)
+        lists = _times_of(groups, now)
+        pending = sorted(lists - trees.keys())
+    for tree in trees.values():
+        for node in tree:
+            if node.found == "array" and node.uri not in spans:
+                spans[node.uri] = _span(dataset, node)
+    return tuple(_whole(trees, spans, now))
+
+
+def _times_of(groups: dict[str, GroupHistory], now: int) -> set[int]:
+    return {f.name.t2 for group in groups.values() for f in group.files if f.name.t2 <= now}
+
+
+def _span(dataset: Dataset, node: Node) -> Span:
+    log = dataset.read_log(node)
+    if isinstance(log, ChronotileError):
+        raise log
+    return span_of(log)
+
+
+def _whole(
+    trees: dict[int, tuple[Node, ...]], spans: dict[str, Span], now: int
+) -> Iterator[Moment]:
+    borders = set(trees)
+    changed: dict[int, Counter[str]] = {}
+    paths = {n.uri: n.path for tree in trees.values() for n in tree if n.found == "array"}
+    for uri, span in spans.items():
+        borders |= span.changes | {span.created}
+        borders |= {end for gap in span.gaps for end in (gap.t1, gap.t2 + 1)}
+        for moment in span.changes:
+            changed.setdefault(moment, Counter())[paths[uri]] += 1
+    times = sorted(moment for moment in borders if moment <= now)
+    lists = sorted(trees)
+    at = -1
+    tree: tuple[Node, ...] = ()
+    for moment, after in pairwise((*times, MAX_TIMESTAMP)):
+        while at + 1 < len(lists) and lists[at + 1] <= moment:
+            at += 1
+            tree = trees[lists[at]]
+        arrays = [node.uri for node in tree if node.found == "array"]
+        lost = any(node.found in _LOST for node in tree)
+        if not arrays or lost or not all(_is_whole(spans[uri], moment) for uri in arrays):
+            continue
+        until = None if after == MAX_TIMESTAMP else after - 1
+        told = sorted(path for path in changed.get(moment, ()) if path)
+        yield Moment(moment, until, len(arrays), tuple(told))
+
+
+_LOST = ("missing", "neither", "refused", "unreadable")
+"""Members of which nothing can be read."""
+
+
+def _is_whole(span: Span, moment: int) -> bool:
+    return span.created <= moment and not any(gap.t1 <= moment <= gap.t2 for gap in span.gaps)

@@ -1,0 +1,202 @@
+"""A dataset: a group with all arrays in it. The object that users hold.
+
+In: the place of a group. Out: `Dataset`, which answers for all members: who they are at a moment,
+their logs, what an open at a moment sees of each, what is wrong, what happened, and at which
+moments all of it can be read. Only puts together what the modules beside it know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from chronotile.dataset.tree import LookedUp, Member, Node, direct_members, walk
+from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.timestamps import now_ms
+from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.reading import read_history
+from chronotile.log import Log
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from chronotile.check.findings import Finding
+    from chronotile.dataset.moments import Moment
+    from chronotile.log import View
+    from chronotile.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetView:
+    """What an open of every member at one moment sees."""
+
+    end: int
+    nodes: tuple[Node, ...]
+    """The members at that moment, a group before its members."""
+    views: Mapping[str, View]
+    """Path of an array in the dataset -> what an open of it sees."""
+    errors: Mapping[str, ChronotileError]
+    """Path -> why an array could not be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A group and what is in it: a value, read once; arrays are read when they are asked for."""
+
+    store: Store = field(repr=False)
+    group: GroupHistory = field(repr=False)
+    """The group's own lists of members."""
+
+    def __repr__(self) -> str:
+        return f"<dataset at {self.uri}: {len(self.group.files)} lists of members>"
+
+    @property
+    def uri(self) -> str:
+        """Where the group lies."""
+        return self.store.uri
+
+    @property
+    def key(self) -> bytes | None:
+        """The key that opens encrypted members."""
+        return self.group.key
+
+    def members(self, at: int | None = None) -> tuple[Member, ...]:
+        """The members of the group itself, at a moment, by name: what `tiledb.Group` lists.
+
+        Nothing is looked up where the members lie: `tree` does that.
+
+        Args:
+            at: In ms since the epoch; now if it is left out.
+
+        Raises:
+            ChronotileError: A list of members cannot be read.
+        """
+        return direct_members(self.store, self.group, _moment(at))
+
+    def tree(self, at: int | None = None) -> tuple[Node, ...]:
+        """The members at any depth, each looked up where it lies; a group before its members."""
+        # A tree now and one at a moment that is still to come are the same.
+        return self._trees(_moment(at))
+
+    @cached_property
+    def _trees(self) -> Callable[[int], tuple[Node, ...]]:
+        return lru_cache(maxsize=16)(
+            lambda end: tuple(walk(self.store, self.group, end, self._looked_up))
+        )
+
+    @cached_property
+    def _looked_up(self) -> LookedUp:
+        return LookedUp()
+
+    def arrays(self, at: int | None = None) -> tuple[Node, ...]:
+        """The arrays at any depth, each place once."""
+        return tuple(node for node in self.tree(at) if node.found == "array")
+
+    def read_logs(
+        self, at: int | None = None, on_array: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[Node, Log | ChronotileError]]:
+        """The log of each array, or why it cannot be read, one by one.
+
+        Args:
+            at: Of the arrays that are members at this moment.
+            on_array: Called with the path of each array before it is read.
+        """
+        for node in self.arrays(at):
+            if on_array is not None:
+                on_array(node.path)
+            yield node, self.read_log(node)
+
+    def read_log(self, node: Node) -> Log | ChronotileError:
+        """The log of one array of the tree, or why it cannot be read."""
+        assert node.store is not None  # an array was found there
+        try:
+            return Log(read_history(node.store, key=self.key), node.store)
+        except ChronotileError as error:
+            return error
+
+    def logs(self) -> dict[str, Log]:
+        """Path of an array in the dataset -> its log.
+
+        Raises:
+            ChronotileError: An array cannot be read; `read_logs` goes on with the others.
+        """
+        found = {}
+        for node, log in self.read_logs():
+            if isinstance(log, ChronotileError):
+                raise log
+            found[node.path] = log
+        return found
+
+    def view(self, end: int | None = None) -> DatasetView:
+        """The dataset as of a moment: its members then, and what an open of each sees."""
+        last = _moment(end)
+        views, errors = {}, {}
+        for node, log in self.read_logs(last):
+            if isinstance(log, ChronotileError):
+                errors[node.path] = log
+            else:
+                views[node.path] = log.view(end=last)
+        return DatasetView(end=last, nodes=self.tree(last), views=views, errors=errors)
+
+    def check(self, *, as_of: int | None = None, log_only: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with the group and with every member, group by group, array by array.
+
+        Args:
+            as_of: Only whether the dataset can be read whole at this moment.
+            log_only: Check the commit logs, and no fragment.
+        """
+        from chronotile.dataset.check_group import check_as_of, check_dataset
+
+        if as_of is not None:
+            return check_as_of(self, as_of)
+        return check_dataset(self, log_only=log_only)
+
+    def events(self) -> pa.Table:
+        """What happened in the dataset, one row an object of a member, in time order."""
+        from chronotile.dataset.events import events_table
+
+        return events_table(self)
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The stretches of time at which every member can be read whole, in order."""
+        from chronotile.dataset.moments import find_moments
+
+        return find_moments(self)
+
+
+def open_dataset(
+    uri: str,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Lists and reads the lists of members of a group, once.
+
+    Args:
+        uri: The group: a local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
+        key: The AES-256 key of encrypted members: 32 bytes, or 32 characters.
+        storage_options: What the storage needs to know, such as `aws_endpoint`. It goes along to
+            members in other places of the same kind of storage.
+
+    Raises:
+        ArrayNotFoundError: There is no group.
+        StorageError: The storage failed.
+
+    >>> from chronotile.storage.store import open_store
+    >>> open_store("memory:doc-dataset").put_if_absent("__tiledb_group.tdb", b"")
+    >>> open_dataset("memory:doc-dataset").members()
+    ()
+    """
+    store = open_store(str(uri), storage_options)
+    return Dataset(store, read_group(store, key=key))
+
+
+def _moment(at: int | None) -> int:
+    end = now_ms() if at is None else at
+    if not 0 <= end <= MAX_TIMESTAMP:
+        raise ChronotileError("moment", f"expected 0 <= at < 2^64, found {end}")
+    return end

@@ -1,0 +1,239 @@
+"""The members of a group and of the groups in it, each looked up where it lies.
+
+In: a group that was read, and a moment. Out: `Node`s, a group before its members: what each member
+is, and whether that is there. Lists the folder of each member once; reads no array.
+
+A group that holds itself, directly or not, is told once and not followed. A place that two members
+name is told twice, and counts once: the second is `doubled`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from chronotile.dataset.find_arrays import is_array
+from chronotile.dataset.member_place import is_below, member_store
+from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.history.group_reading import GroupHistory, is_group, read_group
+from chronotile.storage.prefetch import ahead
+from chronotile.visibility.group_members import members_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chronotile.format.groups import GroupEntry
+    from chronotile.storage.store import Folder, Store
+
+Found: TypeAlias = Literal[
+    "array", "group", "missing", "neither", "cyclic", "doubled", "refused", "unreadable"
+]
+"""What is at the place of a member. `neither`: a folder that is no array and no group; `refused`:
+its URI is none that may be followed; `unreadable`: the storage refused, or the group is damaged."""
+
+_CONCURRENCY = 64
+
+
+class Member(NamedTuple):
+    """A member of one group."""
+
+    name: str | None
+    kind: str
+    """What it was when it was added: `array`, `group` or `invalid`."""
+    uri: str
+    """Where it is; as it is stored, if that cannot be followed."""
+    stored_uri: str
+    is_relative: bool
+    group: str
+    """Where its group lies."""
+
+    @property
+    def title(self) -> str:
+        """Its name, else the last part of its URI.
+
+        >>> Member(None, "array", "s3://a/b", "b", True, "s3://a").title
+        'b'
+        """
+        return self.stored_uri.rstrip("/").rpartition("/")[2] if self.name is None else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A member of a dataset, at any depth."""
+
+    path: str
+    """The titles of the groups around it and its own, with slashes between them."""
+    depth: int
+    member: Member
+    found: Found
+    problem: str = ""
+    """Why it is not followed, in words."""
+    store: Store | None = field(default=None, repr=False)
+    """Where it is; None if its URI may not be followed."""
+    history: GroupHistory | None = field(default=None, repr=False)
+    """Of a group."""
+    is_inside: bool = True
+    """Whether it lies in the folder of the dataset."""
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return self.member.uri
+
+
+def direct_members(store: Store, history: GroupHistory, end: int) -> tuple[Member, ...]:
+    """The members of one group at a moment, by name; no look at the storage.
+
+    Raises:
+        ChronotileError: A list of members cannot be read.
+    """
+    return tuple(_member(store, entry)[0] for entry in members_at(history, 0, end).values())
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What was found at the places of members, so that no place is listed or read twice."""
+
+    folders: dict[str, Folder | ChronotileError] = field(default_factory=dict)
+    groups: dict[str, GroupHistory] = field(default_factory=dict)
+
+
+def walk(
+    root: Store, history: GroupHistory, end: int, looked_up: LookedUp | None = None
+) -> Iterator[Node]:
+    """Looks up the members of a group at a moment, and of every group in it.
+
+    Args:
+        root: The group.
+        history: What was read of it.
+        end: The moment.
+        looked_up: What is known from another moment.
+
+    Raises:
+        ChronotileError: The root's own list of members cannot be read.
+    """
+    search = _Search(root, history.key, end, looked_up or LookedUp())
+    yield from search.members(root, history, "", (root.uri,))
+
+
+class _Search:
+    def __init__(self, root: Store, key: bytes | None, end: int, looked_up: LookedUp) -> None:
+        self.root, self.key, self.end, self.looked_up = root, key, end, looked_up
+        self.seen: set[str] = {root.uri}
+
+    def members(
+        self, store: Store, history: GroupHistory, path: str, above: tuple[str, ...]
+    ) -> Iterator[Node]:
+        entries = members_at(history, 0, self.end).values()
+        placed = [_member(store, entry) for entry in entries]
+        for (member, place), folder in zip(placed, self._listed(placed), strict=True):
+            node = self._node(member, place, folder, path, above)
+            if node.found != "group" or isinstance(place, ChronotileError):
+                yield node
+                continue
+            yield from self._group(node, place, above)
+
+    def _listed(
+        self, placed: Sequence[tuple[Member, Store | ChronotileError]]
+    ) -> Iterator[Folder | ChronotileError]:
+        """The folder of each member, or why there is none."""
+        known = self.looked_up.folders
+        stores = {p.uri: p for _, p in placed if not isinstance(p, ChronotileError)}
+        new = [store for uri, store in stores.items() if uri not in known]
+        local = all(store.place.scheme == "file" for store in new)
+        threads = 1 if local else min(_CONCURRENCY, len(new))
+        known |= {s.uri: f for s, f in zip(new, ahead(_folder, new, threads), strict=True)}
+        for _, place in placed:
+            yield place if isinstance(place, ChronotileError) else known[place.uri]
+
+    def _group(self, node: Node, place: Store, above: tuple[str, ...]) -> Iterator[Node]:
+        try:
+            groups = self.looked_up.groups
+            history = groups.get(place.uri) or read_group(place, key=self.key)
+            groups[place.uri] = history
+            below = list(self.members(place, history, node.path, (*above, place.uri)))
+        except ChronotileError as error:
+            yield _changed(node, "unreadable", error.problem)
+            return
+        yield Node(
+            path=node.path,
+            depth=node.depth,
+            member=node.member,
+            found="group",
+            store=place,
+            history=history,
+            is_inside=node.is_inside,
+        )
+        yield from below
+
+    def _node(
+        self,
+        member: Member,
+        place: Store | ChronotileError,
+        folder: Folder | ChronotileError,
+        path: str,
+        above: tuple[str, ...],
+    ) -> Node:
+        found, problem = self._found(place, folder, above)
+        store = None if isinstance(place, ChronotileError) else place
+        return Node(
+            path=f"{path}/{member.title}" if path else member.title,
+            depth=len(above) - 1,
+            member=member,
+            found=found,
+            problem=problem,
+            store=store,
+            is_inside=store is not None and is_below(store.place, self.root.place),
+        )
+
+    def _found(
+        self,
+        place: Store | ChronotileError,
+        folder: Folder | ChronotileError,
+        above: tuple[str, ...],
+    ) -> tuple[Found, str]:
+        if isinstance(place, ChronotileError):
+            return "refused", place.problem
+        if place.uri in above:
+            return "cyclic", "it is one of the groups that it lies in"
+        if isinstance(folder, ArrayNotFoundError):
+            return "missing", "nothing is there"
+        if isinstance(folder, ChronotileError):
+            return "unreadable", folder.problem
+        if not (is_array(folder) or is_group(folder)):
+            empty = not (folder.files or folder.folders)
+            return ("missing", "an empty folder") if empty else ("neither", "no array, no group")
+        if place.uri in self.seen:
+            return "doubled", "another member names the same place"
+        self.seen.add(place.uri)
+        return ("array" if is_array(folder) else "group"), ""
+
+
+def _changed(node: Node, found: Found, problem: str) -> Node:
+    return Node(
+        path=node.path,
+        depth=node.depth,
+        member=node.member,
+        found=found,
+        problem=problem,
+        store=node.store,
+        is_inside=node.is_inside,
+    )
+
+
+def _member(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:
+    place: Store | ChronotileError
+    try:
+        place = member_store(group, entry)
+        uri = place.uri
+    except ChronotileError as error:
+        place, uri = error, entry.uri
+    member = Member(entry.name, entry.kind, uri, entry.uri, entry.is_relative, group.uri)
+    return member, place
+
+
+def _folder(place: Store) -> Folder | ChronotileError:
+    try:
+        return place.list_dir()
+    except ChronotileError as error:
+        return error
