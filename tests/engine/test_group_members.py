@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
+from support.corpus_cases import GROUPS, GroupCase
 
 import chronotile as ct
 
@@ -101,3 +102,21 @@ def test_members_at_random_moments(seed: int, tmp_path: Path, places: Path) -> N
     for moment in tried:
         assert by_us(uri, moment) == by_engine(uri, moment), moment
     assert any(by_us(uri, moment) for moment in tried)
+
+
+@pytest.mark.parametrize("case", GROUPS.values(), ids=list(GROUPS))
+def test_members_and_visible_fragments_of_the_corpus_at_every_moment(case: GroupCase) -> None:
+    dataset = ct.open_dataset(str(case.group))
+    tried = 0
+    for moment in case.said["moments"]:
+        view = dataset.view(moment["at"])
+        kinds = {one["path"]: one["kind"] for one in moment["members"]}
+        assert {node.path: node.member.kind for node in view.nodes} == kinds, moment["at"]
+        gone = {one["path"] for one in moment["members"] if not one["there"]}
+        assert {node.path for node in view.nodes if node.found == "missing"} == gone
+        for one in moment["members"]:
+            if one["path"] in view.views:
+                seen = [item.name for item in view.views[one["path"]].fragments]
+                assert seen == one["fragments"], (moment["at"], one["path"])
+                tried += 1
+    assert tried >= (0 if case.name == "group-copied" else 5)

@@ -105,6 +105,26 @@ def _load() -> dict[str, Case]:
 CASES = _load()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCase:
+    """One group of the corpus."""
+
+    name: str
+    group: pathlib.Path
+    said: Mapping[str, Any]
+    """What `members.json` says; the corpus's README explains it."""
+
+
+GROUPS = {
+    path.parent.name: GroupCase(
+        name=path.parent.name,
+        group=path.parent / "group",
+        said=json.loads(path.read_text(encoding="utf-8")),
+    )
+    for path in sorted(ROOT.glob("*/members.json"))
+}
+
+
 def expected(case: str) -> Mapping[str, Any]:
     """What the engine says of a case."""
     return CASES[case].expected

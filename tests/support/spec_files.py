@@ -46,7 +46,8 @@ def corpus_files(*, damaged: bool = False) -> tuple[tuple[str, Path], ...]:
     Args:
         damaged: Give the files of the cases `bad-…`, which were damaged on purpose, instead.
     """
-    found = sorted(path for path in CORPUS.glob("*/array/**/*") if path.is_file())
+    found = [path for root in ("array", "group") for path in CORPUS.glob(f"*/{root}/**/*")]
+    found = sorted(path for path in found if path.is_file())
     chosen = [path for path in found if is_damaged(path) == damaged]
     return tuple((spec, path) for path in chosen if (spec := spec_of(path)))
 

@@ -15,8 +15,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.dataset.tree import LOST
 from chronotile.errors import ChronotileError
-from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.visibility.rules import has_cell_times_by_name
 
@@ -69,6 +70,9 @@ def span_of(log: Log) -> Span:
     history = log.history
     starts = [0 if item.name is None else item.name.t1 for item in history.schemas]
     changes = set(starts)
+    for text in history.listing.meta:
+        name = try_parse(text)
+        changes |= set() if name is None else {name.t2}
     table, rules = history.table, log.rules
     for row in (*rules.deletes.tolist(), *rules.updates.tolist()):
         changes.add(int(table.uris.t2[row]))
@@ -160,16 +164,12 @@ def _whole(
             at += 1
             tree = trees[lists[at]]
         arrays = [node.uri for node in tree if node.found == "array"]
-        lost = any(node.found in _LOST for node in tree)
+        lost = any(node.found in LOST for node in tree)
         if not arrays or lost or not all(_is_whole(spans[uri], moment) for uri in arrays):
             continue
         until = None if after == MAX_TIMESTAMP else after - 1
         told = sorted(path for path in changed.get(moment, ()) if path)
         yield Moment(moment, until, len(arrays), tuple(told))
-
-
-_LOST = ("missing", "neither", "refused", "unreadable")
-"""Members of which nothing can be read."""
 
 
 def _is_whole(span: Span, moment: int) -> bool:

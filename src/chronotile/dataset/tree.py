@@ -31,6 +31,9 @@ Found: TypeAlias = Literal[
 """What is at the place of a member. `neither`: a folder that is no array and no group; `refused`:
 its URI is none that may be followed; `unreadable`: the storage refused, or the group is damaged."""
 
+LOST = ("missing", "neither", "refused", "unreadable")
+"""Members of which nothing can be read."""
+
 _CONCURRENCY = 64
 
 

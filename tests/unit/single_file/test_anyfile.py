@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.corpus_cases import CASES
+from support.corpus_cases import CASES, GROUPS
 
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
@@ -41,6 +41,9 @@ def files() -> Iterator[tuple[Kind, Path, bytes | None]]:
                 continue  # of a version without a footer
             if kind is not None and not case.name.startswith("bad-"):
                 yield kind, file.path, case.key
+    for group in GROUPS.values():
+        for path in sorted(group.group.glob("**/__group/*")):
+            yield "group", path, None
 
 
 def test_every_kind_is_in_the_corpus() -> None:
