@@ -29,7 +29,7 @@ ROOMS = {
     "time_machine": "errors storage format history visibility check change",
     "log": "errors storage format conditions history visibility check change",
     "single_file": "errors storage format conditions",
-    "dataset": "errors storage format history visibility check log",
+    "dataset": "errors storage format history visibility check change log",
     "report": "errors format visibility check",
     "timeline": "errors format visibility log report",
     "spark": "errors storage format conditions history visibility check log change dataset",

@@ -1,6 +1,6 @@
 """One change over all members of a dataset.
 
-In: a dataset, and a function that changes one array, such as `consolidate`. Out: `GroupReport`: what
+In: a dataset, and a function that changes one array, as `vacuum` does. Out: `GroupReport`: what
 happened to each member, and why something did not. Decides nothing about an array itself.
 
 First every member is planned, by the function's own dry run: a member that cannot be changed is
