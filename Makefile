@@ -40,7 +40,7 @@ sample: install ## Rebuild the sample that the package ships, with the engine
 	@$(RUN) bench.make_sample
 
 corpus: install ## Rebuild tests/corpus with the engines from PyPI
-	@$(BIN)/python tests/corpus/make.py
+	@$(BIN)/python tests/corpus/make.py && $(BIN)/python tests/corpus/make_groups.py
 
 ##@ Checks
 lint: install ## Lint and check the format
