@@ -16,6 +16,7 @@ from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
@@ -41,8 +42,13 @@ _GONE = {
 
 def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding, ...]:
     """The findings on a group, on the groups in it, and on every array."""
-    findings = list(check_group(dataset))
-    for node, log in dataset.read_logs():
+    now = now_ms()
+    findings = list(check_group(dataset, now))
+    try:
+        dataset.tree(now)
+    except ChronotileError:
+        return tuple(findings)  # which say why nobody knows the members
+    for node, log in dataset.read_logs(now):
         if isinstance(log, ChronotileError):
             findings.append(unreadable(node.uri, log))
             continue
@@ -50,12 +56,12 @@ def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding,
     return tuple(findings)
 
 
-def check_group(dataset: Dataset) -> Iterator[Finding]:
+def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
     """The findings on a group and on the groups in it, without those on arrays."""
     own = list(_lists(dataset.group))
     yield from own
     try:
-        nodes = dataset.tree()
+        nodes = dataset.tree(now)
     except ChronotileError as error:
         if not own:
             yield unreadable(dataset.uri, error)

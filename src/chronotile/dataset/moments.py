@@ -78,7 +78,9 @@ def span_of(log: Log) -> Span:
         changes.add(int(table.uris.t2[row]))
     changes.update(map(int, rules.first_ends.tolist()))
     # With times of the writer's own, an array can have a state from before its schema's time.
-    return Span(min(changes, default=0), frozenset(changes), tuple(gaps_of(log)))
+    first = map(int, table.uris.t1[rules.fragments].tolist())
+    created = min((*changes, *first), default=0)
+    return Span(created, frozenset(changes), tuple(gaps_of(log)))
 
 
 def gaps_of(log: Log) -> Iterator[Gap]:
