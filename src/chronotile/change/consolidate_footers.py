@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
 from chronotile.check.findings import count_text
@@ -22,9 +26,11 @@ from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, version_of
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
+from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.fragment_footers import FooterReader
+from chronotile.history.many_footers import own_footers
 from chronotile.history.meta_files import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
@@ -52,49 +58,47 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
         StorageError: The storage failed.
     """
     wanted = _visible_with_footer(rules)
-    if not wanted:
+    if not len(wanted.name):
         return FootersPlan()
     key = sealing_key(store, history)
     latest = _latest(store, history)
-    if latest.keys() == wanted.keys():
-        return FootersPlan(fragments=frozenset(wanted))
+    names = frozenset(wanted.name.to_pylist())
+    if latest.keys() == names:
+        return FootersPlan(fragments=names)
     footers: dict[str, bytes] = {}
     notes: list[str] = []
-    for name, found in FooterReader(store, history).own_footers(wanted):
+    reader = FooterReader(store, history)
+    for name, found in own_footers(reader, wanted.name, wanted.version):
         if isinstance(found, bytes):
             footers[name] = found
         else:
             notes.append(f"{name} is left out of the .meta: {found.problem}")
     if not footers or footers == latest:
         return FootersPlan(notes=tuple(notes), fragments=frozenset(footers))
-    first, last = min(wanted[n].t1 for n in footers), max(wanted[n].t2 for n in footers)
-    step = _step(store, history, footers, Times(first, last), key=key)
+    if notes:
+        wanted = wanted.only(pc.is_in(wanted.name, value_set=pa.array([*footers], pa.string())))
+    times = int(wanted.t1.min()), int(wanted.t2.max())
+    step = _step(store, history, footers, times, key=key)
     return FootersPlan((step,), tuple(notes), frozenset(footers))
 
 
-class Times(NamedTuple):
-    """The first and the last moment of what something holds."""
-
-    t1: int
-    t2: int
-
-
-def _visible_with_footer(rules: Rules) -> dict[str, Times]:
-    """The visible fragments whose version has a footer, by name, in order."""
+def _visible_with_footer(rules: Rules) -> NamedFragments:
+    """The visible fragments whose version has a footer, in order."""
     table = rules.history.table
     rows, _ = rules.visible(0, MAX_TIMESTAMP)
-    names = text_columns.names(table, rows).to_pylist()
-    times = map(Times, table.uris.t1[rows].tolist(), table.uris.t2[rows].tolist())
-    is_new = table.is_from_version(FIRST_WITH_FOOTER)[rows].tolist()
-    return {
-        name: when
-        for name, when, new in zip(names, times, is_new, strict=True)
-        if new or version_of(parse_name(name)) >= FIRST_WITH_FOOTER
-    }
+    versions = np.asarray(text_columns.versions(table, rows))
+    rows, versions = rows[versions >= FIRST_WITH_FOOTER], versions[versions >= FIRST_WITH_FOOTER]
+    times = table.uris.t1[rows], table.uris.t2[rows]
+    return NamedFragments(text_columns.names(table, rows), *times, versions)
 
 
 def _step(
-    store: Store, history: History, footers: Mapping[str, bytes], times: Times, *, key: bytes | None
+    store: Store,
+    history: History,
+    footers: Mapping[str, bytes],
+    times: tuple[int, int],
+    *,
+    key: bytes | None,
 ) -> Step:
     version = array_version(history)
     listed = [(_listed_name(store, name, version), raw) for name, raw in footers.items()]

@@ -178,13 +178,16 @@ def encode_consolidated_footers(
     >>> consolidated_footers(tiles.decode(written, "a.meta").payload, "a.meta")
     {'__1_1_ab_5': b'\x05\x00\x00\x00\x00\x01'}
     """
+    heads: dict[bytes, str] = {}
+    for text, footer in footers:
+        heads.setdefault(footer[: _COUNT.size], text)
+    for head, text in heads.items():
+        expect(len(head) == _COUNT.size, text, 0, "a version of 4", len(head))
+        check_version(_COUNT.unpack(head)[0], text)
     names = [name.encode() for name, _ in footers]
-    start = _COUNT.size + sum(16 + len(name) for name in names)
-    parts = [_COUNT.pack(len(names))]
-    for name, (text, footer) in zip(names, footers, strict=True):
-        expect(len(footer) >= _COUNT.size, text, 0, "a version of 4", len(footer))
-        check_version(_COUNT.unpack_from(footer)[0], text)
-        parts += [_NUMBER.pack(len(name)), name, _NUMBER.pack(start)]
-        start += len(footer)
-    payload = b"".join((*parts, *(footer for _, footer in footers)))
+    first = _COUNT.size + sum(16 + len(name) for name in names)
+    starts = itertools.accumulate((len(footer) for _, footer in footers), initial=first)
+    number = _NUMBER.pack
+    parts = [number(len(name)) + name + number(at) for name, at in zip(names, starts, strict=False)]
+    payload = b"".join((_COUNT.pack(len(names)), *parts, *(footer for _, footer in footers)))
     return tiles.encode(payload, version=version, key=key)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     Indices = npt.NDArray[np.int64]
     Counts = npt.NDArray[np.int64]
+    Bytes = npt.NDArray[np.uint8]
     Mask = npt.NDArray[np.bool_]
     LayoutOf = Callable[[str], tuple[Schema, FooterLayout]]
 
@@ -98,13 +99,22 @@ def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterCo
         # The first one that is left sets the layout of those like it.
         template = spans.footer(int(left[0]))
         here = left[spans.length[left] == len(template)]
-        texts = np.ndarray(
-            (len(spans.data) - len(template) + 1,), f"V{len(template)}", spans.data, 0, (1,)
-        )[spans.start[here]]
-        alike, columns = _columns(texts, template, layout_of)
+        alike, columns = _columns(matrix_of(spans, here), template, layout_of)
         if columns is not None:
             yield columns._replace(rows=here[columns.rows])
         left = np.setdiff1d(left, here[alike], assume_unique=True)
+
+
+def matrix_of(spans: FooterSpans, rows: Indices) -> Bytes:
+    """Footers of one length as the rows of a matrix; a view where they are evenly spaced."""
+    starts, length = spans.start[rows], int(spans.length[rows[0]])
+    step = int(starts[1] - starts[0]) if len(rows) > 1 else length
+    if step >= length and (starts[1:] - starts[:-1] == step).all():
+        shape, strides = (len(rows), length), (step, 1)
+        return np.ndarray(shape, np.uint8, spans.data, int(starts[0]), strides)
+    count = len(spans.data) - length + 1
+    texts = np.ndarray((count,), f"V{length}", spans.data, 0, (1,))[starts]
+    return texts.view(np.uint8).reshape(len(rows), length)
 
 
 def _num_flags(version: int) -> int:
@@ -137,10 +147,9 @@ class _Shape(NamedTuple):
 
 
 def _columns(
-    texts: npt.NDArray[np.void], template: bytes, layout_of: LayoutOf
+    matrix: Bytes, template: bytes, layout_of: LayoutOf
 ) -> tuple[Mask, FooterColumns | None]:
     """Mask of the footers that are laid out as the template, and what they say."""
-    matrix = texts.view(np.uint8).reshape(len(texts), len(template))
     size = min(14 + int.from_bytes(template[4:12], "little"), len(template))
     alike: Mask = (matrix[:, :size] == np.frombuffer(template, np.uint8, size)).all(axis=1)
     try:
@@ -200,19 +209,17 @@ def _measured(
     capacity = shape.capacity
     spans = {name: slice(first, last) for name, first, last in shape.plan.parts}
     files = table["numbers"][:, spans["file_sizes"]]
-    others = [table["numbers"][:, spans[f"{part}_file_sizes"]] for part in ("var", "validity")]
+    # The sizes of all kinds of files stand first, one kind after the other.
+    sizes = table["numbers"][:, : spans["validity_file_sizes"].stop]
     tiles, last = table["counts"][:, 0], table["counts"][:, 1]
-    is_true = np.ones(len(table), bool)
-    for sizes in (files, *others):
+    is_true = (tiles <= files.max(axis=1, initial=0) // 8) & ((tiles == 0) | (last <= capacity))
+    if sizes.max(initial=0) >= _LARGE:
         is_true &= (sizes < _LARGE).all(axis=1)
-    is_true &= (tiles <= files.max(axis=1, initial=0) // 8) & ((tiles == 0) | (last <= capacity))
     rows = np.flatnonzero(is_true)
     tiles, last = tiles[rows].astype(np.int64), last[rows].astype(np.int64)
     if capacity * (int(tiles.max(initial=0)) + 1) >= _LARGE:
         return None
-    total = np.zeros(len(rows), np.int64)
-    for sizes in (files, *others):
-        total += sizes[rows].sum(axis=1).astype(np.int64)
+    total = sizes[rows].sum(axis=1).astype(np.int64)
     cells: Counts = np.where(tiles == 0, 0, (tiles - 1) * capacity + last)
     return rows, cells, total, tiles
 

@@ -1,46 +1,63 @@
 """Footers that are known to decode, as one that is laid out in the same way did.
 
-In: footers that were decoded. Out: whether another one decodes too, without decoding it. Says
-nothing of what it holds.
+In: footers that were decoded. Out: which of many others decode too, without decoding them. Says
+nothing of what they hold.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from chronotile.format.footer_columns import matrix_of
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, read_head
 
 if TYPE_CHECKING:
+    from chronotile.format.footer_columns import FooterSpans, Mask
     from chronotile.format.footer_layout import FooterLayout
 
-_LEN_HEAD = 14
-"""Bytes of what a footer begins with, less the name of its schema."""
+_MOST = 64
+"""Layouts that are remembered: an array has few."""
+
+
+class _Known(NamedTuple):
+    """What all footers of one layout have in common."""
+
+    length: int
+    head: bytes
+    flags: bytes
+    at: int
+    """Where the flags start."""
 
 
 class KnownFooters:
     """Tells of footers that they decode, as one that is laid out in the same way did."""
 
     def __init__(self) -> None:
-        self._flags: dict[bytes, tuple[int, int]] = {}
-        """What footers began with -> where their flags are."""
-        self._decoded: set[tuple[bytes, bytes, int]] = set()
-        """What footers began with, their flags, their lengths."""
+        self._known: set[_Known] = set()
 
-    def learn(self, raw: bytes, layout: FooterLayout) -> None:
-        """Takes in a footer that was decoded."""
+    def learn(self, raw: bytes, layout: FooterLayout) -> bool:
+        """Takes in a footer that was decoded; tells whether its layout is a new one."""
         head = read_head(raw, "footer")
         found = layout.flags_of(head)
-        if found is not None and head.version >= FIRST_WITH_SCHEMA_NAME:
-            start = raw[: head.size]
-            self._flags[start] = found
-            self._decoded.add((start, raw[slice(*found)], len(raw)))
-
-    def decodes(self, name: str, raw: bytes) -> bool:
-        """Whether the footer of a fragment is known to decode."""
-        # A version, the size of a name, the name, two flags.
-        start = raw[: _LEN_HEAD + int.from_bytes(raw[4:12], "little")]
-        flags = self._flags.get(start)
-        # Versions from 10 on have two digits: a name of an older one promises another footer.
-        if flags is None or name[-3] != "_":
+        if found is None or head.version < FIRST_WITH_SCHEMA_NAME or len(self._known) >= _MOST:
             return False
-        return (start, raw[slice(*flags)], len(raw)) in self._decoded
+        one = _Known(len(raw), raw[: head.size], raw[slice(*found)], found[0])
+        is_new = one not in self._known
+        self._known.add(one)
+        return is_new
+
+    def decodes(self, spans: FooterSpans) -> Mask:
+        """Mask of the footers that are known to decode."""
+        found = np.zeros(len(spans.length), bool)
+        for one in self._known:
+            rows = np.flatnonzero(spans.length == one.length)
+            if len(rows):
+                matrix = matrix_of(spans, rows)
+                alike = np.ones(len(rows), bool)
+                for at, text in ((0, one.head), (one.at, one.flags)):
+                    part = matrix[:, at : at + len(text)]
+                    alike &= (part == np.frombuffer(text, np.uint8)).all(axis=1)
+                found[rows[alike]] = True
+        return found

@@ -47,15 +47,15 @@ _AES_256_GCM = 11
 _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
-# A tile of one GZIP chunk: the bytes that are always the same, and where the others are.
+# A tile of GZIP chunks: the bytes that are always the same, and where the others are.
 _DATATYPES = frozenset(map(int, Datatype))
 _NEWEST_VERSION = 23
 _PLAIN = struct.Struct("<IQQBQ")
-_SIZES = struct.Struct("<II")
-_LEN_PLAIN = 88
+_CHUNKS = struct.Struct("<Q")
+_CHUNK = struct.Struct("<II12sII")
+_LEN_PLAIN = 60
 _PLAIN_HEAD = struct.pack("<BI", 0, 18)
 _PLAIN_FILTER = struct.pack("<IBIB", 1, _GZIP, 5, 1)
-_ONE_CHUNK = struct.pack("<Q", 1)
 _ONE_PART = struct.pack("<III", 16, 0, 1)
 
 
@@ -136,36 +136,46 @@ def decode(
 
 
 def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
-    """The fast path: a tile of one GZIP chunk, as nearly all are; None for any other tile.
+    """The fast path: a tile of GZIP chunks, as nearly all are; None for any other tile.
 
     The generated parser, which reads the others, takes some 20 times as long. The tests compare
     the answers of both.
     """
-    left = len(data) - _LEN_PLAIN
-    if not (
-        left >= 0
-        and data[29:34] == _PLAIN_HEAD
-        and data[38:48] == _PLAIN_FILTER
-        and data[52:60] == _ONE_CHUNK
-        and data[68:80] == _ONE_PART
-    ):
+    if len(data) < _LEN_PLAIN or data[29:34] != _PLAIN_HEAD or data[38:48] != _PLAIN_FILTER:
         return None
     version, persisted, size, datatype, cell_size = _PLAIN.unpack_from(data)
-    if (
-        datatype not in _DATATYPES
-        or persisted != len(data) - 52
-        or size > ceiling
-        or _SIZES.unpack_from(data, 60) != (size, left)
-        or _SIZES.unpack_from(data, 80) != (size, left)
-    ):
+    if datatype not in _DATATYPES or persisted != len(data) - 52 or size > ceiling:
         return None
+    parts = _plain_chunks(data, size)
+    if parts is None:
+        return None
+    texts = [inflate(data[start:end], original, where) for start, end, original in parts]
     return Tile(
         version=version,
         datatype=Datatype(datatype),
         cell_size=cell_size,
         encrypted=False,
-        payload=inflate(data[_LEN_PLAIN:], size, where),
+        payload=texts[0] if len(texts) == 1 else b"".join(texts),
     )
+
+
+def _plain_chunks(data: bytes, size: int) -> list[tuple[int, int, int]] | None:
+    """Start, end and original size of each chunk's stream; None unless all chunks are plain."""
+    (count,) = _CHUNKS.unpack_from(data, _LEN_PLAIN - _CHUNKS.size)
+    at, found = _LEN_PLAIN, []
+    if count > (len(data) - at) // _CHUNK.size:
+        return None
+    for _ in range(count):
+        start = at + _CHUNK.size
+        if start > len(data):
+            return None
+        original, length, part, *again = _CHUNK.unpack_from(data, at)
+        at = start + length
+        if part != _ONE_PART or again != [original, length] or at > len(data):
+            return None
+        found.append((start, at, original))
+        size -= original
+    return found if size == 0 and at == len(data) else None
 
 
 def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Tile:

@@ -16,7 +16,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
 from chronotile.format.fragment_size import domain_text
-from chronotile.format.kinds import OK
+from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.history.fragment_footers import FooterReader
@@ -80,6 +80,8 @@ def named_fragments(history: History) -> NamedFragments:
         table.uris.t2[rows],
         np.asarray(text_columns.versions(table, rows)),
     )
+    if _is_each_write_a_folder(history):
+        return found
     folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
     others = folders.filter(pc.invert(pc.is_in(folders, value_set=found.name)))
     if not len(others) and len(found.name.unique()) == len(found.name):
@@ -91,6 +93,14 @@ def named_fragments(history: History) -> NamedFragments:
     texts, t1, t2, versions = zip(*ordered, strict=True)
     columns = (np.array(t1, np.uint64), np.array(t2, np.uint64), np.array(versions, np.int64))
     return NamedFragments(pa.array(texts, pa.string()), *columns)
+
+
+def _is_each_write_a_folder(history: History) -> bool:
+    """Whether the log is writes alone, and their fragments are all folders that there are."""
+    table, listing = history.table, history.listing
+    if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
+        return False
+    return bool(table.counts.all() and (table.uris.ext == WRT).all())
 
 
 def _lists(found: NamedFragments) -> tuple[list[Any], ...]:
@@ -118,12 +128,13 @@ def read_facts(
     chosen = named_fragments(history)
     if names is not None:
         chosen = chosen.only(pc.is_in(chosen.name, value_set=pa.array([*names], pa.string())))
-    listing = history.listing
-    folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
-    there = pc.is_in(chosen.name, value_set=folders)
-    rows = np.flatnonzero(np.asarray(there))
+    there, rows = chosen, np.arange(len(chosen.name))
+    if not _is_each_write_a_folder(history):
+        folders = (*history.listing.fragments, *history.listing.root_fragments)
+        mask = pc.is_in(chosen.name, value_set=pa.array(folders, pa.string()))
+        there, rows = chosen.only(mask), np.flatnonzero(np.asarray(mask))
     reader, facts = FooterReader(store, history), _Facts(chosen)
-    for many in read_many(reader, chosen.name.filter(there), chosen.version[rows]):
+    for many in read_many(reader, there.name, there.version):
         facts.add(reader, rows[many.rows], many)
         if on_fragment is not None:
             for _ in many.names:

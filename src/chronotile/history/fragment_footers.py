@@ -36,7 +36,6 @@ from chronotile.format.fragment_footer import (
 )
 from chronotile.format.fragment_size import FragmentMeasure
 from chronotile.format.kinds import OLD_SCHEMA
-from chronotile.format.known_footers import KnownFooters
 from chronotile.format.names import parse_name, version_of
 from chronotile.history.meta_files import MetaFile, footers_of, read_consolidated
 from chronotile.history.own_metadata import OwnMetadata
@@ -216,28 +215,6 @@ class FooterReader:
             with suppress(BadFileError, KeyNeededError, WrongKeyError, MissingObjectError):
                 return stored._replace(applied=self.applied_deletes(stored))
         return stored
-
-    def own_footers(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | ChronotileError]]:
-        """Reads the footers in the fragments themselves, as bytes that decode with their schema.
-
-        Gives what `read` gives, in less time where there are many.
-
-        Raises:
-            StorageError: The storage failed.
-        """
-        alike = KnownFooters()
-        for name, raw in self.read_raw(names, own=True):
-            if isinstance(raw, ChronotileError):
-                yield name, raw
-            elif alike.decodes(name, raw.raw):
-                yield name, raw.raw
-            else:
-                try:
-                    stored = self.decode(raw)
-                    alike.learn(raw.raw, self.layout(stored.schema_file))
-                    yield name, raw.raw
-                except ChronotileError as error:
-                    yield name, told_of_one(error)
 
     def measure(self, stored: StoredFooter) -> tuple[int, int]:
         """The tiles and the cells of a fragment.

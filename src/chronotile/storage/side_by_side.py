@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import ChronotileError
-from chronotile.storage.local_disk import PLAIN_FILE, Disk, read_between
+from chronotile.storage.local_disk import PLAIN_FILE, Disk
 from chronotile.storage.place import are_plain
 from chronotile.storage.prefetch import ahead
 
@@ -68,20 +68,19 @@ class SideBySide(NamedTuple):
     def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
         """The size of each file, or its error."""
         found: list[int | ChronotileError] = []
-        disk = self._disk(names)
-        if disk is not None:
+        if (disk := self._disk(names)) is not None:
             with suppress(ChronotileError):
                 beside = disk.open_folder(self.folder)
                 try:
-                    found += _sizes_below(beside, names, self.file)
+                    found += _sizes_below(beside, names, f"/{self.file}")
                 finally:
                     os.close(beside)
-            odd = [at for at, size in enumerate(found) if size == _ODD]
-        if disk is None or not found:
+        if not found:
             threads = min(self.store._backend.concurrency, len(names))
             return [*ahead(self._size, names, threads)]
-        for at in odd:
-            found[at] = self._size(names[at])
+        if _ODD in found:
+            pairs = zip(names, found, strict=True)
+            return [self._size(name) if size == _ODD else size for name, size in pairs]
         return found
 
     def _disk(self, names: Sequence[str]) -> Disk | None:
@@ -107,16 +106,16 @@ _ODD = -1
 """In place of the size of what is no file, or cannot be asked."""
 
 
-def _sizes_below(beside: int, folders: Sequence[str], name: str) -> Iterator[int]:
+def _sizes_below(beside: int, folders: Sequence[str], file: str) -> Iterator[int]:
     # Nothing is opened: a folder that has just become a link could tell no more than a size.
-    ask, kind, regular = os.stat, stat.S_IFMT, stat.S_IFREG
+    ask, is_regular = os.stat, stat.S_ISREG
     for folder in folders:
         try:
-            status = ask(f"{folder}/{name}", dir_fd=beside, follow_symlinks=False)
+            status = ask(folder + file, dir_fd=beside, follow_symlinks=False)
         except OSError:
             yield _ODD
         else:
-            yield status.st_size if kind(status.st_mode) == regular else _ODD
+            yield status.st_size if is_regular(status.st_mode) else _ODD
 
 
 def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None:
@@ -132,7 +131,8 @@ def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None
             if not stat.S_ISREG(status.st_mode):
                 return None
             size = status.st_size
-            return read_between(file, max(size - length, 0), size), size
+            data = os.pread(file, length, max(size - length, 0))
+            return (data, size) if len(data) == min(length, size) else None
         finally:
             os.close(file)
     except OSError:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from support.corpus_cases import CASES, Case
 from support.engine_arrays import EngineArray
 
 from chronotile.errors import ChronotileError
+from chronotile.format.names import try_parse, version_of
 from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.history.many_footers import own_footers
 from chronotile.history.reading import read_history
 from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import open_store
@@ -26,13 +30,15 @@ def both_ways(store: Store, key: bytes | None = None) -> tuple[list[str], list[s
     history = read_history(store, key=key)
     # Twice: what the first half teaches, the second half uses.
     names = [*history.listing.fragment_paths()] * 2
+    parsed = map(try_parse, names)
+    versions = np.array([version_of(name) if name else 0 for name in parsed], np.int64)
     slow = [
         repr(found.raw) if isinstance(found, StoredFooter) else str(found)
         for _, found in FooterReader(store, history).read(names, own=True)
     ]
     quick = [
         repr(found) if isinstance(found, bytes) else str(found)
-        for _, found in FooterReader(store, history).own_footers(names)
+        for _, found in own_footers(FooterReader(store, history), pa.array(names), versions)
     ]
     return quick, slow
 
