@@ -13,6 +13,7 @@ Data moves one way through the rooms: each imports only from those above it.
     log           the object that users hold: reading, rules, checks and plans meet here
     single_file   one file by itself, decoded
     dataset       many arrays at once
+    rows          what a window should show, row by row: the only room that asks the engine
     report        what was found, in words, on its way out
     timeline      a picture of a history
     spark         the same for a whole fleet
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset, open_dataset
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
+    from chronotile.rows.read import read_rows
     from chronotile.single_file.decode import parse
     from chronotile.time_machine.clone import clone
 
@@ -57,6 +59,7 @@ _HOMES = {
     "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
+    "read_rows": "rows.read",
     "repair": "change.repair",
     "vacuum": "change.vacuum",
     "write_delete": "change.delete_update",
@@ -77,6 +80,7 @@ __all__ = [
     "open_log",
     "parse",
     "parse_predicate",
+    "read_rows",
     "repair",
     "vacuum",
     "write_delete",

@@ -1,0 +1,48 @@
+"""`chronotile rows`: the rows of a window.
+
+In: an array, a window, a predicate. Out: rows that an open should see, with updates carried out.
+Needs the engine; what the rows are is decided in the room `rows`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from chronotile.cli.options import access_options, array_argument, window_options
+from chronotile.cli.row_output import RowsToPrint, row_options
+
+if TYPE_CHECKING:
+    from chronotile.cli.options import Access
+
+
+@click.command(epilog="\b\nExample:\n  chronotile rows demo/array --where 'amount > 3' --limit 10")
+@array_argument
+@window_options
+@click.option("--where", metavar="P", help="Only rows that satisfy this predicate.")
+@click.option("--fields", metavar="A,B", help="Only these dimensions and attributes.")
+@access_options
+@row_options
+def rows(
+    array: str, window: tuple[int, int], where: str | None, fields: str | None, access: Access
+) -> RowsToPrint:
+    """The rows that an open of ARRAY at a window should see, with updates carried out.
+
+    The engine hides the rows of an update; here they have the values that the update sets. Needs
+    the engine: pip install 'chronotile[engine]'.
+    """
+    from chronotile.report.output import place_text, window_text
+    from chronotile.rows.read import open_rows
+
+    reader = open_rows(
+        array,
+        start=window[0],
+        end=window[1],
+        where=where,
+        fields=None if fields is None else [name.strip() for name in fields.split(",")],
+        key=access.key,
+        storage_options=access.storage,
+    )
+    heading = f"{place_text(reader.log.array)}, rows at {window_text(*window)}"
+    return RowsToPrint(reader.schema, reader.batches(), reader.notes, heading)

@@ -1,0 +1,228 @@
+"""The truth of a condition for many rows at once.
+
+In: a tree, and columns of cells as stored. Out: a mask of the rows that satisfy it, in one of the
+two senses of `truth`, to which tests hold this fast path cell by cell. Knows no commit.
+
+In the engine's sense a truth is carried through the tree as the engine carries its bitmap:
+
+- A field that the fragment lacks, because it was added later, makes its comparison false, and also
+  wipes out what stood before it in the same `or`.
+- An `or` that stands directly in an `or` counts as an `and` with what stood before it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, fold
+from chronotile.conditions.truth import Cell, Sense, leaf_truth
+from chronotile.format.datatypes import Datatype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from chronotile.format.schema import Field
+
+Mask: TypeAlias = "npt.NDArray[np.bool_] | np.bool_"
+"""One truth for each row, or one for all of them."""
+
+YES, NO = np.True_, np.False_
+_NUMPY: dict[Op, Any] = {
+    Op.LT: np.less,
+    Op.LE: np.less_equal,
+    Op.GT: np.greater,
+    Op.GE: np.greater_equal,
+    Op.EQ: np.equal,
+    Op.NE: np.not_equal,
+}
+_ARROW: dict[Op, Any] = {
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+}
+
+
+def both(one: Mask, other: Mask) -> Mask:
+    """Mask of the rows that two masks have; quick where one of them says the same of all rows.
+
+    >>> both(YES, np.array([True, False])).tolist()
+    [True, False]
+    """
+    if one is NO or other is YES:
+        return one
+    return other if one is YES or other is NO else one & other
+
+
+def either(one: Mask, other: Mask) -> Mask:
+    """Mask of the rows that one of two masks has.
+
+    >>> either(NO, YES)
+    np.True_
+    """
+    if one is YES or other is NO:
+        return one
+    return other if one is NO or other is YES else one | other
+
+
+def opposite(one: Mask) -> Mask:
+    """Mask of the rows that a mask does not have."""
+    return NO if one is YES else YES if one is NO else ~one
+
+
+class Column:
+    """The cells of one field, as stored: a number each, or bytes.
+
+    >>> from chronotile.format.schema import Field
+    >>> a = Column(Field(name="a", datatype=Datatype.INT8, nullable=True), pa.array([2, None, 4]))
+    >>> a.nulls.tolist()
+    [False, True, False]
+    """
+
+    def __init__(self, field: Field, cells: pa.Array) -> None:
+        self.field = field
+        self.cells = cells
+
+    @property
+    def is_number(self) -> bool:
+        """Whether each cell is one number."""
+        return self.field.datatype.code is not None and self.field.cell_val_num == 1
+
+    @cached_property
+    def nulls(self) -> Mask:
+        """Mask of the cells that are NULL."""
+        return np.asarray(self.cells.is_null()) if self.cells.null_count else NO
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[Any]:
+        """The cells as numbers; anything where they are NULL."""
+        data = self.cells.buffers()[1]
+        kind = np.dtype(f"<{self.field.datatype.code}")
+        if data is None:
+            return np.zeros(len(self.cells), kind)
+        return np.frombuffer(data, kind, len(self.cells), self.cells.offset * kind.itemsize)
+
+    @cached_property
+    def bounds(self) -> tuple[Any, Any] | None:
+        """The least and the largest number; None where NaN or nothing is among them."""
+        if not len(self.cells):
+            return None
+        low, high = self.numbers.min(), self.numbers.max()
+        return None if np.isnan(low) or np.isnan(high) else (low, high)
+
+
+def column_truth(node: Compare, column: Column, sense: Sense) -> Mask:
+    r"""Tell which cells satisfy one comparison, as `leaf_truth` does for one.
+
+    >>> from chronotile.format.schema import Field
+    >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
+    >>> column_truth(Compare(field="a", op=Op.GE, value=b"\x03"), a, Sense.STORED).tolist()
+    [False, True, True]
+    """
+    asked, field = sense is Sense.PREDICATE, column.field
+    if node.op.is_constant:
+        if node.op is Op.ALWAYS_FALSE:
+            return NO
+        return YES if asked else opposite(column.nulls)
+    if asked and field.nullable and not node.value and node.op in (Op.EQ, Op.NE):
+        return column.nulls if node.op is Op.EQ else opposite(column.nulls)
+    found = _numbers(node, column) if column.is_number else _bytes(node, column)
+    return both(found, opposite(column.nulls))
+
+
+def _numbers(node: Compare, column: Column) -> Mask:
+    datatype, numbers = column.field.datatype, column.numbers
+    if node.op.is_set:
+        bits = np.dtype(f"<u{datatype.size}")
+        fitting = [one for one in node.members if len(one) == datatype.size]
+        among = np.isin(numbers.view(bits), np.frombuffer(b"".join(fitting), bits))
+        return among if node.op is Op.IN else ~among
+    raw = node.value if len(node.value) == datatype.size else bytes(datatype.size)
+    (value,) = np.frombuffer(raw, numbers.dtype)
+    compare = _NUMPY[node.op]
+    if column.bounds is not None:
+        # Most updates touch few rows: whole batches are out of their reach.
+        low, high = column.bounds
+        is_apart = value < low or value > high
+        if is_apart or (node.op.is_order and compare(low, value) == compare(high, value)):
+            return YES if compare(low, value) else NO
+    found: Mask = compare(numbers, value)
+    return found
+
+
+def _bytes(node: Compare, column: Column) -> Mask:
+    field, cells = column.field, column.cells
+    is_byte = field.datatype is Datatype.CHAR and not field.is_var and not node.op.is_set
+    if is_byte or field.datatype.code is not None:
+        nulls = (Cell.NULL if one is None else one for one in cells.to_pylist())
+        return np.array([leaf_truth(node, field, one, Sense.STORED) for one in nulls], bool)
+    text = cells if field.is_var else cells.cast(pa.large_binary())
+    if node.op.is_set:
+        among = pc.is_in(text, value_set=pa.array(node.members, pa.large_binary()))
+        return np.asarray(among if node.op is Op.IN else pc.invert(among))
+    found = _ARROW[node.op](text, pa.scalar(node.value, pa.large_binary()))
+    return np.asarray(pc.fill_null(found, False))
+
+
+def rows_asked_for(predicate: Condition, leaf: Callable[[Compare], Mask]) -> Mask:
+    """Mask of the rows that satisfy a predicate, as SQL means it: NULL is no match.
+
+    `leaf` answers for one comparison, in the sense of a predicate.
+    """
+    # Without `Not`: a comparison with NULL is false when asked for, and so is its negation.
+    return fold(flatten(predicate), leaf, _joined)
+
+
+def _joined(node: AllOf | AnyOf | Not, parts: list[Mask]) -> Mask:
+    is_all = isinstance(node, AllOf)
+    result: Mask = YES if is_all else NO
+    for part in parts:
+        result = both(result, part) if is_all else either(result, part)
+    return result
+
+
+def rows_kept(stored: Condition, leaf: Callable[[Compare], Mask | None]) -> Mask:
+    """Mask of the rows that the engine keeps because of a stored condition.
+
+    `leaf` answers for one comparison, in the engine's sense; None if the rows lack the field.
+    """
+    return _carried(stored, leaf, among_any=False, so_far=YES)
+
+
+def _carried(
+    node: Condition,
+    leaf: Callable[[Compare], Mask | None],
+    *,
+    among_any: bool,
+    so_far: Mask,
+) -> Mask:
+    match node:
+        case Compare():
+            found = leaf(node)
+            if found is None:
+                return NO
+            return either(so_far, found) if among_any else both(so_far, found)
+        case AllOf(parts=parts):
+            truth = YES if among_any else so_far
+            for part in parts:
+                truth = _carried(part, leaf, among_any=False, so_far=truth)
+            return either(so_far, truth) if among_any else truth
+        case AnyOf(parts=parts):
+            truth = NO
+            for part in parts:
+                truth = _carried(part, leaf, among_any=True, so_far=truth)
+            return both(so_far, truth)
+        case Not(part=part):
+            truth = opposite(_carried(part, leaf, among_any=False, so_far=YES))
+            return either(so_far, truth) if among_any else both(so_far, truth)
+        case _:
+            assert_never(node)

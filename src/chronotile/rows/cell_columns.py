@@ -1,0 +1,183 @@
+"""Cells of one field: the engine's buffers, Arrow arrays as stored, Arrow arrays as shown.
+
+In: a `Field` and any of the three. Out: another of them. *As stored* keeps what a condition
+compares: numbers, dates as their count of units, labels as their index, anything else as bytes.
+*As shown* is what users get: text, timestamps, labels. Knows no array and no condition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.errors import ReadError
+from chronotile.format.cell_values import decode, is_text
+from chronotile.format.datatypes import Datatype
+from chronotile.rows.engine import Buffers
+
+if TYPE_CHECKING:
+    from chronotile.format.schema import Field
+
+_UNITS = {"SEC": "s", "MS": "ms", "US": "us", "NS": "ns"}
+_SECONDS = {"MIN": 60, "HR": 3600, "DAY": 86_400, "WEEK": 604_800}
+_CALENDAR = {"MONTH": "M", "YEAR": "Y"}
+_UTF8 = (Datatype.STRING_ASCII, Datatype.STRING_UTF8, Datatype.CHAR, Datatype.GEOM_WKT)
+
+
+def is_number(field: Field) -> bool:
+    """Whether a cell is one number, date, time or index."""
+    return field.datatype.code is not None and field.cell_val_num == 1
+
+
+def stored_type(field: Field) -> pa.DataType:
+    """The Arrow type of cells as stored.
+
+    >>> from chronotile.format.schema import Field
+    >>> stored_type(Field(name="d", datatype=Datatype.DATETIME_DAY))
+    DataType(int64)
+    """
+    if is_number(field):
+        return pa.from_numpy_dtype(np.dtype(f"<{field.datatype.code}"))
+    return pa.large_binary() if field.is_var else pa.binary(field.cell_size or 0)
+
+
+def shown_type(field: Field) -> pa.DataType:
+    """The Arrow type of cells as shown."""
+    if field.enumeration is not None:
+        return pa.dictionary(stored_type(field), _value_type(field.enumeration.datatype))
+    if field.cell_val_num == 1 and field.datatype.code is not None:
+        return _value_type(field.datatype)
+    if is_text(field.datatype) or field.datatype.code is None:
+        return _value_type(field.datatype)
+    item = _value_type(field.datatype)
+    return pa.large_list(item) if field.is_var else pa.list_(item, field.cell_val_num)
+
+
+def _value_type(datatype: Datatype) -> pa.DataType:
+    if is_text(datatype):
+        return pa.large_string()
+    if datatype.code is None:
+        return pa.large_binary()
+    if datatype is Datatype.BOOL:
+        return pa.bool_()
+    if datatype.is_temporal:
+        unit = datatype.name.partition("_")[2]
+        if datatype.is_time:
+            return pa.duration(_UNITS[unit]) if unit in _UNITS else pa.int64()
+        if unit in _UNITS:
+            return pa.timestamp(_UNITS[unit])
+        return pa.timestamp("s") if unit in {*_SECONDS, *_CALENDAR} else pa.int64()
+    return pa.from_numpy_dtype(np.dtype(f"<{datatype.code}"))
+
+
+def from_buffers(field: Field, buffers: Buffers, count: int) -> pa.Array:
+    """Cells as stored, out of buffers that the engine has filled; without a copy."""
+    valid = None
+    if buffers.validity is not None and not buffers.validity[:count].all():
+        valid = pa.py_buffer(np.packbits(buffers.validity[:count], bitorder="little"))
+    parts = [valid, pa.py_buffer(buffers.data)]
+    if buffers.offsets is not None:
+        parts.insert(1, pa.py_buffer(buffers.offsets))
+    return pa.Array.from_buffers(stored_type(field), count, parts)
+
+
+def to_buffers(field: Field, cells: pa.Array) -> Buffers:
+    """The buffers that write cells as stored; the engine reads them, and nothing else."""
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    validity = None
+    if field.nullable:
+        validity = np.asarray(cells.is_valid()).astype(np.uint8)
+    if field.is_var:
+        ends = np.zeros(len(cells) + 1, np.uint64)
+        lengths = pc.fill_null(pc.binary_length(cells), 0)
+        ends[1:] = np.cumsum(np.asarray(lengths), dtype=np.uint64)
+        data = b"".join(one or b"" for one in cells.to_pylist())
+        return Buffers(np.frombuffer(data or b"\0", np.uint8)[: len(data) or 1], ends, validity)
+    if is_number(field):
+        filled = pc.fill_null(cells, pa.scalar(0, cells.type)) if cells.null_count else cells
+        data_array = np.ascontiguousarray(np.asarray(filled))
+        return Buffers(data_array.view(np.uint8), None, validity)
+    width = field.cell_size or 0
+    joined = b"".join(one if one is not None else bytes(width) for one in cells.to_pylist())
+    return Buffers(np.frombuffer(joined, np.uint8), None, validity)
+
+
+def shown(field: Field, cells: pa.Array, where: str) -> pa.Array:
+    """Cells as shown, from cells as stored.
+
+    Raises:
+        ReadError: Text is not of its encoding, or a date is beyond what Arrow can hold.
+    """
+    if field.enumeration is not None:
+        labels = _labels(field)
+        known = pc.and_(
+            pc.greater_equal(cells, pa.scalar(0, cells.type)),
+            pc.less(cells.cast(pa.int64()), pa.scalar(len(labels), pa.int64())),
+        )
+        indices = pc.if_else(known, cells, pa.scalar(None, cells.type))
+        return pa.DictionaryArray.from_arrays(indices, labels)
+    if is_number(field):
+        return _shown_numbers(field, cells, where)
+    if field.datatype in _UTF8:
+        return _shown_text(field, cells, where)
+    if is_text(field.datatype) or field.datatype.code is None:
+        values = [None if one is None else decode(field, one) for one in cells.to_pylist()]
+        return pa.array(values, shown_type(field))
+    return _shown_lists(field, cells)
+
+
+def _labels(field: Field) -> pa.Array:
+    assert field.enumeration is not None
+    kind = _value_type(field.enumeration.datatype)
+    labels = field.enumeration.labels
+    if pa.types.is_temporal(kind):
+        return pa.array(labels, pa.int64()).cast(kind)
+    return pa.array(labels, kind)
+
+
+def _shown_numbers(field: Field, cells: pa.Array, where: str) -> pa.Array:
+    datatype, kind = field.datatype, shown_type(field)
+    if datatype is Datatype.BOOL:
+        return pc.not_equal(cells, pa.scalar(0, pa.uint8()))
+    if not datatype.is_datetime or kind == pa.int64() or kind.unit != "s":
+        return cells if kind == cells.type else cells.view(kind)
+    unit = datatype.name.partition("_")[2]
+    if unit in _UNITS:
+        return cells.view(kind)
+    try:
+        if unit in _SECONDS:
+            return pc.multiply_checked(cells, _SECONDS[unit]).view(kind)
+        if pc.any(pc.greater(pc.abs(cells), 10**10)).as_py():
+            raise pa.ArrowInvalid("overflow")  # noqa: TRY301
+    except pa.ArrowInvalid as cause:
+        problem = f"expected {datatype.name} that seconds of 64 bits can hold, found a larger one"
+        raise ReadError(f"{where}: {field.name}", f"{problem}; leave the field out") from cause
+    counts = np.asarray(cells.fill_null(0))
+    moments = counts.astype(f"datetime64[{_CALENDAR[unit]}]").astype("datetime64[s]")
+    return pa.array(moments.view(np.int64), mask=np.asarray(cells.is_null())).view(kind)
+
+
+def _shown_text(field: Field, cells: pa.Array, where: str) -> pa.Array:
+    var = cells if field.is_var else cells.cast(pa.large_binary())
+    text = var.view(pa.large_string())
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        problem = f"expected text of {field.datatype.name}, found bytes that are none"
+        raise ReadError(f"{where}: {field.name}", f"{problem}; leave the field out") from cause
+    return text
+
+
+def _shown_lists(field: Field, cells: pa.Array) -> pa.Array:
+    listed = [
+        None if one is None else list(decode(field, one) or ())  # type: ignore[arg-type]
+        for one in cells.to_pylist()
+    ]
+    kind = shown_type(field)
+    if pa.types.is_temporal(kind.value_type):
+        raw = pa.large_list(pa.int64()) if field.is_var else pa.list_(pa.int64(), kind.list_size)
+        return pa.array(listed, raw).cast(kind)
+    return pa.array(listed, kind)

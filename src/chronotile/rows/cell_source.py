@@ -1,0 +1,241 @@
+"""The cells that the fragments of a window hold, as they were written.
+
+In: a log, the end of a window, the changes in force. Out: batches of cells, each with its time and
+the fields that its fragments lack: of one place the newest cell, or every one. Deletes and updates
+have not acted on them, not even those that a merged fragment has applied.
+
+Where fragments differ in the fields that they lack, the engine is asked for each kind by itself,
+with every version of a cell; this module then picks the newest, one range of the first dimension
+after the other, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.conditions.harmless import is_harmless
+from chronotile.errors import ChronotileError, ReadError
+from chronotile.format.footer_without_deletes import without_delete_metadata
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.history.fragment_footers import FooterReader
+from chronotile.rows.bare_array import bare_array
+from chronotile.rows.changes_in_force import fields_needed
+from chronotile.rows.engine_read import layout_of, read_cells
+from chronotile.rows.newest_cells import newest_places, ranges_of_first
+from chronotile.visibility.view import tile_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from chronotile.format.schema import Field, Schema
+    from chronotile.history.fragment_footers import StoredFooter
+    from chronotile.history.reading import SchemaFile
+    from chronotile.log import Log
+    from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.engine import Engine, Range
+
+MOST_CELLS = 4_000_000
+"""Cells that are held at a time while the newest are picked."""
+
+
+class CellBatch(NamedTuple):
+    """Cells as they were written."""
+
+    columns: tuple[pa.Array, ...]
+    """As stored, in the order of the fields that were asked for."""
+    times: npt.NDArray[np.uint64]
+    lacks: frozenset[str]
+
+
+class Kind(NamedTuple):
+    """Fragments that are read together."""
+
+    rows: tuple[int, ...]
+    """Of their commits, in the log's table."""
+    lacks: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSource:
+    """Where the cells of a window come from."""
+
+    log: Log
+    schema: SchemaFile
+    end: int
+    kinds: tuple[Kind, ...]
+    metadata: dict[str, bytes | None]
+    """Merged fragment -> its metadata, less what it says of removed cells, if it says any."""
+    every_version: bool
+    """Whether older cells of a place are wanted too."""
+
+    @property
+    def _schema(self) -> Schema:
+        assert self.schema.schema is not None
+        return self.schema.schema
+
+    def batches(
+        self, fields: Sequence[Field], ranges: Sequence[Range] = (), most_cells: int = MOST_CELLS
+    ) -> Iterator[CellBatch]:
+        """Read the cells of some fields, somewhere or everywhere."""
+        if len(self.kinds) <= 1 or self.every_version or self._schema.allows_duplicates:
+            with ExitStack() as stack:
+                for engine, kind in self._opened(stack, every_version=self.every_version):
+                    yield from self._read(engine, kind, fields, ranges)
+        else:
+            yield from self._picked(fields, ranges, most_cells)
+
+    def _opened(self, stack: ExitStack, *, every_version: bool) -> Iterator[tuple[Engine, Kind]]:
+        for kind in self.kinds:
+            bare = bare_array(
+                self.log,
+                kind.rows,
+                self.schema,
+                self.end,
+                every_version=every_version,
+                metadata=self.metadata,
+            )
+            engine = stack.enter_context(bare).engine
+            engine.open(0, self.end)
+            yield engine, kind
+
+    def _read(
+        self, engine: Engine, kind: Kind, fields: Sequence[Field], ranges: Sequence[Range]
+    ) -> Iterator[CellBatch]:
+        layout = layout_of(self.log.history, every_version=True)
+        for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
+            assert cells.times is not None
+            yield CellBatch(cells.columns, cells.times, kind.lacks)
+
+    def _picked(
+        self, fields: Sequence[Field], ranges: Sequence[Range], most_cells: int
+    ) -> Iterator[CellBatch]:
+        """Every version of the cells of one range after the other, of each place the newest."""
+        dimensions = self._schema.dimensions
+        wanted = [*dimensions, *(field for field in fields if not field.is_dimension)]
+        with ExitStack() as stack:
+            opened = list(self._opened(stack, every_version=True))
+            parts: list[Sequence[Range]] = [ranges]
+            if not ranges:
+                firsts = (
+                    batch.columns[0]
+                    for engine, kind in opened
+                    for batch in self._read(engine, kind, dimensions[:1], ())
+                )
+                parts = [*ranges_of_first(dimensions[0], firsts, most_cells)]
+            for number, part in enumerate(parts):
+                found = [
+                    (batch, at)
+                    for at, (engine, kind) in enumerate(opened)
+                    for batch in self._read(engine, kind, wanted, part)
+                ]
+                low = part[0].low if number else None  # it belongs to the part before
+                for columns, times, at in newest_places(found, len(dimensions), low):
+                    by_name = dict(zip((f.name for f in wanted), columns, strict=True))
+                    chosen = tuple(by_name[field.name] for field in fields)
+                    yield CellBatch(chosen, times, opened[at][1].lacks)
+
+
+def cell_source(
+    log: Log,
+    schema: SchemaFile,
+    end: int,
+    changes: Sequence[Change],
+    *,
+    every_version: bool = False,
+    rows: Sequence[int] | None = None,
+) -> CellSource:
+    """Find out which fragments are read together, and how.
+
+    Args:
+        log: The log of the array.
+        schema: The schema in force at `end`.
+        end: The end of the window, which starts at 0.
+        changes: What is going to act on the cells.
+        every_version: Whether older cells of a place are wanted too.
+        rows: Only these fragments, by the rows of their commits.
+
+    Raises:
+        ReadError: The metadata of a fragment cannot be read.
+    """
+    visible = log.rules.visible(0, end)[0].tolist() if rows is None else list(rows)
+    table, named = log.history.table, fields_needed(changes)
+    lacking = {
+        item.text: lacked_fields(item.schema, schema.schema, named)
+        for item in log.history.schemas
+        if item.schema is not None and schema.schema is not None
+    }
+    merged = {vacuum.name.text for vacuum in log.history.vacuums}
+    names = {table.name(row) for row in visible}
+    wanted = names if any(lacking.values()) else {n for n in names if n in merged or _is_long(n)}
+    reader = FooterReader(log.storage, log.history)
+    lacks: dict[str, frozenset[str]] = {}
+    metadata: dict[str, bytes | None] = {}
+    for name, stored in reader.read(sorted(wanted), applied=True):
+        if isinstance(stored, ChronotileError):
+            raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
+        lacks[name] = lacking.get(stored.schema_file, frozenset())
+        if stored.footer.has_timestamps:
+            bared = stored.footer.has_delete_metadata and _is_to_be_bared(log, stored, changes)
+            metadata[name] = _bared(log, reader, stored) if bared else None
+    kinds: dict[frozenset[str], list[int]] = {}
+    for row in visible:
+        kinds.setdefault(lacks.get(table.name(row), frozenset()), []).append(row)
+    return CellSource(
+        log=log,
+        schema=schema,
+        end=end,
+        kinds=tuple(Kind(tuple(members), key) for key, members in kinds.items()),
+        metadata=metadata,
+        every_version=every_version,
+    )
+
+
+def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[str]:
+    """The fields that cells of one schema lack in another: added since, or of another type."""
+
+    def kind(schema: Schema, name: str) -> object:
+        field = schema.field(name)
+        return field and (field.datatype, field.cell_val_num, field.nullable)
+
+    return frozenset(name for name in named if kind(old, name) != kind(new, name))
+
+
+def _is_to_be_bared(log: Log, stored: StoredFooter, changes: Sequence[Change]) -> bool:
+    """Whether the cells that a merged fragment calls removed are played on instead.
+
+    Not if a change that it has applied is gone, or stands there as one that matches no row (F14):
+    only the fragment knows what that change removed.
+    """
+    there = {
+        commit.name
+        for commit, _ in tile_commits(log.rules, MAX_TIMESTAMP)
+        if commit.schema is None or not is_harmless(commit.stored, commit.schema)
+    }
+    applied = {one.removesuffix(".upd") for one in stored.applied or ()}
+    if applied <= there:
+        return True
+    updates = {change.name for change in changes if change.is_update}
+    if applied & updates:
+        problem = f"expected all deletes that {stored.fragment} has applied"
+        lost = ", ".join(sorted(applied - there))
+        raise ReadError(log.array, f"{problem}, found {lost} gone: rows of updates are in doubt")
+    return False
+
+
+def _bared(log: Log, reader: FooterReader, stored: StoredFooter) -> bytes:
+    """The metadata of a merged fragment, less what it says of removed cells."""
+    data = log.storage.read(stored.where)
+    layout = reader.layout(stored.schema_file)
+    end = without_delete_metadata(stored.raw, stored.footer, layout)
+    return data[: len(data) - len(stored.raw) - 8] + end
+
+
+def _is_long(name: str) -> bool:
+    """Whether a fragment covers more than one moment, by its name."""
+    return len(set(parse_name(name)[:2])) == 2

@@ -1,0 +1,230 @@
+"""The engine's C interface: the only door to it.
+
+In: settings, a place, a window, buffers. Out: buffers filled or written, or the engine's error in
+one of ours. Knows no Arrow and no schema. Nothing is loaded before `Engine` is made: the engine is
+the extra `chronotile[engine]`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from chronotile.errors import ChronotileError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+READ, WRITE = 0, 1
+ROW_MAJOR, GLOBAL_ORDER, UNORDERED = 0, 2, 3
+COMPLETED, INCOMPLETE = 1, 3
+TIMES = "__timestamps"
+"""The name under which the engine gives the time that each cell was written."""
+
+
+class NoEngineError(ChronotileError, ImportError):
+    """The engine is not installed."""
+
+    hint = "pip install 'chronotile[engine]'"
+
+
+class EngineError(ReadError):
+    """The engine refused; the words are its own."""
+
+
+class Buffers(NamedTuple):
+    """The room for the cells of one field."""
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.uint64] | None = None
+    """Where cells vary in length: the start of each, and the end of the last."""
+    validity: npt.NDArray[np.uint8] | None = None
+
+
+class Range(NamedTuple):
+    """Coordinates of one dimension, both ends included, as raw bytes."""
+
+    dimension: int
+    low: bytes
+    high: bytes
+    is_var: bool = False
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    shown = np.get_printoptions()
+    try:
+        tiledb = importlib.import_module("tiledb.libtiledb")
+        np.set_printoptions(**shown)  # the engine's package changes how numbers are printed
+    except ImportError as cause:
+        problem = "expected the engine, found none: pip install 'chronotile[engine]'"
+        raise NoEngineError("tiledb", problem) from cause
+    # The extension brings the library along: its handle finds the library's functions too.
+    return ctypes.CDLL(str(tiledb.__file__))
+
+
+def require_engine() -> None:
+    """Refuse to go on without the engine.
+
+    Raises:
+        NoEngineError: It is not installed.
+    """
+    _library()
+
+
+class _Context:
+    """A context of the engine: its threads and its settings."""
+
+    def __init__(self, settings: tuple[tuple[str, str], ...]) -> None:
+        self._library = _library()
+        self.handle = ctypes.c_void_p()
+        config, error = ctypes.c_void_p(), ctypes.c_void_p()
+        self._library.tiledb_config_alloc(ctypes.byref(config), ctypes.byref(error))
+        try:
+            for name, value in settings:
+                done = self._library.tiledb_config_set(
+                    config, name.encode(), value.encode(), ctypes.byref(error)
+                )
+                if done != 0:
+                    raise EngineError("engine", f"the engine does not take its setting {name}")
+            if self._library.tiledb_ctx_alloc(config, ctypes.byref(self.handle)) != 0:
+                raise EngineError("engine", "the engine does not start with its settings")
+        finally:
+            self._library.tiledb_config_free(ctypes.byref(config))
+
+    def __del__(self) -> None:
+        if self.handle:
+            self._library.tiledb_ctx_free(ctypes.byref(self.handle))
+
+
+@lru_cache(maxsize=2)
+def _context(settings: tuple[tuple[str, str], ...], _process: int) -> _Context:
+    return _Context(settings)
+
+
+class Engine:
+    """The engine, with one array open in it.
+
+    Args:
+        where: The array, as users know it: for messages.
+        uri: What to open.
+        settings: Of the engine; they may hold secrets, which no message repeats.
+    """
+
+    def __init__(self, where: str, uri: str, settings: Mapping[str, str]) -> None:
+        self._where = where
+        self._secrets = [
+            value for name, value in settings.items() if "key" in name or "token" in name
+        ]
+        self._library = _library()
+        # Threads do not survive a fork: each process has contexts of its own.
+        self._shared = _context(tuple(sorted(settings.items())), os.getpid())
+        self._context, self._array = self._shared.handle, ctypes.c_void_p()
+        self._is_open = False
+        self._call("tiledb_array_alloc", uri.encode(), ctypes.byref(self._array))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._library.tiledb_array_free(ctypes.byref(self._array))
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        if getattr(self._library, function)(self._context, *arguments) == 0:
+            return
+        error, text = ctypes.c_void_p(), ctypes.c_char_p()
+        self._library.tiledb_ctx_get_last_error(self._context, ctypes.byref(error))
+        self._library.tiledb_error_message(error, ctypes.byref(text))
+        words = (text.value or b"nothing").decode("utf-8", "replace").split("\n", 1)[0]
+        self._library.tiledb_error_free(ctypes.byref(error))
+        for secret in self._secrets:
+            words = words.replace(secret, "…") if secret else words
+        raise EngineError(self._where, f"the engine answered: {words[:500]}")
+
+    def open(self, start: int, end: int, mode: int = READ) -> None:
+        """Open the array at a window; again for another window."""
+        self.close()
+        self._call("tiledb_array_set_open_timestamp_start", self._array, ctypes.c_uint64(start))
+        self._call("tiledb_array_set_open_timestamp_end", self._array, ctypes.c_uint64(end))
+        self._call("tiledb_array_open", self._array, ctypes.c_int(mode))
+        self._is_open = True
+
+    def close(self) -> None:
+        """Close the array, if it is open."""
+        if self._is_open:
+            self._is_open = False
+            self._call("tiledb_array_close", self._array)
+
+    @contextlib.contextmanager
+    def query(self, mode: int, layout: int, ranges: Sequence[Range] = ()) -> Iterator[Query]:
+        """A query on the open array, limited to ranges of some dimensions."""
+        query, subarray = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("tiledb_query_alloc", self._array, ctypes.c_int(mode), ctypes.byref(query))
+        try:
+            self._call("tiledb_query_set_layout", query, ctypes.c_int(layout))
+            if ranges:
+                self._call("tiledb_subarray_alloc", self._array, ctypes.byref(subarray))
+                for one in ranges:
+                    self._add_range(subarray, one)
+                self._call("tiledb_query_set_subarray_t", query, subarray)
+            yield Query(self._call, query)
+        finally:
+            if ranges:
+                self._library.tiledb_subarray_free(ctypes.byref(subarray))
+            self._library.tiledb_query_free(ctypes.byref(query))
+
+    def _add_range(self, subarray: ctypes.c_void_p, one: Range) -> None:
+        at, low, high = ctypes.c_uint32(one.dimension), one.low, one.high
+        if one.is_var:
+            sizes = ctypes.c_uint64(len(low)), ctypes.c_uint64(len(high))
+            self._call("tiledb_subarray_add_range_var", subarray, at, low, sizes[0], high, sizes[1])
+        else:
+            self._call("tiledb_subarray_add_range", subarray, at, low, high, None)
+
+
+class Query:
+    """One query; made by `Engine.query`."""
+
+    def __init__(self, call: Any, handle: ctypes.c_void_p) -> None:
+        self._call = call
+        self._handle = handle
+        self._sizes: dict[str, list[ctypes.c_uint64]] = {}
+        self._held: list[Buffers] = []
+
+    def set(self, name: str, buffers: Buffers) -> None:
+        """Give the query the room, or the cells, of one field."""
+        self._sizes[name], parts = [], ("data", "offsets", "validity")
+        self._held.append(buffers)  # the engine keeps only addresses
+        for part, buffer in zip(parts, buffers, strict=True):
+            size = ctypes.c_uint64(0 if buffer is None else buffer.nbytes)
+            self._sizes[name].append(size)
+            if buffer is not None:
+                place = ctypes.c_void_p(buffer.ctypes.data)
+                function = f"tiledb_query_set_{part}_buffer"
+                self._call(function, self._handle, name.encode(), place, ctypes.byref(size))
+
+    def submit(self) -> int:
+        """Run it; give its status."""
+        self._call("tiledb_query_submit", self._handle)
+        status = ctypes.c_int(-1)
+        self._call("tiledb_query_get_status", self._handle, ctypes.byref(status))
+        self._held.clear()
+        return status.value
+
+    def sizes(self, name: str) -> tuple[int, int, int]:
+        """Bytes of data, offsets and validity that the last run gave of one field."""
+        data, offsets, validity = (size.value for size in self._sizes[name])
+        return data, offsets, validity
+
+    def finalize(self) -> None:
+        """End a write: its fragment is there."""
+        self._call("tiledb_query_finalize", self._handle)

@@ -1,0 +1,139 @@
+"""Of every place the newest cell, among cells of several fragments.
+
+In: batches of cells with their times, dimensions first. Out: the same batches, less the cells that
+a newer one overwrites; and ranges of the first dimension that hold about as many cells each. Asks
+no engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.rows.cell_columns import is_number
+from chronotile.rows.engine import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.format.schema import Field
+    from chronotile.rows.cell_source import CellBatch
+
+_ONE_IN = 64
+"""Of so many coordinates one is kept, to find ranges by."""
+
+
+def newest_places(
+    found: Sequence[tuple[CellBatch, int]], rank: int, low: bytes | None
+) -> Iterator[tuple[tuple[pa.Array, ...], npt.NDArray[np.uint64], int]]:
+    """The newest cells of each batch: columns, times, and the number that came with the batch.
+
+    Of cells as new as each other the last one stays.
+
+    Args:
+        found: The batches.
+        rank: The number of dimensions, which are the first columns.
+        low: A first coordinate that is left out, as raw bytes.
+    """
+    if not found:
+        return
+    codes = [_codes([batch.columns[at] for batch, _ in found]) for at in range(rank)]
+    times = np.concatenate([batch.times for batch, _ in found])
+    order = np.lexsort((times, *reversed(codes)))
+    is_last = np.ones(len(order), bool)
+    if len(order) > 1:
+        is_same = np.ones(len(order) - 1, bool)
+        for code in codes:
+            ordered = code[order]
+            is_same &= ordered[1:] == ordered[:-1]
+        is_last[:-1] = ~is_same
+    newest = np.zeros(len(order), bool)
+    newest[order[is_last]] = True
+    start = 0
+    for batch, number in found:
+        mask = newest[start : start + len(batch.times)]
+        start += len(batch.times)
+        if low is not None:
+            mask = mask & ~_equals(batch.columns[0], low)
+        if mask.any():
+            kept = pa.array(mask)
+            yield tuple(column.filter(kept) for column in batch.columns), batch.times[mask], number
+
+
+def next_times(
+    columns: Sequence[pa.Array], times: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """For each cell the time of the next newer one at its place; the largest number if none."""
+    codes = [_codes([column]) for column in columns]
+    order = np.lexsort((times, *reversed(codes)))
+    until = np.full(len(times), np.iinfo(np.uint64).max, np.uint64)
+    if len(order) > 1:
+        is_same = np.ones(len(order) - 1, bool)
+        for code in codes:
+            ordered = code[order]
+            is_same &= ordered[1:] == ordered[:-1]
+        until[order[:-1][is_same]] = times[order[1:][is_same]]
+    return until
+
+
+def _codes(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
+    """Numbers that order and tell apart the coordinates of one dimension."""
+    joined = pa.concat_arrays(columns)
+    if pa.types.is_primitive(joined.type):
+        return np.asarray(joined)
+    encoded = joined.dictionary_encode()
+    ranks = np.asarray(pc.rank(encoded.dictionary, sort_keys="ascending", tiebreaker="min"))
+    codes: npt.NDArray[np.uint64] = ranks[np.asarray(encoded.indices)]
+    return codes
+
+
+def _equals(column: pa.Array, raw: bytes) -> npt.NDArray[np.bool_]:
+    if pa.types.is_primitive(column.type):
+        numbers = np.asarray(column)
+        return numbers == np.frombuffer(raw, numbers.dtype)[0]  # type: ignore[no-any-return]
+    return np.asarray(pc.equal(column, pa.scalar(raw, column.type)))
+
+
+def ranges_of_first(
+    dimension: Field, columns: Iterable[pa.Array], most_cells: int
+) -> list[list[Range]]:
+    """Ranges of the first dimension with at most about so many cells each.
+
+    Each begins where the one before ends, and leaves that coordinate out. One that holds all has
+    no range at all.
+    """
+    count, sample = 0, []
+    for column in columns:
+        count += len(column)
+        sample.append(column.take(pa.array(np.arange(0, len(column), _ONE_IN))))
+    parts = -(-count // most_cells)
+    if parts <= 1:
+        return [[]]
+    joined = pa.concat_arrays(sample)
+    ordered = joined.take(pc.sort_indices(joined))
+    places = np.unique(np.linspace(0, len(ordered) - 1, parts + 1).astype(np.int64))
+    inner = [ordered[int(place)] for place in places[1:-1]]
+    bounds = list(dict.fromkeys(_raw(dimension, scalar) for scalar in inner))
+    least, most = _ends(dimension)
+    edges = [least, *bounds, most]
+    return [[Range(0, low, high, dimension.is_var)] for low, high in itertools.pairwise(edges)]
+
+
+def _raw(dimension: Field, scalar: Any) -> bytes:
+    if is_number(dimension):
+        return np.array([scalar.as_py()], f"<{dimension.datatype.code}").tobytes()
+    return bytes(scalar.as_py())
+
+
+def _ends(dimension: Field) -> tuple[bytes, bytes]:
+    """The least and the largest coordinate that a dimension may have."""
+    if dimension.is_var:
+        return b"", b"\x7f" * 64
+    half = len(dimension.domain) // 2
+    return dimension.domain[:half], dimension.domain[half:]

@@ -1,0 +1,203 @@
+"""Rows of arrays of every kind: types, old formats, buckets, keys, and what the engine refuses."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tiledb
+from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray, s3_settings
+
+import chronotile as ct
+from chronotile.errors import ChronotileError
+from chronotile.report.row_formats import plain_rows
+from chronotile.rows.cell_source import CellBatch, cell_source
+from chronotile.rows.read import NOTES, open_rows, read_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.servers import S3Server
+
+REFUSED = {
+    "bad-": "damaged on purpose",
+    "era-one": "older than every engine that reads it",
+}
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    found = [row for batch in table.to_batches() for row in plain_rows(batch)]
+    return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(tuple(REFUSED))])
+def test_cells_with_deletes_played_are_what_the_engine_gives(name: str, tmp_path: Path) -> None:
+    """Every array of the corpus without updates, straight from the engine and played."""
+    case = CASES[name]
+    uri = case.copy_to(tmp_path)
+    commits = ct.open_log(uri, case.key).commits()
+    times = sorted({*commits["t1"].to_pylist(), *commits["t2"].to_pylist()})
+    for end in {times[len(times) // 2], times[-1]} if times else ():
+        reader = open_rows(uri, end=min(end, 2**63), key=case.key)
+        if reader.in_force.has_updates:
+            continue
+        straight = reader.table()
+        played = pa.Table.from_batches(reader.batches(played=True), schema=reader.schema)
+        if name != "misnamed":  # played, each cell shows from its own time on (F4)
+            assert rows_of(played) == rows_of(straight)
+
+
+TYPED = (
+    tiledb.Attr("i", dtype="int32", nullable=True),
+    tiledb.Attr("f", dtype="float32"),
+    tiledb.Attr("b", dtype="bool"),
+    tiledb.Attr("day", dtype="datetime64[D]"),
+    tiledb.Attr("ns", dtype="datetime64[ns]", nullable=True),
+    tiledb.Attr("s", dtype="U0", var=True, nullable=True),
+    tiledb.Attr("raw", dtype="S0", var=True),
+    tiledb.Attr("label", dtype="int8", enum_label="colours"),
+)
+
+
+def typed(folder: Path) -> EngineArray:
+    """An array with a field of each sort, and two rows."""
+    array = EngineArray(folder / "typed")
+    colours = tiledb.Enumeration("colours", False, ["red", "green"])
+    array.create(attrs=TYPED, enums=[colours])
+    array.write_raw(
+        10,
+        x=[1, 2],
+        i=[None, 7],
+        f=[1.5, 2.5],
+        b=[True, False],
+        day=[0, 19_000],
+        ns=[None, 1_500_000_000_000_000_001],
+        s=["", None],
+        raw=[b"\xff", b"ab"],
+        label=[0, 1],
+    )
+    return array
+
+
+FIRST = {"x": 1, "i": None, "f": 1.5, "b": True, "day": "1970-01-01T00:00:00", "ns": None}
+FIRST |= {"s": "", "label": "red"}
+SECOND = {"x": 2, "i": 7, "f": 2.5, "b": False, "day": "2022-01-08T00:00:00"}
+SECOND |= {"ns": "2017-07-14T02:40:00.000000001", "s": None, "label": "green"}
+SHOWN = list(FIRST)
+
+
+def test_values_of_every_type_are_shown_and_set(tmp_path: Path) -> None:
+    array = typed(tmp_path)
+    assert rows_of(read_rows(array.uri, fields=SHOWN)) == [FIRST, SECOND]
+    values = {"i": 9, "b": True, "day": "2024-02-29", "ns": None, "s": "ü", "label": "red"}
+    ct.write_update(array.uri, "x == 2", values, timestamp=20, experimental=True)
+    changed = SECOND | values | {"day": "2024-02-29T00:00:00"}
+    assert rows_of(read_rows(array.uri, fields=SHOWN)) == [FIRST, changed]
+    assert rows_of(read_rows(array.uri, end=19, fields=SHOWN)) == [FIRST, SECOND]
+    ct.write_update(
+        array.uri, "label == 'red' and s == 'ü'", {"f": 0.5}, timestamp=30, experimental=True
+    )
+    assert rows_of(read_rows(array.uri, fields=["x", "f"])) == [
+        {"x": 1, "f": 1.5},
+        {"x": 2, "f": 0.5},
+    ]
+    assert rows_of(read_rows(array.uri, fields=["x"], where="i == 9")) == [{"x": 2}]
+
+
+def test_text_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
+    with pytest.raises(
+        ChronotileError, match="raw: expected text of CHAR, found bytes that are none"
+    ):
+        read_rows(typed(tmp_path).uri)
+
+
+def test_commits_that_the_engine_refuses_are_left_out_and_named(tmp_path: Path) -> None:
+    """F6, F8 and F10: the engine opens none of these, or reads none."""
+    for name in ("null-bricks-eq", "schema-drop-named", "bad-no-fragment"):
+        uri = CASES[name].copy_to(tmp_path / name)
+        with pytest.raises(tiledb.TileDBError), tiledb.open(uri) as opened:
+            opened[:]
+        table = read_rows(uri)
+        notes = (table.schema.metadata or {})[NOTES].decode()
+        assert "is left out" in notes, name
+        assert table.num_rows, name
+
+
+def test_a_bucket_and_a_key(bucket: str, s3: S3Server, tmp_path: Path) -> None:
+    options = s3.options
+    key = "0123456789abcdef" * 2
+    for uri, settings in ((f"{bucket}/a", s3_settings(s3)), (str(tmp_path / "b"), {})):
+        array = EngineArray(uri, key=key, settings=settings).create()
+        array.write(10, {1: 1, 2: 2})
+        opened: dict[str, Any] = {"key": key, "storage_options": options}
+        assert rows_of(read_rows(uri, **opened)) == [{"x": 1, "a": 1}, {"x": 2, "a": 2}]
+        ct.write_update(uri, "a == 2", {"a": 9}, timestamp=20, experimental=True, **opened)
+        assert rows_of(read_rows(uri, **opened)) == [{"x": 1, "a": 1}, {"x": 2, "a": 9}]
+
+
+def test_dense_rows_are_the_cells_that_were_written(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "dense").create(sparse=False)
+    assert read_rows(array.uri).num_rows == 0
+    array.write(10, {3: 30, 4: 40})
+    array.write(20, {6: 60})
+    fill = int(np.iinfo(np.int32).min)
+    assert read_rows(array.uri)["a"].to_pylist() == [30, 40, fill, 60]
+    assert rows_of(read_rows(array.uri, end=15)) == [{"x": 3, "a": 30}, {"x": 4, "a": 40}]
+
+
+def test_rows_written_in_the_millisecond_of_an_update_survive_a_merge(tmp_path: Path) -> None:
+    """Once the engine has merged them it hides them from every window."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    array.write(20, {2: 1})
+    array.commit(20, "a == 1", a=7)
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    assert array.answer() == ()
+    assert rows_of(read_rows(array.uri)) == [{"x": 1, "a": 7}, {"x": 2, "a": 1}]
+
+
+def cells_of(batches: list[CellBatch]) -> list[tuple[Any, ...]]:
+    rows = [zip(*(c.to_pylist() for c in b.columns), strict=True) for b in batches]
+    return sorted(itertools.chain.from_iterable(rows), key=repr)
+
+
+def test_many_ranges_give_what_one_gives(tmp_path: Path) -> None:
+    """Fragments that lack a field are merged here, range by range."""
+    array = EngineArray(tmp_path / "array").create(upper=9999)
+    for at in range(10, 20):
+        array.write(at, dict.fromkeys(range(at, 1000, 7), at))
+    evolution = tiledb.ArraySchemaEvolution(array.ctx)
+    evolution.add_attribute(tiledb.Attr("n", dtype="int32", nullable=True))
+    evolution.timestamp(25)
+    evolution.array_evolve(array.uri)
+    array.write_raw(30, x=[5, 500], a=[1, 2], n=[None, 3])
+    ct.write_update(
+        array.uri, "a > 15", {"n": 4}, timestamp=40, experimental=True, allow_older_loss=True
+    )
+    reader = open_rows(array.uri)
+    source = cell_source(reader.log, reader.schema_file, reader.end, reader.in_force.changes)
+    whole = list(source.batches(reader.fields))
+    parts = list(source.batches(reader.fields, most_cells=150))
+    assert len(parts) > 5
+    assert cells_of(whole) == cells_of(parts)
+    model = {x: at for at in range(10, 20) for x in range(at, 1000, 7)} | {5: 1, 500: 2}
+    rows = {row["x"]: (row["a"], row["n"]) for row in rows_of(read_rows(array.uri))}
+    assert rows == {x: (a, 4 if a > 15 else 3 if x == 500 else None) for x, a in model.items()}
+
+
+def test_without_the_engine_one_line_says_how_to_get_it(tmp_path: Path) -> None:
+    EngineArray(tmp_path / "array").create()
+    code = "import sys; sys.modules['tiledb'] = None; from chronotile.cli import run; run()"
+    command = [sys.executable, "-c", code, "rows", str(tmp_path / "array")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "pip install 'chronotile[engine]'" in line
