@@ -36,7 +36,7 @@ from chronotile.conditions.tree import Compare, Op
 from chronotile.format import commit_files, parsers, tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 FIRST_MS = 1_700_000_000_000
 SIZES = (1, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -159,13 +159,30 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name not in ("work", "aim")}
 
 
-def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
+PARTS = ("log", "facts", "open-cost")
+"""What can be measured by itself."""
+
+
+def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def say(work: str, aim: str, **measured: float) -> None:
         rows.append({"work": work, "aim": aim, **measured})
         print(f"{work}: done", file=sys.stderr, flush=True)
 
+    if "log" in parts:
+        whole_log(folder, rounds, most, say)
+    if "facts" in parts:
+        bench_facts.on_disk(folder, rounds, say, in_turns)
+        bench_facts.in_bucket(folder, say)
+    if "open-cost" in parts:
+        bench_open_cost.making(folder, rounds, say)
+        bench_open_cost.requests(folder, say)
+    return rows
+
+
+def whole_log(folder: Path, rounds: int, most: int, say: Callable[..., None]) -> None:
+    """Opening, writing and decoding logs of very many commits."""
     million = consolidated(folder / "million", 1_000_000)
     ours, engine, parser = in_turns(
         rounds,
@@ -207,11 +224,6 @@ def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
         times=engine / ours,
     )
 
-    bench_facts.on_disk(folder, rounds, say, in_turns)
-    bench_facts.in_bucket(folder, say)
-    bench_open_cost.making(folder, rounds, say)
-    bench_open_cost.requests(folder, say)
-
     loose_one = million / uri(1_000_000, ".wrt")
     loose_one.touch()
     write(million, rounds, say, 1_000_001)
@@ -248,7 +260,6 @@ def run(folder: Path, rounds: int, most: int) -> list[dict[str, Any]]:
         times=max(per_commit.values()) / min(per_commit.values()),
         less_what_one_commit_takes=max(beyond.values()) / min(beyond.values()),
     )
-    return rows
 
 
 def write(path: Path, rounds: int, say: Callable[..., None], count: int) -> None:
@@ -283,11 +294,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=int, default=10_000_000, help="the largest .con")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this; all by default")
     options = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"engine: libtiledb {'.'.join(map(str, tiledb.libtiledb.version()))}")
     with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder), options.rounds, options.most)
+        rows = run(Path(folder), options.rounds, options.most, options.part or PARTS)
     print()
     for row in rows:
         shown = ", ".join(f"{name} {value:.3g}" for name, value in figures(row).items())

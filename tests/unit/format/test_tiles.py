@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import tiledb
@@ -27,6 +29,9 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con
 from chronotile.format.schema import decode_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRET = KEY.encode()
 CHUNK = tiles.CHUNK_SIZE
@@ -125,6 +130,32 @@ def test_a_damaged_tile_is_refused_or_says_the_same(data: st.DataObject) -> None
         return
     # zlib checks the payload, and GCM more than that; version, type and cell size are unchecked.
     assert found.payload == payload
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 3])
+def test_the_fast_path_says_what_the_generated_parser_says(chunks: int) -> None:
+    """As they are, with a byte of the framing changed, and cut short."""
+    payload = (bytes(range(256)) * 256 * chunks)[: chunks * CHUNK - 5 if chunks else 0]
+    tile = tiles.encode(payload, version=22)
+    chance = random.Random(chunks)
+    framing = [at for at in range(len(tile)) if at < 100 or tile[at - 4 : at] == bytes(4)]
+    changed = [tile, *(tile[: chance.randrange(len(tile))] for _ in range(20))]
+    for at in [*framing, *chance.choices(range(len(tile)), k=60)]:
+        odd = bytearray(tile)
+        odd[at] ^= 1 << chance.randrange(8)
+        changed.append(bytes(odd))
+
+    def said(opener: Callable[[bytes], tiles.Tile], data: bytes) -> str:
+        try:
+            return str(opener(data))
+        except ChronotileError as error:
+            return f"{type(error)}: {error}"
+
+    for data in changed:
+        # Bytes behind the end that the header states are cut off before either.
+        size = tiles.extent(data)
+        slow = said(lambda data: tiles._decode_any(data, "a.del", None, 1 << 20), data[:size])
+        assert said(lambda data: tiles.decode(data, "a.del", ceiling=1 << 20), data) == slow
 
 
 @given(st.binary(max_size=200))
