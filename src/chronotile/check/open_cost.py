@@ -161,7 +161,7 @@ def consolidated_fragments(store: Store, history: History) -> Consolidated | Non
             if not isinstance(held, MissingObjectError):
                 return None
         else:
-            names.update(held.footers)
+            names.update(held.columns.names.to_pylist())
             large += held.size > READ_AHEAD
     return Consolidated(frozenset(names), large)
 
