@@ -217,7 +217,8 @@ class Stream:
         self._spark, self._root, self._place = spark, root, place
         self._options = options
 
-    def step(self) -> None:
+    def step(self) -> list[Any]:
+        """One run with AvailableNow; gives the progress of its batches."""
         reader = self._spark.readStream.format("chronotile").options(**self._options)
         query = (
             reader.load(self._root)
@@ -228,6 +229,7 @@ class Stream:
             .start()
         )
         query.awaitTermination()
+        return [batch for batch in query.recentProgress if batch.numInputRows]
 
     def rows(self) -> Table:
         return rows_of(self._spark.read.parquet(str(self._place / "sink")))
@@ -272,6 +274,33 @@ def test_a_stream_gives_every_commit_once(spark: SparkSession, tmp_path: Path, m
     check()
     stream.step()
     check()
+
+
+def test_a_stream_in_several_batches_with_an_array_that_cannot_be_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for name in "abcd":
+        maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
+    (root / "d" / "__schema").rename(tmp_path / "away")
+    options = {"state": str(tmp_path / "state"), "maxArraysPerTrigger": "2"}
+    stream = Stream(spark, str(root), tmp_path, table="commits", **options)
+    batches = stream.step()
+    assert [batch.numInputRows for batch in batches] == [12, 6]
+    assert stream.rows() == expected([root / name for name in "abc"], "commits")
+    telling = Stream(spark, str(root), tmp_path / "t", table="findings", state=f"{tmp_path}/t/s")
+    telling.step()
+    told = [row for row in telling.rows() if "unreadable" in row]
+    assert [(row[1], row[2]) for row in told] == [("error", str(root / "d"))]
+    maker.commit(root / "a", FIRST_MS, uuid="9" * 32)
+    (batch,) = stream.step()
+    assert batch.numInputRows == 1
+    assert json.loads(batch.sources[0].latestOffset)["unreadable"] == 1
+    (tmp_path / "away").rename(root / "d" / "__schema")
+    (batch,) = stream.step()
+    assert json.loads(batch.sources[0].latestOffset)["waiting"] == 0
+    assert stream.rows() == expected(arrays_in(root), "commits")
 
 
 def test_a_stream_goes_over_to_a_folder(spark: SparkSession, tmp_path: Path) -> None:

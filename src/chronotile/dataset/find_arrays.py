@@ -23,7 +23,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA, SCHEMA
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from chronotile.storage.store import Folder, Store
 
@@ -78,6 +78,7 @@ def find_arrays(
     *,
     weigh: bool = False,
     missing_ok: bool = False,
+    known: Container[str] = (),
     concurrency: int = CONCURRENCY,
 ) -> Fleet:
     """Find all arrays at or below the roots, each once.
@@ -91,6 +92,7 @@ def find_arrays(
         storage_options: Options of the storage, such as a region.
         weigh: List also the commit files of each array, for `Found.weight`.
         missing_ok: Put a root that does not exist among the problems.
+        known: Folders that are known to be arrays, and are not listed again.
         concurrency: Folders to list at once.
 
     Raises:
@@ -109,7 +111,7 @@ def find_arrays(
     stores = [
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
-    search = _Search(weigh)
+    search = _Search(weigh, known)
     fresh = search.fresh(stores)
     search.on_disk([store for store in fresh if store.place.scheme == "file"])
     search.in_buckets([s for s in fresh if s.place.scheme != "file"], max(concurrency, 1))
@@ -125,17 +127,20 @@ def find_arrays(
 class _Search:
     """One search, with the arrays and problems that it has found so far."""
 
-    def __init__(self, weigh: bool) -> None:
+    def __init__(self, weigh: bool, known: Container[str] = ()) -> None:
         self.weigh = weigh
+        self.known = known
         self.arrays: dict[str, Found] = {}
         self.problems: dict[str, Unlisted] = {}
         self._seen: set[str] = set()
 
     def fresh(self, stores: Iterable[Store]) -> list[Store]:
-        """The folders that the search has not met before."""
+        """The folders that the search has not met before; keeps arrays that are known."""
         new = {store.uri: store for store in stores if store.uri not in self._seen}
         self._seen.update(new)
-        return [*new.values()]
+        again = [uri for uri in new if uri in self.known]
+        self.arrays |= {uri: Found(uri, 0) for uri in again}
+        return [store for uri, store in new.items() if uri not in self.known]
 
     def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
         """Keep the result of a visit, and give the folders to visit next."""

@@ -52,8 +52,12 @@ KNOWN = {
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
     "state": "streams only: a folder for what has been read, if an offset would be too long",
+    "maxarrayspertrigger": "streams only: the most arrays that one batch reads",
 }
 """Option -> its meaning."""
+
+OF_STREAMS = ("state", "maxarrayspertrigger")
+"""Options that only a stream takes."""
 
 PARTITION_BYTES = 8 << 20
 
@@ -76,6 +80,8 @@ class Options:
     check: Reach = "log"
     push_filters: bool = False
     state: str | None = None
+    max_arrays: int | None = None
+    """The most arrays of one batch of a stream."""
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -134,6 +140,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         check=cast("Reach", reach),
         push_filters=_flag("push_filters", options),
         state=options.get("state"),
+        max_arrays=_count("maxarrayspertrigger", options.get("maxarrayspertrigger")),
     )
     _check(checked, streaming=streaming)
     return checked
@@ -154,10 +161,13 @@ def _check(options: Options, *, streaming: bool) -> None:
     if options.key is not None and options.key_file is not None:
         raise _wrong("key_file", "expected one key, found the key itself as well")
     if streaming and options.table not in STREAMED:
-        tables = " or ".join(STREAMED)
-        raise _wrong("table", f"expected {tables}, which only grow, found {options.table}")
-    if not streaming and options.state is not None:
-        raise _wrong("state", "expected it only with readStream")
+        tables = ", ".join(STREAMED)
+        raise _wrong("table", f"expected one of {tables}, found {options.table}")
+    if streaming and options.table == "findings" and options.state is None:
+        raise _wrong("state", "expected a folder for a stream of findings, found none")
+    for name, value in (("state", options.state), ("maxArraysPerTrigger", options.max_arrays)):
+        if not streaming and value is not None:
+            raise _wrong(name, "expected it only with readStream")
 
 
 def _roots(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -196,6 +206,12 @@ def _size(name: str, value: str | None) -> int:
     if not value.isdigit() or not 0 < int(value) <= LAST:
         raise _wrong(name, f"expected a number of bytes, found {value!r}")
     return int(value)
+
+
+def _count(name: str, value: str | None) -> int | None:
+    if value is not None and (not value.isdigit() or not 0 < int(value) < 1 << 31):
+        raise _wrong(name, f"expected a number of arrays, found {value!r}")
+    return None if value is None else int(value)
 
 
 def _given_key(options: Mapping[str, str]) -> bytes | None:

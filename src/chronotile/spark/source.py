@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError
-from chronotile.spark.options import Options, read_options
+from chronotile.spark.options import OF_STREAMS, Options, read_options
 from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
 from chronotile.spark.shares import Share, find_fleet, shares
@@ -100,4 +100,5 @@ class FilteredReader(FilterTaker, TableReader):
 
 def _without_state(options: object) -> dict[str, str]:
     # Spark asks for the schema before it says whether it reads once or streams.
-    return {n: v for n, v in dict(options).items() if n.lower() != "state"}  # type: ignore[call-overload]
+    given: dict[str, str] = dict(options)  # type: ignore[call-overload]
+    return {n: v for n, v in given.items() if n.lower() not in OF_STREAMS}

@@ -7,36 +7,28 @@ The name identifies a commit, never its time: a commit that is dated in the past
 same. A stream keeps 8 bytes of the name's hash, in one of two places:
 
 - in the offset itself: nothing to set up, but Spark writes the offset with every batch;
-- in a folder (option `state`): file n holds batch n, and never changes. The offset is the number.
-  A batch that is planned again, as after a crash, is the same batch, and several queries can share
-  a folder.
-
-A query can go over from the first to the second: its first file then holds all commits of the
-offset, and the new ones.
+- in a folder (option `state`): see `stream_plans` and `stream_records`. A query can go over to it
+  at any time. `OlderFolder` reads such a folder as an earlier version has left it.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from chronotile.errors import ChronotileError
-from chronotile.storage.place import MissingObjectError, find_place
-from chronotile.storage.store import ObjectExistsError, open_store
+from chronotile.storage.place import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy.typing as npt
 
     from chronotile.history.listing import Listing
-    from chronotile.spark.options import Options
     from chronotile.storage.store import Store
 
 Hashes: TypeAlias = "npt.NDArray[np.uint64]"
@@ -44,17 +36,17 @@ Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 Seen: TypeAlias = "dict[str, Hashes]"
 """Array -> its commits."""
 Offset: TypeAlias = dict[str, Any]
-Memory: TypeAlias = "OffsetMemory | FolderMemory"
 
 IN_OFFSET_MAX = 100_000
 """Commits that an offset may hold: about 1 MB."""
 GRAIN_MS = 3_000
 """A little more than the coarsest resolution of a file's time that is in use."""
-SNAPSHOT_EVERY = 64
-"""After this many batches a file holds all earlier ones, so that a restart reads few files."""
+SEEN = "seen"
+"""The key of an offset that holds all commits itself."""
+NONE = np.empty(0, np.uint64)
 
-_SEEN = "seen"
-_NONE = np.empty(0, np.uint64)
+_SNAPSHOT_EVERY = 64
+"""After this many batches an earlier version wrote a file with all commits."""
 
 
 def hashes(names: Iterable[str]) -> Hashes:
@@ -108,12 +100,12 @@ def without(commits: Mapping[str, Hashes], known: Mapping[str, Hashes]) -> Seen:
     ...     "a": hashes("y").tolist()}
     True
     """
-    rest = {array: np.setdiff1d(one, known.get(array, _NONE)) for array, one in commits.items()}
+    rest = {array: np.setdiff1d(one, known.get(array, NONE)) for array, one in commits.items()}
     return {array: new for array, new in rest.items() if len(new)}
 
 
 def _with(known: Mapping[str, Hashes], more: Mapping[str, Hashes]) -> Seen:
-    return {**known, **{a: np.union1d(known.get(a, _NONE), one) for a, one in more.items()}}
+    return {**known, **{a: np.union1d(known.get(a, NONE), one) for a, one in more.items()}}
 
 
 def _to_json(seen: Mapping[str, Hashes]) -> dict[str, str]:
@@ -123,18 +115,12 @@ def _to_json(seen: Mapping[str, Hashes]) -> dict[str, str]:
     }
 
 
-def _from_json(document: Mapping[str, str]) -> Seen:
+def seen_from_json(document: Mapping[str, str]) -> Seen:
+    """The commits in an offset, or in a file of an earlier version."""
     return {
         array: np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
         for array, text in document.items()
     }
-
-
-def memory_of(options: Options) -> Memory:
-    """The memory that the options ask for."""
-    if options.state is None:
-        return OffsetMemory()
-    return FolderMemory(options.state, options.storage_options)
 
 
 class OffsetMemory:
@@ -142,106 +128,48 @@ class OffsetMemory:
 
     def first(self) -> Offset:
         """The offset before all commits."""
-        return {_SEEN: {}}
-
-    def latest(self) -> Offset | None:
-        """None: only Spark knows the last offset."""
-        return None
+        return {SEEN: {}}
 
     def seen(self, offset: Offset) -> Seen:
         """All commits up to an offset."""
-        if _SEEN not in offset:
+        if SEEN not in offset:
             problem = "expected the folder that this query has used so far, found none"
             raise ChronotileError("option 'state'", problem)
-        return _from_json(offset[_SEEN])
+        return seen_from_json(offset[SEEN])
 
-    def planned(self, start: Offset) -> Offset | None:  # noqa: ARG002 - as the other's
-        """None: nothing is kept outside of the offset."""
-        return None
+    def plan(self, start: Offset, new: Seen, present: Mapping[str, Hashes] | None = None) -> Offset:
+        """Plans a batch of new commits; returns its end.
 
-    def plan(self, start: Offset, new: Seen) -> Offset:
-        """Plans a batch of new commits; returns its end."""
+        Args:
+            start: The offset that the batch begins at.
+            new: The commits of the batch.
+            present: Array -> what is in it now. Once the offset is full, others are forgotten.
+        """
         together = _with(self.seen(start), new)
-        count = sum(map(len, together.values()))
-        if count > IN_OFFSET_MAX:
+        if _count(together) > IN_OFFSET_MAX and present is not None:
+            together = {a: np.intersect1d(h, present.get(a, h)) for a, h in together.items()}
+        if (count := _count(together)) > IN_OFFSET_MAX:
             problem = f"expected a folder for {count} commits, found none: an offset holds"
             hint = "start the query again with a folder; it goes on where it is"
             raise ChronotileError("option 'state'", f"{problem} {IN_OFFSET_MAX}; {hint}")
-        return {_SEEN: _to_json(together)}
+        return {SEEN: _to_json(together)}
 
 
-class FolderMemory:
-    """Keeps each batch in a file, in a folder of its own."""
+def _count(seen: Mapping[str, Hashes]) -> int:
+    return sum(map(len, seen.values()))
 
-    def __init__(self, place: str, storage_options: Mapping[str, str]) -> None:
-        self._above, _, self._name = find_place(place).uri.rpartition("/")
-        self._options = dict(storage_options)
-        self._known: tuple[int, Seen] = (0, {})
 
-    def first(self) -> Offset:
-        """The offset before the first file."""
-        return {"batch": 0}
+class OlderFolder:
+    """The state of an earlier version: file n holds the commits of batch n."""
 
-    def latest(self) -> Offset | None:
-        """The number of the last file."""
-        files = self._store().list_dir(self._name).files
-        stems = [file.path.rpartition("/")[2].removesuffix(".json") for file in files]
-        return {"batch": max((int(stem) for stem in stems if stem.isdigit()), default=0)}
+    def __init__(self, read: Callable[[str], dict[str, Any] | None]) -> None:
+        self._read = read
 
-    def seen(self, offset: Offset) -> Seen:
-        """All commits up to an offset: a snapshot, and the files after it."""
-        if _SEEN in offset:
-            return _from_json(offset[_SEEN])
-        number = int(offset["batch"])
-        read, known = self._known if self._known[0] <= number else (0, {})
-        snapshot = number - number % SNAPSHOT_EVERY
-        if snapshot > read and (everything := self._read(f"{snapshot}.all.json")) is not None:
-            read, known = snapshot, everything
-        for batch in range(read + 1, number + 1):
-            known = _with(known, self._batch(batch))
-        self._known = (number, known)
+    def seen(self, number: int) -> Seen:
+        """All commits up to a batch: a file that holds many batches, and the files after it."""
+        first = number - number % _SNAPSHOT_EVERY
+        everything = self._read(f"{first}.all.json") if first else {}
+        known = seen_from_json(everything or {})
+        for batch in range(first + 1 if everything is not None else 1, number + 1):
+            known = _with(known, seen_from_json(self._read(f"{batch}.json") or {}))
         return known
-
-    def planned(self, start: Offset) -> Offset | None:
-        """The next file, if it is there: a crash may have followed its plan."""
-        number = int(start.get("batch", 0)) + 1
-        commits = self._read(f"{number}.json")
-        if commits is None:
-            return None
-        if _SEEN in start and without(self.seen(start), commits):
-            where = f"{self._above}/{self._name}"
-            problem = "expected a folder for this query to go over to, found that of another"
-            raise ChronotileError(where, f"{problem}: give it one of its own")
-        return {"batch": number}
-
-    def plan(self, start: Offset, new: Seen) -> Offset:
-        """Writes the next file; if another query was first, its file is the next batch."""
-        number = int(start.get("batch", 0)) + 1
-        self._write(f"{number}.json", _with(self.seen(start), new) if _SEEN in start else new)
-        self.planned(start)
-        if number % SNAPSHOT_EVERY == 0:
-            self._write(f"{number}.all.json", self.seen({"batch": number}))
-        return {"batch": number}
-
-    def _store(self) -> Store:
-        return open_store(self._above or "/", self._options)
-
-    def _batch(self, number: int) -> Seen:
-        commits = self._read(f"{number}.json")
-        if commits is None:
-            where = f"{self._above}/{self._name}/{number}.json"
-            problem = f"expected the commits of batch {number}, found no file"
-            raise ChronotileError(where, f"{problem}: the state belongs to another checkpoint")
-        return commits
-
-    def _read(self, name: str) -> Seen | None:
-        try:
-            data = self._store().read(f"{self._name}/{name}")
-        except MissingObjectError:
-            return None
-        return _from_json(json.loads(data))
-
-    def _write(self, name: str, seen: Seen) -> None:
-        data = json.dumps(_to_json(seen)).encode()
-        with suppress(ObjectExistsError):
-            self._store().put_if_absent(f"{self._name}/{name}", data)

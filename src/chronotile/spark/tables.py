@@ -99,8 +99,8 @@ pipeline does not write it."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
-STREAMED = ("commits", "conditions")
-"""The tables that only grow, so that a stream can follow them."""
+STREAMED = ("commits", "conditions", "findings")
+"""The tables that a stream can follow: each commit, and each finding that was not there before."""
 
 _LAST = pa.scalar(LAST, pa.uint64())
 

@@ -172,7 +172,7 @@ class Store:
 
     def change_time(self, path: str) -> int | None:
         """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
-        return self._backend.change_time(self._checked(path))
+        return self._backend.change_time(path and self._checked(path))
 
     def exists(self) -> bool:
         """Tell whether the root exists; in a bucket, whether any object is below it."""

@@ -7,7 +7,6 @@ import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from support.corpus_cases import CASES, Case
@@ -28,14 +27,6 @@ from chronotile.spark.pushed_filters import Condition, Filters
 from chronotile.spark.read_share import tables_of
 from chronotile.spark.request_costs import open_requests, requests_after_maintenance
 from chronotile.spark.shares import shares
-from chronotile.spark.stream import CommitStream
-from chronotile.spark.stream_state import (
-    IN_OFFSET_MAX,
-    FolderMemory,
-    OffsetMemory,
-    hashes,
-    without,
-)
 from chronotile.spark.tables import LAST, TABLES, ArrayTables
 from chronotile.storage.store import open_store
 
@@ -242,6 +233,8 @@ def test_a_key_in_a_file_opens_an_array(tmp_path: Path, form: str) -> None:
         ({"path": "a", "partition_bytes": "-1"}, "expected a number of bytes"),
         ({"path": "a", "push_filters": "maybe"}, "expected one of true, false"),
         ({"path": "a", "state": "s"}, "only with readStream"),
+        ({"path": "a", "maxArraysPerTrigger": "3"}, "only with readStream"),
+        ({"path": "a", "maxArraysPerTrigger": "0"}, "expected a number of arrays"),
         ({"paths": "a"}, "JSON list"),
     ],
 )
@@ -268,9 +261,11 @@ def test_a_key_is_never_shown() -> None:
     assert "hush" not in repr(options)
 
 
-def test_only_tables_that_grow_are_streamed() -> None:
-    with pytest.raises(ChronotileError, match="only grow"):
+def test_only_tables_with_rows_that_stay_are_streamed() -> None:
+    with pytest.raises(ChronotileError, match="expected one of commits, conditions, findings"):
         read_options({"path": "a", "table": "arrays"}, streaming=True)
+    with pytest.raises(ChronotileError, match="expected a folder for a stream of findings"):
+        read_options({"path": "a", "table": "findings"}, streaming=True)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "txt"])
@@ -322,84 +317,6 @@ def test_filters_keep_what_spark_would_keep() -> None:
     later = Filters((Condition("t1", "GreaterThan", 1),))
     assert later.arrays is None
     assert {row["t1"] for row in later.keep(batch).to_pylist()} == {5}
-
-
-@pytest.mark.parametrize("where", ["offset", "folder"])
-def test_a_stream_remembers_what_it_has_seen(tmp_path: Path, where: str) -> None:
-    def memory() -> OffsetMemory | FolderMemory:
-        return OffsetMemory() if where == "offset" else FolderMemory(str(tmp_path / "state"), {})
-
-    offset = memory().first()
-    everything: dict[str, Any] = {}
-    for batch in range(150):
-        # A new object each time, as after a restart: all that is known is in the offset.
-        kept = memory()
-        assert kept.planned(offset) is None
-        new = {f"array-{batch % 3}": hashes([f"{batch}.wrt", f"{batch}.del"])}
-        everything |= {f"array-{batch % 3}": new[f"array-{batch % 3}"]}
-        following = json.loads(json.dumps(kept.plan(offset, without(new, kept.seen(offset)))))
-        added = without(memory().seen(following), memory().seen(offset))
-        assert {a: sorted(m) for a, m in added.items()} == {a: sorted(m) for a, m in new.items()}
-        offset = following
-    assert {a: len(m) for a, m in memory().seen(offset).items()} == dict.fromkeys(everything, 100)
-
-
-def test_a_stream_that_has_outgrown_its_offset_goes_on_in_a_folder(tmp_path: Path) -> None:
-    inside, folder = OffsetMemory(), FolderMemory(str(tmp_path / "state"), {})
-    names = [f"{number}.wrt" for number in range(IN_OFFSET_MAX)]
-    offset = inside.plan(inside.first(), {"a": np.unique(hashes(names))})
-    new = {"a": hashes(["one-more.wrt"]), "b": hashes(["other.wrt"])}
-    with pytest.raises(ChronotileError, match="start the query again with a folder") as raised:
-        inside.plan(offset, new)
-    assert len(str(raised.value)) < 200
-    # With a folder it goes on where it was: what is new is given, and nothing twice.
-    assert folder.planned(offset) is None
-    end = folder.plan(offset, without(new, folder.seen(offset)))
-    restarted = FolderMemory(str(tmp_path / "state"), {})
-    assert restarted.planned(offset) == end == {"batch": 1}
-    given = without(restarted.seen(end), restarted.seen(offset))
-    assert {a: m.tolist() for a, m in given.items()} == {a: m.tolist() for a, m in new.items()}
-    after = restarted.plan(end, {"a": hashes(["last.wrt"])})
-    assert len(restarted.seen(after)["a"]) == IN_OFFSET_MAX + 2
-    # The folder of another query is not gone over to, nor is a folder taken away.
-    other = inside.plan(inside.first(), {"c": hashes(["c.wrt"])})
-    for step in (restarted.planned, lambda start: restarted.plan(start, {})):
-        with pytest.raises(ChronotileError, match="found that of another"):
-            step(other)
-    with pytest.raises(ChronotileError, match="the folder that this query has used so far"):
-        inside.seen(after)
-
-
-def test_a_stream_tells_what_it_cannot_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    maker = FleetMaker(make_template(tmp_path / "template"))
-    for name in ("a", "b"):
-        maker.array(tmp_path / "root" / name, 4, seed=ord(name))
-    away = tmp_path / "root" / "b" / "away"
-    commits = away.with_name("__commits")
-    commits.rename(away)
-    commits.symlink_to(away)
-    stream = CommitStream(read_options({"path": str(tmp_path / "root")}, streaming=True))
-    for _ in range(2):
-        end = stream.latestOffset(stream.initialOffset())
-        assert set(end["seen"]) == {str(tmp_path / "root" / "a")}
-    (told,) = caplog.messages
-    assert told.startswith(f"left for a later batch: {commits.parent} cannot be read: ")
-    commits.unlink()
-    away.rename(commits)
-    later = stream.latestOffset(end)
-    assert set(later["seen"]) == {str(tmp_path / "root" / name) for name in "ab"}
-    assert len(caplog.messages) == 1
-
-
-def test_a_batch_that_was_planned_stays_as_it_was(tmp_path: Path) -> None:
-    first, second = (FolderMemory(str(tmp_path / "state"), {}) for _ in range(2))
-    start = first.first()
-    end = first.plan(start, {"a": hashes(["1"])})
-    assert second.planned(start) == end
-    assert second.plan(start, {"a": hashes(["2"])}) == end
-    assert second.seen(end)["a"].tolist() == hashes(["1"]).tolist()
 
 
 def test_readers_see_a_run_whole_or_not_at_all(tmp_path: Path) -> None:
