@@ -26,7 +26,7 @@ ROOMS = {
     "visibility": "errors format conditions history",
     "check": "errors storage format conditions history visibility",
     "change": "errors storage format conditions history visibility check",
-    "time_machine": "errors storage format history visibility check change",
+    "time_machine": "errors storage format conditions history visibility check change",
     "log": "errors storage format conditions history visibility check change",
     "single_file": "errors storage format conditions",
     "dataset": "errors storage format history visibility check change log",

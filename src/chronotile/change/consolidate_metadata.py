@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import array_version
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.errors import BadFileError, ChangedError
 from chronotile.format import tiles
-from chronotile.format.array_metadata import MetadataItem, decode_items, encode_items
+from chronotile.format.array_metadata import MetadataItem, encode_items
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import META
 from chronotile.format.names import Name, new_name, time_order, try_parse
+from chronotile.history.metadata_files import MetadataFile, read_metadata
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ class MetadataPlan:
     notes: tuple[str, ...] = ()
     last: int = 0
     """The last moment of the merged file."""
-
-
-class _File:
-    """A file of `__meta`, decoded."""
-
-    def __init__(self, name: Name, tile: tiles.Tile, where: str) -> None:
-        self.name, self.is_encrypted, self.payload = name, tile.encrypted, tile.payload
-        # Of one key, the last entry counts.
-        self.items = {item.key: item for item in decode_items(tile.payload, where)}
 
 
 def plan_metadata(store: Store, history: History) -> MetadataPlan:
@@ -139,22 +130,15 @@ def _seen_again(history: History, hidden: Iterable[Name], first: int, last: int)
     return None
 
 
-def _read(store: Store, history: History, names: Sequence[Name]) -> Iterator[_File]:
-    paths = [f"{META}/{name.text}" for name in names]
-    for name, (path, data) in zip(names, store.read_many(paths), strict=True):
-        if isinstance(data, MissingObjectError):
-            problem = "expected the metadata as it was listed, found it changed; try again"
-            raise ChangedError(store.uri_of(path), problem)
-        if isinstance(data, ChronotileError):
-            raise data
-        try:
-            yield _File(name, tiles.decode(data, path, key=history.key), path)
-        except BadFileError as error:
-            problem = f"expected metadata that can be read, found {path}: {error.problem}"
-            raise RefusedError(store.uri, problem) from error
+def _read(store: Store, history: History, names: Sequence[Name]) -> Iterator[MetadataFile]:
+    try:
+        yield from read_metadata(store, names, history.key)
+    except BadFileError as error:
+        problem = f"expected metadata that can be read, found {error.where}: {error.problem}"
+        raise RefusedError(store.uri, problem) from error
 
 
-def _merged(files: Sequence[_File]) -> tuple[list[MetadataItem], bytes | None]:
+def _merged(files: Sequence[MetadataFile]) -> tuple[list[MetadataItem], bytes | None]:
     """The entries that count, and a key for which that is not defined.
 
     The engine applies files by their first moment. It has no order for two of one moment.
@@ -172,7 +156,7 @@ def _merged(files: Sequence[_File]) -> tuple[list[MetadataItem], bytes | None]:
 
 
 def _already_merged(
-    history: History, files: Sequence[_File], payload: bytes, first: int, last: int
+    history: History, files: Sequence[MetadataFile], payload: bytes, first: int, last: int
 ) -> str | None:
     """A file that says just this, of this range and without a `.vac`: its maker was broken off."""
     vacuums = {vacuum.name.text for vacuum in history.meta_vacuums}

@@ -1,4 +1,4 @@
-r"""The array's metadata: keys and values, taken apart and merged without a look at the values.
+r"""The array's metadata: keys and values, taken apart and merged; of values, only whole numbers.
 
 In: the payloads of files of `__meta`. Out: their entries, each with its own bytes; one payload that
 says the same as several. Knows neither names nor times of files.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LEN_KEY = struct.Struct("<I")
 _VALUE = struct.Struct("<BI")
+_NUMBER = struct.Struct("<q")
 _SIZES = {int(datatype): datatype.size for datatype in Datatype}
 
 
@@ -66,6 +67,36 @@ def decode_items(payload: bytes, where: str) -> tuple[MetadataItem, ...]:
 def encode_items(items: Iterable[MetadataItem]) -> bytes:
     """The payload of a metadata file that holds some entries, by key, as the engine orders them."""
     return b"".join(item.raw for item in sorted(items, key=lambda item: item.key))
+
+
+def removal_item(key: bytes) -> MetadataItem:
+    """The entry that removes a key.
+
+    >>> removal_item(b"a").is_removal
+    True
+    """
+    return MetadataItem(key, True, _LEN_KEY.pack(len(key)) + key + b"\1")
+
+
+def number_item(key: bytes, number: int) -> MetadataItem:
+    """The entry that sets a key to one whole number.
+
+    >>> number_of(number_item(b"a", -7))
+    -7
+    """
+    value = _VALUE.pack(Datatype.INT64, 1) + _NUMBER.pack(number)
+    return MetadataItem(key, False, _LEN_KEY.pack(len(key)) + key + b"\0" + value)
+
+
+def number_of(item: MetadataItem) -> int | None:
+    """The whole number that an entry sets its key to; None if it sets another value, or none."""
+    value = item.raw[_LEN_KEY.size + len(item.key) + 1 :]
+    if len(value) != _VALUE.size + _NUMBER.size:
+        return None
+    datatype, count = _VALUE.unpack_from(value)
+    if count != 1 or datatype not in (Datatype.INT64, Datatype.UINT64):
+        return None
+    return int.from_bytes(value[_VALUE.size :], "little", signed=datatype == Datatype.INT64)
 
 
 def _cut(payload: bytes, start: int, size: int, where: str) -> bytes:

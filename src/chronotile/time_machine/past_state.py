@@ -19,7 +19,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.fragment_footers import FooterReader, StoredFooter
-from chronotile.visibility.rules import is_inside, is_seen, schema_at
+from chronotile.visibility.rules import has_cell_times_by_name, is_inside, is_seen, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -191,8 +191,8 @@ class Past:
             cells: int | None = self._reader.measure(stored)[1]
         except ChronotileError:
             cells = None
-        timed = stored.footer.has_timestamps
-        return Part(name, folder, row, timed, cells, stored.applied or ())
+        applied = tuple(text.removesuffix(".upd") for text in stored.applied or ())
+        return Part(name, folder, row, stored.footer.has_timestamps, cells, applied)
 
     def is_readable(self, part: Part) -> bool:
         """Whether a fragment's footer could be read, with the deletes that it has applied."""
@@ -205,6 +205,26 @@ class Past:
         if not listed or any(text not in self._rows for text in listed):
             return None
         return tuple(map(parse_name, listed))
+
+    def refuse_lost(self, end: int) -> None:
+        """Refuses a moment that merged fragments span which keep no times of cells.
+
+        Only what they were merged from can be read there, so that all of it must be there.
+
+        Raises:
+            UnreachableError: It is not.
+        """
+        dense = self.history.dense
+        rows, _ = self.rules.visible(0, MAX_TIMESTAMP)
+        waiting = [parse_name(self.history.table.name(row)) for row in rows.tolist()]
+        while waiting:
+            name = waiting.pop()
+            if name.t1 <= end < name.t2 and not has_cell_times_by_name(name, dense=dense):
+                sources = self.sources(name)
+                if sources is None:
+                    why = "only with it could the cells of that time be told"
+                    raise self.refused(name, 0, end, why)
+                waiting += sources
 
     def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
         """The refusal of a state because of a merged fragment."""

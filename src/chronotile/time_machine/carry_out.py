@@ -1,0 +1,206 @@
+"""A replay, carried out: copies first, then one file that shows all of it at once.
+
+In: a store, a replay, further files to put. Out: the array changed, and the steps. Removes nothing.
+
+The order, so that a stop at any point leaves the old state or the new one:
+
+  1. copies of fragments under new names: no commit names them, so no open sees them;
+  2. if fragments must be hidden and others committed again: a `.vac` that hides the new ones, and
+     the `.con` that commits them. Every window is as before;
+  3. the schema and the metadata, if they change: a file each. Here, and only if they do change, an
+     open from R on sees them before the cells follow. The same command goes on from there;
+  4. the switch, one file: the `.con` of a replay or of a publication; or the `.vac`. If that is
+     there already, for step 2, its content is exchanged: it now hides the old ones, not the new.
+  5. the files of new deletes, which the `.con` holds too: an engine looks for them when it
+     consolidates commits (F1). They change nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Step, put
+from chronotile.change.consolidate import wanted_order
+from chronotile.change.sound_array import write_version
+from chronotile.check.findings import count_text
+from chronotile.errors import ChangedError, StorageError
+from chronotile.format import commit_files
+from chronotile.format.commit_files import encode_lines, encode_record, write_uri
+from chronotile.format.con_names import later_name
+from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import MissingObjectError
+from chronotile.storage.swap import swap
+from chronotile.storage.transfer import Transfer
+from chronotile.time_machine.replay import vac_name
+
+if TYPE_CHECKING:
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+    from chronotile.time_machine.replay import Replay
+
+_LONGEST_WAIT_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A fragment that gets a second name."""
+
+    source: Store
+    folder: str
+    """In the source."""
+    name: str
+    """The new one."""
+    files: tuple[tuple[str, int | None], ...]
+    """Names in the folder, and sizes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(size or 0 for _, size in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All steps, in order."""
+
+    copies: tuple[Copy, ...] = ()
+    veil: tuple[Step, ...] = ()
+    """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
+    others: tuple[Step, ...] = ()
+    """Step 3: schema and metadata."""
+    switch: Step | None = None
+    """Step 4: a put, or the replacement of the `.vac` of the veil."""
+    files: tuple[Step, ...] = ()
+    """Step 5."""
+    added: tuple[str, ...] = ()
+    """URIs of the commits that are new."""
+    last: int = 0
+    """The moment from which on all is to be seen."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """What is done, a step each fragment and file."""
+        copies = tuple(
+            Step(
+                op="copy",
+                path=f"{FRAGMENTS}/{copy.name}",
+                size=copy.size,
+                reason=f"{copy.folder} again, {count_text(len(copy.files), 'file')}",
+            )
+            for copy in self.copies
+        )
+        switch = () if self.switch is None else (self.switch,)
+        return (*copies, *self.veil, *self.others, *switch, *self.files)
+
+
+def copy_of(source: Store, folder: str, name: str) -> Copy:
+    """Lists a fragment's folder, to copy it."""
+    entries = source.list_prefix(folder, sizes=True)
+    files = tuple((entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries)
+    return Copy(source=source, folder=folder, name=name, files=files)
+
+
+def plan_steps(
+    store: Store, history: History, replay: Replay, others: tuple[Step, ...], wipe: bytes
+) -> Plan:
+    """The steps of a replay; `wipe` is the tile of the delete that matches every row."""
+    version = write_version(history)
+    copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
+    writes = [write_uri(one.name) for one in replay.again]
+    deletes = {record.uri: record.tile or wipe for record in replay.deletes}
+    added = (*writes, *deletes)
+    con = con_step(history, writes, deletes) if added else None
+    files = tuple(put(record.uri, record.tile or wipe, record.words) for record in replay.deletes)
+    hidden = [_line(part.folder) for part in replay.hidden]
+    vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
+    reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
+    veil: tuple[Step, ...] = ()
+    if replay.deletes or not hidden:
+        switch = con
+    elif con is None:
+        switch = put(vac, encode_lines(hidden), reason)
+    else:
+        new = encode_lines(_line(f"{FRAGMENTS}/{one.name}") for one in replay.again)
+        veil = (put(vac, new, "hides the copies until all is there"), con)
+        data = encode_lines(hidden)
+        switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data)
+    return Plan(
+        copies=copies,
+        veil=veil,
+        others=others,
+        switch=switch,
+        files=files,
+        added=added,
+        last=replay.last,
+    )
+
+
+def con_step(history: History, writes: list[str], deletes: dict[str, bytes]) -> Step:
+    """The `.con` that commits fragments and deletes in one step."""
+    records = [commit_files.Record(uri, None) for uri in writes]
+    records += [commit_files.Record(uri, tile) for uri, tile in deletes.items()]
+    data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
+    cons = [source.path for source in history.table.sources if not source.loose]
+    name = later_name([record.uri for record in records], cons, write_version(history))
+    what = [count_text(len(writes), "write")] * bool(writes)
+    what += [count_text(len(deletes), "delete")] * bool(deletes)
+    return put(f"{COMMITS}/{name}.con", data, f"commits {', '.join(what)} at once")
+
+
+def _line(folder: str) -> str:
+    return f"/{folder}"
+
+
+def carry_out(store: Store, history: History, plan: Plan) -> tuple[str, ...]:
+    """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
+
+    Raises:
+        ChangedError: Somebody else changed the array before anything was to be seen; try again.
+    """
+    for copy in plan.copies:
+        _copy(store, copy)
+    known = set(history.listing.commits)
+    for step in (*plan.veil, *plan.others):
+        put_compared(store, step.path, step.data)
+        known.add(step.path.rpartition("/")[2])
+    fresh = set(store.list_names(COMMITS).files) ^ known
+    if fresh:
+        problem = f"expected the commits as they were read, found {min(fresh)} changed"
+        raise ChangedError(store.uri, f"{problem}; try again")
+    if plan.switch is not None:
+        known.add(plan.switch.path.rpartition("/")[2])
+        if plan.switch.op == "replace":
+            swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
+        else:
+            put_compared(store, plan.switch.path, plan.switch.data)
+    for step in plan.files:
+        put_compared(store, step.path, step.data)
+        known.add(step.path.rpartition("/")[2])
+    late = sorted(set(store.list_names(COMMITS).files) - known)
+    wait_until(plan.last)
+    return tuple(f"{name} came meanwhile: it counts as a later write" for name in late)
+
+
+def _copy(store: Store, copy: Copy) -> None:
+    new = f"{FRAGMENTS}/{copy.name}"
+    names = {f"{copy.folder}/{name}": f"{new}/{name}" for name, _ in copy.files}
+    try:
+        Transfer(copy.source, store).files(names)
+    except MissingObjectError as cause:
+        problem = "expected it to stay, found it gone: the array is changing; try again"
+        raise ChangedError(cause.where, problem) from cause
+    found = {entry.path: entry.size for entry in store.list_prefix(new, sizes=True)}
+    wanted = {f"{new}/{name}": size for name, size in copy.files}
+    if found != wanted:
+        problem = f"expected a copy of {copy.folder}, found {len(found)} files that differ"
+        raise StorageError(store.uri_of(new), problem)
+
+
+def wait_until(moment: int) -> None:
+    """Waits for a moment that is just ahead, so that an open at now sees it."""
+    ahead = moment - now_ms()
+    if 0 <= ahead <= _LONGEST_WAIT_MS:
+        time.sleep((ahead + 1) / 1000)
