@@ -76,6 +76,10 @@ class Report:
     """The command that puts the moved files back."""
     added: tuple[str, ...] = ()
     """URIs of the commits that the change adds: an undo takes them out again, and no others."""
+    hidden: tuple[str, ...] = ()
+    """Names of fragments that the change hides: an undo needs them all."""
+    undoes: str | None = None
+    """The report of the change that this one took back."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
 
@@ -99,6 +103,10 @@ class Report:
             document["engine_open_requests"] = {"before": first, "after": then}
         if self.added:
             document["added"] = list(self.added)
+        if self.hidden:
+            document["hidden"] = list(self.hidden)
+        if self.undoes is not None:
+            document["undoes"] = self.undoes
         if self.quarantine is not None:
             document |= {"quarantine": self.quarantine, "restore": self.restore}
         return document

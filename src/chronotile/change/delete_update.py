@@ -212,7 +212,14 @@ class _Target:
         step = put(f"{COMMITS}/{name}{extension}", data, f"{kind} where {text}")
         if not dry_run:
             put_compared(store, step.path, data)
-        return Report(kind, store.uri, dry_run=dry_run, steps=(step,), notes=tuple(notes))
+        return Report(
+            kind,
+            store.uri,
+            dry_run=dry_run,
+            steps=(step,),
+            notes=tuple(notes),
+            added=(step.path,),
+        )
 
 
 def _schema_at(history: History, moment: int) -> Schema:

@@ -69,7 +69,7 @@ def repair(
     """
     opened = store or open_store(array, storage_options)
     mending = _mending(opened, key, accept_loss=accept_loss)
-    moves = tuple(_moves(opened, mending))
+    moves = tuple(moves_of(opened, mending))
     steps = (*mending.puts.values(), *moves, *mending.replaced.values())
     notes, left = tuple(mending.notes), tuple(mending.left)
     report = Report("repair", opened.uri, dry_run=dry_run, steps=steps, notes=notes, findings=left)
@@ -77,7 +77,7 @@ def repair(
         quarantine = new_quarantine(opened, report.at_ms)
         if not dry_run:
             tell(before, replace(report, findings=()))
-            _carry_out(opened, quarantine, mending, moves, report.at_ms)
+            mend(opened, quarantine, mending, moves, report.at_ms)
         report = replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
     return report if dry_run else replace(report, findings=_still_wrong(opened, key, left))
 
@@ -98,14 +98,15 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
     return mending
 
 
-def _moves(store: Store, mending: Mending) -> Iterator[Step]:
+def moves_of(store: Store, mending: Mending) -> Iterator[Step]:
+    """The files that go into the quarantine, with their content."""
     for path, reason in mending.moves.items():
         with suppress(MissingObjectError):
             data = store.read(path)
             yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
 
 
-def _carry_out(
+def mend(
     store: Store, quarantine: Quarantine, mending: Mending, moves: tuple[Step, ...], at_ms: int
 ) -> None:
     """Changes the array, in the order of the module's text."""

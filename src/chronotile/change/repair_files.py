@@ -110,6 +110,14 @@ class Mender:
         self.mending.left += [item for item in self.damage if item.code == "tile-corrupt"]
         return self.mending
 
+    def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
+        """Takes one sound delete or update out of all files that hold it."""
+        self._take_delete_out(commit, uri, "undelete", reason)
+        for number, source in enumerate(self.history.table.sources):
+            if not source.loose:
+                self._mend_con(number, source, has_bad_lines=False)
+        return self.mending
+
     def _move_strangers(self) -> None:
         others = set(self.history.listing.others)
         for item in self.damage:

@@ -1,7 +1,8 @@
-"""An array as it would be with some more files in it.
+"""An array as it would be with some more files in it, and without some others.
 
-In: a store, and files that it does not have. Out: a store that shows both, and refuses every
-change. It serves a plan: what a second step would do after the first. Knows no file's meaning.
+In: a store, files that it does not have, and paths that shall be gone. Out: a store that shows
+this, and refuses every change. It serves a plan: what a second step would do after the first.
+Knows no file's meaning.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from chronotile.errors import StorageError
 from chronotile.storage.store import Entry, Folder, Names, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from chronotile.storage.bucket import Bucket
     from chronotile.storage.local_disk import Disk
 
 
-def overlaid(store: Store, files: Mapping[str, bytes]) -> Store:
-    """Give the same store with these files in it; it refuses every change.
+def overlaid(store: Store, files: Mapping[str, bytes], *, without: Collection[str] = ()) -> Store:
+    """Give the same store with these files in it, and without others; it refuses every change.
 
     A store that is made from it, as by `child`, does not have the files.
 
@@ -35,17 +36,24 @@ def overlaid(store: Store, files: Mapping[str, bytes]) -> Store:
     chronotile.errors.StorageError: memory://doc-overlay: expected only a plan, found a change
     """
     plan = replace(store)
-    object.__setattr__(plan, "_backend", _Overlay(plan.uri, store._backend, dict(files)))
+    object.__setattr__(plan, "_backend", _Overlay(plan.uri, store._backend, dict(files), without))
     return plan
 
 
 class _Overlay:
-    """A backend with some files added."""
+    """A backend with some files added, and others hidden from its listings."""
 
-    def __init__(self, uri: str, below: Disk | Bucket, files: dict[str, bytes]) -> None:
+    def __init__(
+        self,
+        uri: str,
+        below: Disk | Bucket,
+        files: dict[str, bytes],
+        without: Collection[str],
+    ) -> None:
         self._uri = uri
         self._below = below
         self._files = files
+        self._gone = frozenset(without)
         self.batch = below.batch
         self.concurrency = below.concurrency
         self.check_child = below.check_child
@@ -58,9 +66,9 @@ class _Overlay:
             if name.startswith(base) and (deep or "/" not in name[len(base) :])
         ]
 
-    @staticmethod
-    def _merged(listed: Folder, added: list[Entry]) -> Folder:
-        by_path = {entry.path: entry for entry in (*listed.files, *added)}
+    def _merged(self, listed: Folder, added: list[Entry]) -> Folder:
+        there = [entry for entry in listed.files if entry.path not in self._gone]
+        by_path = {entry.path: entry for entry in (*there, *added)}
         return listed._replace(files=tuple(sorted(by_path.values())))
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
@@ -74,14 +82,16 @@ class _Overlay:
     def list_names(self, path: str) -> Names:
         """List one level as bare names."""
         listed, added = self._below.list_names(path), self._added(path)
-        if not added:
+        gone = {p.rpartition("/")[2] for p in self._gone if p.rpartition("/")[0] == path}
+        if not added and not gone:
             return listed
-        names = {*listed.files, *(entry.path.rpartition("/")[2] for entry in added)}
+        names = set(listed.files) - gone
+        names |= {entry.path.rpartition("/")[2] for entry in added}
         return Names(tuple(names), listed.folders, listed.strangers)
 
     def change_time(self, path: str) -> int | None:
-        """The change time of a folder; None if files were added to it."""
-        return None if self._added(path) else self._below.change_time(path)
+        """The change time of a folder; None if files were added to it or hidden."""
+        return None if self._added(path) or self._gone else self._below.change_time(path)
 
     def head(self, path: str) -> Entry:
         """Size and time of one file."""

@@ -32,12 +32,14 @@ from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
 from chronotile.time_machine.replay import vac_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
     from chronotile.time_machine.replay import Replay
@@ -154,34 +156,54 @@ def _line(folder: str) -> str:
     return f"/{folder}"
 
 
-def carry_out(store: Store, history: History, plan: Plan) -> tuple[str, ...]:
+def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True) -> tuple[str, ...]:
     """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
+
+    Args:
+        store: Where the array is.
+        history: What the plan was made from.
+        plan: The steps.
+        alone: Whether the plan is right only for the commits that were read.
 
     Raises:
         ChangedError: Somebody else changed the array before anything was to be seen; try again.
     """
     for copy in plan.copies:
         _copy(store, copy)
-    known = set(history.listing.commits)
     for step in (*plan.veil, *plan.others):
-        put_compared(store, step.path, step.data)
-        known.add(step.path.rpartition("/")[2])
-    fresh = set(store.list_names(COMMITS).files) ^ known
+        put_again(store, step)
+    known = {*history.listing.commits, *_in_commits(plan.veil)}
+    fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
     if fresh:
         problem = f"expected the commits as they were read, found {min(fresh)} changed"
         raise ChangedError(store.uri, f"{problem}; try again")
-    if plan.switch is not None:
-        known.add(plan.switch.path.rpartition("/")[2])
-        if plan.switch.op == "replace":
-            swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
-        else:
-            put_compared(store, plan.switch.path, plan.switch.data)
+    if plan.switch is not None and plan.switch.op == "replace":
+        swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
+    elif plan.switch is not None:
+        put_compared(store, plan.switch.path, plan.switch.data)
     for step in plan.files:
         put_compared(store, step.path, step.data)
-        known.add(step.path.rpartition("/")[2])
-    late = sorted(set(store.list_names(COMMITS).files) - known)
     wait_until(plan.last)
+    if not alone:
+        return ()
+    known |= _in_commits(plan.steps())
+    late = sorted(set(store.list_names(COMMITS).files) - known)
     return tuple(f"{name} came meanwhile: it counts as a later write" for name in late)
+
+
+def _in_commits(steps: Iterable[Step]) -> set[str]:
+    """The names of the commit files among some steps."""
+    names = (step.path.rpartition("/") for step in steps)
+    return {name for folder, _, name in names if folder == COMMITS}
+
+
+def put_again(store: Store, step: Step) -> None:
+    """Puts a file; one that an earlier run, which was broken off, has put is no error."""
+    try:
+        put_compared(store, step.path, step.data)
+    except ObjectExistsError:
+        if store.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
+            raise
 
 
 def _copy(store: Store, copy: Copy) -> None:

@@ -37,9 +37,9 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.reading import read_history
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
+from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.storage.transfer import Link, Transfer
+from chronotile.time_machine.carry_out import put_again
 from chronotile.time_machine.past_state import Past, State
 from chronotile.visibility.rules import Rules, visible_metadata
 
@@ -264,22 +264,13 @@ def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: 
             sizes |= {entry.path: entry.size for entry in files}
     small.files(plan.small)
     for step in plan.puts:
-        _put_again(there, step)
+        put_again(there, step)
     for folder, inner in plan.labels.items():
         source, target = here.child(folder), replace(there, place=there.place.child(folder))
         _carry_out(inner, Transfer(source, target, link), source, target, link)
     _compare_sizes(there, sizes)
     for path, new in plan.schemas:
         small.files({path: new})
-
-
-def _put_again(there: Store, step: Step) -> None:
-    try:
-        put_compared(there, step.path, step.data)
-    except ObjectExistsError:
-        # An earlier run was broken off after this file.
-        if there.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
-            raise
 
 
 def _compare_sizes(there: Store, sizes: Mapping[str, int | None]) -> None:

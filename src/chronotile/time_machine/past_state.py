@@ -258,16 +258,22 @@ class _Taken:
     whole: bool
     still_applied: list[tuple[str, str]] = field(default_factory=list)
 
-    def of(self, name: Name) -> list[Part]:
-        """The parts that hold its visible cells, and no others."""
+    def of(self, name: Name, *, inside: bool = False) -> list[Part]:
+        """The parts that hold its visible cells, and no others.
+
+        Where its name lies inside the window, the engine shows all of its cells, even if the name
+        is wrong (F4): then all that it was merged from counts, whatever the names say.
+        """
         part = self.past.part(name)
         if self.whole:
             return [part]
-        start, end = self.window
-        if not is_inside(name.t1, name.t2, start, end):
-            return self._apart(name, "it holds cells that were written outside of the window")
+        inside = inside or is_inside(name.t1, name.t2, *self.window)
+        if not inside:
+            why = "it holds cells that were written outside of the window"
+            return self._apart(name, why, inside=inside)
         if name.text in self.apart:
-            return self._apart(name, "its cells keep the times at which they were written")
+            why = "its cells keep the times at which they were written"
+            return self._apart(name, why, inside=inside)
         undone = [text for text in part.applied if self._is_undone(text)]
         if not undone:
             return [part]
@@ -275,7 +281,8 @@ class _Taken:
         if is_asked and self.past.sources(name) is None:
             self.still_applied.extend((text, part.folder) for text in undone)
             return [part]
-        return self._apart(name, f"it has applied {undone[0]}, which is not in force then")
+        why = f"it has applied {undone[0]}, which is not in force then"
+        return self._apart(name, why, inside=inside)
 
     def _is_undone(self, text: str) -> bool:
         if text in self.in_force:
@@ -286,11 +293,11 @@ class _Taken:
         name = parse_name(text)
         return not is_inside(name.t1, name.t2, start, end)
 
-    def _apart(self, name: Name, why: str) -> list[Part]:
+    def _apart(self, name: Name, why: str, *, inside: bool) -> list[Part]:
         sources = self.past.sources(name)
         if sources is None:
             raise self.past.refused(name, *self.window, why)
         dense = self.past.history.dense
-        seen = [one for one in sources if is_seen(one, *self.window, dense=dense)]
+        seen = [one for one in sources if inside or is_seen(one, *self.window, dense=dense)]
         wanted = [one for one in seen if one.text not in self.without]
-        return [part for one in wanted for part in self.of(one)]
+        return [part for one in wanted for part in self.of(one, inside=inside)]

@@ -161,12 +161,16 @@ class Change:
             steps=plan.steps(),
             notes=tuple(self._notes(plan, words)),
             added=plan.added,
+            hidden=() if self.replay.deletes else self._hidden(),
         )
         if dry_run or not report.steps:
             return report
         tell(before, report)
         late = carry_out(self.store, self.history, plan)
         return replace(report, notes=(*report.notes, *late))
+
+    def _hidden(self) -> tuple[str, ...]:
+        return tuple(part.name.text for part in self.replay.hidden)
 
     def _notes(self, plan: Plan, words: str) -> Iterator[str]:
         if not plan.steps():

@@ -1,0 +1,364 @@
+"""Undo: the last change of ours is taken back, by the report that it left.
+
+In: an array, and a report. Out: the array as it was before that change, with all that others wrote
+since, and a report. What the change put goes into a quarantine; nothing is destroyed.
+
+A change is taken back only if that loses nothing and leaves nothing half done:
+
+  - what it put is there as it was put, or gone;
+  - no other commit stands only in one of these files;
+  - none of its commits stands in another file too, or was merged into a fragment since;
+  - what it hid is still there: a vacuum makes a change final.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.change import quarantine
+from chronotile.change.beside_array import folder_beside
+from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.errors import BadFileError
+from chronotile.format.commit_files import commit_name, decode_vac, encode_lines, vacuumed_name
+from chronotile.format.fragment_footer import read_head
+from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA, WRITES
+from chronotile.format.names import parse_name
+from chronotile.history.fragment_footers import FooterReader, RawFooter
+from chronotile.history.reading import read_history
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.place import is_path
+from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.swap import swap
+from chronotile.time_machine.past_state import Past
+from chronotile.visibility.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chronotile.history.reading import History
+
+_FINAL = "it is final"
+_FOLDERS = (COMMITS, META, SCHEMA, "__fragment_meta")
+"""Where changes put files."""
+
+
+def undo(
+    array: str,
+    report: Report | Mapping[str, Any] | str | None = None,
+    *,
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    before: Before = None,
+) -> Report:
+    """Takes back a change of ours.
+
+    Args:
+        array: A path or a URI.
+        report: The report of the change, or where it is; the last one beside the array, if it is
+            left out.
+        dry_run: Change nothing.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+        store: The store, if it is open already.
+        before: Called with the planned steps, before the first.
+
+    Raises:
+        RefusedError: There is no such change, or it cannot be taken back any more.
+
+    >>> undo("memory:doc-undo/a")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.check.findings.RefusedError: memory://doc-undo/a: expected a report ... found none
+    """
+    opened = store or open_store(array, storage_options)
+    place, document = find_report(opened, report)
+    _refuse_final(opened, document)
+    if document.get("quarantine"):
+        return _undo_moves(opened, place, document, dry_run=dry_run)
+    history = read_history(opened, key=key)
+    record = read_record(opened, document)
+    _Judge(opened, history, record).judge()
+    moves = tuple(_moves(record))
+    copied = [step["path"] for step in document["steps"] if step.get("op") == "copy"]
+    done = Report(
+        "undo",
+        opened.uri,
+        dry_run=dry_run,
+        steps=moves,
+        notes=tuple(_notes(opened, document, copied)),
+        undoes=place,
+    )
+    kept = quarantine.new_quarantine(opened, done.at_ms)
+    if not dry_run:
+        tell(before, done)
+        kept.declare(moves, (), done.at_ms)
+        if record.veil is not None:
+            path, shown, hidden = record.veil
+            swap(opened, path, shown, hidden)
+        kept.move(moves)
+    return replace(done, quarantine=kept.uri)
+
+
+def find_report(
+    store: Store, report: Report | Mapping[str, Any] | str | None
+) -> tuple[str, dict[str, Any]]:
+    """The report of a change, and where it is.
+
+    Raises:
+        RefusedError: There is none.
+        BadFileError: It is no report.
+    """
+    if isinstance(report, Report):
+        return "", report.to_dict()
+    if report is not None and not isinstance(report, str):
+        return "", dict(report)
+    above, folder = folder_beside(store, ".reports")
+    if report is not None:
+        path = f"{folder}/{report.rstrip('/').rpartition('/')[2]}"
+        if not is_path(path):
+            raise RefusedError(store.uri, f"expected a report, found {report!r:.120}")
+        try:
+            return above.uri_of(path), _parsed(above.read(path), path)
+        except MissingObjectError:
+            problem = f"expected a report in {above.uri_of(folder)}, found none of that name"
+            raise RefusedError(report, problem) from None
+    undone: set[str] = set()
+    for path in sorted((e.path for e in above.list_dir(folder).files), reverse=True):
+        if not path.endswith(".json"):
+            continue
+        document = _parsed(above.read(path), path)
+        if document.get("undoes"):
+            undone.add(str(document["undoes"]))
+        elif above.uri_of(path) not in undone and document["steps"]:
+            return above.uri_of(path), document
+    raise RefusedError(store.uri, "expected a report of a change beside it, found none")
+
+
+def _parsed(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+        steps = document["steps"]
+        if not all(isinstance(step["path"], str) for step in steps):
+            raise TypeError("path")  # noqa: TRY301
+    except (ValueError, KeyError, TypeError) as cause:
+        raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
+    found: dict[str, Any] = document
+    return found
+
+
+def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
+    command = str(document.get("command"))
+    if document.get("array") != store.uri:
+        found = f"found one of {document.get('array')!r:.120}"
+        raise RefusedError(store.uri, f"expected a report of this array, {found}")
+    if document.get("dry_run"):
+        raise RefusedError(store.uri, f"expected a change, found a dry run of {command!r:.40}")
+    if any(step.get("op") == "remove" for step in document["steps"]):
+        problem = f"expected a change that can be taken back, found {command!r:.40}, which removed"
+        raise RefusedError(store.uri, f"{problem} files: {_FINAL}")
+    moved = any(step.get("op") == "move" for step in document["steps"])
+    if moved and not document.get("quarantine"):
+        problem = f"expected a change that has ended, found {command!r:.40} broken off"
+        raise RefusedError(store.uri, f"{problem}; run the same command again")
+
+
+def _undo_moves(store: Store, place: str, document: Mapping[str, Any], *, dry_run: bool) -> Report:
+    """Takes back a change that moved files into a quarantine: they come out of it again."""
+    done = quarantine.restore(store.uri, str(document["quarantine"]), dry_run=dry_run, store=store)
+    return replace(done, command="undo", undoes=place)
+
+
+class Put(NamedTuple):
+    """A file that the change put, and that is still there."""
+
+    path: str
+    data: bytes
+    reason: str
+
+
+class UndoRecord(NamedTuple):
+    """What is left of a change."""
+
+    puts: tuple[Put, ...]
+    """In the order in which they were put."""
+    added: frozenset[str]
+    """URIs of the commits that it added."""
+    hidden: frozenset[str]
+    """Names of the fragments that it hid."""
+    veil: tuple[str, bytes, bytes] | None
+    """A `.vac` whose content was exchanged: its path, the content now, and the one before."""
+
+
+def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
+    """Reads what a change put.
+
+    Raises:
+        RefusedError: A file is not as it was put.
+    """
+    known: dict[str, tuple[set[str], str]] = {}
+    exchanged: set[str] = set()
+    for step in document["steps"]:
+        path = step["path"]
+        if step.get("op") not in ("put", "replace"):
+            continue
+        if not is_path(path) or not path.startswith(tuple(f"{name}/" for name in _FOLDERS)):
+            raise RefusedError(store.uri, f"expected what a change puts, found {path!r:.120}")
+        known.setdefault(path, (set(), str(step.get("reason"))))[0].add(str(step.get("sha256")))
+        if step["op"] == "replace":
+            exchanged.add(path)
+    added = frozenset(str(uri) for uri in document.get("added", ()))
+    puts, veil = [], None
+    for path, (digests, reason) in known.items():
+        try:
+            data = store.read(path)
+        except MissingObjectError:
+            continue
+        if hashlib.sha256(data).hexdigest() not in digests:
+            problem = f"expected {path} as it was put, found other bytes"
+            raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
+        puts.append(Put(path, data, reason))
+        if path in exchanged:
+            writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
+            lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
+            veil = (path, data, encode_lines(lines))
+    hidden = frozenset(str(name) for name in document.get("hidden", ()))
+    if not puts:
+        problem = "expected what the change put, found nothing of it"
+        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {_FINAL}")
+    return UndoRecord(tuple(puts), added, hidden, veil)
+
+
+def _moves(record: UndoRecord) -> Iterator[Step]:
+    """The files that go, in order: the last first; what ignores commits after what holds them."""
+    last_first = record.puts[::-1]
+    for one in sorted(last_first, key=lambda one: one.path.endswith(".ign")):
+        data = one.data
+        if record.veil is not None and one.path == record.veil[0]:
+            data = record.veil[2]
+        yield Step(op="move", path=one.path, size=len(data), reason=one.reason, data=data)
+
+
+def _notes(store: Store, document: Mapping[str, Any], copied: list[str]) -> Iterator[str]:
+    yield f"taken back: {document.get('command')} of {document.get('time')}"
+    if copied:
+        folders = count_text(len(copied), "copy", "copies")
+        command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0"
+        yield f"{folders} of fragments stay, which no commit names; {command} removes them"
+
+
+class _Judge:
+    """Whether a change can be taken back without loss."""
+
+    def __init__(self, store: Store, history: History, record: UndoRecord) -> None:
+        self.store, self.history, self.record = store, history, record
+        self.paths = {one.path for one in record.puts}
+        self.there = {*history.listing.fragments, *history.listing.root_fragments}
+
+    def judge(self) -> None:
+        """Raises an error if it cannot."""
+        self._refuse_vacuumed()
+        self._refuse_merged()
+        self._refuse_lost()
+        self._refuse_used_schema()
+
+    def _refused(self, problem: str) -> RefusedError:
+        return RefusedError(self.store.uri, f"expected a change that can be taken back, {problem}")
+
+    def _refuse_vacuumed(self) -> None:
+        meta = set(self.history.listing.meta)
+        table = self.history.table
+        effective = {table.name(row) for row in Rules(self.history).fragments.tolist()}
+        lost = sorted(self.record.hidden - (self.there & effective))
+        if lost:
+            problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {_FINAL}"
+            raise self._refused(problem)
+        for one in self.record.puts:
+            if not one.path.endswith(".vac"):
+                continue
+            listed = [vacuumed_name(line) for line in decode_vac(one.data, one.path)]
+            in_meta = one.path.startswith(f"{META}/")
+            here = meta if in_meta else self.there & effective
+            gone = [name for name in listed if name not in here]
+            if gone:
+                problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {_FINAL}"
+                raise self._refused(problem)
+            if self.history.dense and not in_meta:
+                self._refuse_spanning(commit_name(one.path).t2)
+
+    def _refuse_merged(self) -> None:
+        """Refuses if the change's own commits have been merged into others since."""
+        if not self.record.added:
+            return
+        names = {commit_name(uri).text: uri for uri in self.record.added}
+        for vacuum in self.history.vacuums:
+            if vacuum.path not in self.paths and not names.keys().isdisjoint(vacuum.targets):
+                problem = f"found {vacuum.name.text}, which was merged from what it added"
+                raise self._refused(f"{problem}: {_FINAL}")
+        writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
+        gone = [name for name in writes if name not in self.there]
+        if gone and self.record.puts:
+            raise self._refused(f"found {gone[0]} gone, which it added: {_FINAL}")
+        tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
+        self._refuse_applied(tiles)
+
+    def _refuse_applied(self, deletes: set[str]) -> None:
+        if not deletes:
+            return
+        rules = Rules(self.history)
+        past = Past(self.store, rules)
+        for row in rules.fragments[~rules.missing].tolist():
+            name = parse_name(self.history.table.name(row))
+            found = deletes.intersection(past.part(name).applied)
+            if found:
+                problem = f"found {name.text}, which has applied {min(found)}"
+                raise self._refused(f"{problem}: {_FINAL}")
+
+    def _refuse_spanning(self, moment: int) -> None:
+        """Refuses if a dense array was consolidated over the change: order would be wrong."""
+        table, rules = self.history.table, Rules(self.history)
+        added = {commit_name(uri).text for uri in self.record.added}
+        for row in rules.fragments.tolist():
+            name = parse_name(table.name(row))
+            if name.t1 < moment <= name.t2 and name.text not in added:
+                raise self._refused(f"found {name.text}, which was merged since: {_FINAL}")
+
+    def _refuse_lost(self) -> None:
+        """Refuses if other commits would go, or if its own would stay."""
+        shown = overlaid(self.store, {}, without=self.paths)
+        after = _effective(read_history(shown, key=self.history.key))
+        before = _effective(self.history)
+        lost = sorted(before - after - self.record.added)
+        if lost:
+            raise self._refused(f"found {lost[0]} in no other file: it would be lost")
+        left = sorted(self.record.added & after)
+        if left:
+            raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
+
+    def _refuse_used_schema(self) -> None:
+        names = {
+            one.path.rpartition("/")[2]
+            for one in self.record.puts
+            if one.path.startswith(f"{SCHEMA}/") and one.path.count("/") == 1
+        }
+        if not names:
+            return
+        table, rules = self.history.table, Rules(self.history)
+        added = {commit_name(uri).text for uri in self.record.added}
+        later = [
+            table.name(row)
+            for row in rules.fragments[~rules.missing].tolist()
+            if table.name(row) not in added
+        ]
+        for name, raw in FooterReader(self.store, self.history).read_raw(later):
+            if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
+                raise self._refused(f"found {name}, which was written with its schema: {_FINAL}")
+
+
+def _effective(history: History) -> set[str]:
+    table = history.table
+    return {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
