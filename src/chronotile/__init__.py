@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from chronotile.rows.read import read_rows
     from chronotile.single_file.decode import parse
     from chronotile.time_machine.clone import clone
+    from chronotile.time_machine.publish import publish
+    from chronotile.time_machine.restore import restore
+    from chronotile.time_machine.undelete import undelete
+    from chronotile.time_machine.undo import undo
 
 __version__ = "0.1.0"
 
@@ -59,8 +63,12 @@ _HOMES = {
     "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
+    "publish": "time_machine.publish",
     "read_rows": "rows.read",
     "repair": "change.repair",
+    "restore": "time_machine.restore",
+    "undelete": "time_machine.undelete",
+    "undo": "time_machine.undo",
     "vacuum": "change.vacuum",
     "write_delete": "change.delete_update",
     "write_update": "change.delete_update",
@@ -80,8 +88,12 @@ __all__ = [
     "open_log",
     "parse",
     "parse_predicate",
+    "publish",
     "read_rows",
     "repair",
+    "restore",
+    "undelete",
+    "undo",
     "vacuum",
     "write_delete",
     "write_update",

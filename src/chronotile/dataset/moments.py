@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.dataset.tree import LOST
 from chronotile.errors import ChronotileError
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
+from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import now_ms
-from chronotile.visibility.rules import has_cell_times_by_name
+from chronotile.visibility.gaps import Gap, gaps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from chronotile.dataset.tree import Node
     from chronotile.history.group_reading import GroupHistory
     from chronotile.log import Log
-
-
-class Gap(NamedTuple):
-    """A stretch of time at which an array cannot be read whole."""
-
-    t1: int
-    t2: int
-    """The last moment of it."""
-    fragment: str
-    """What was merged over it."""
 
 
 class Span(NamedTuple):
@@ -80,29 +70,7 @@ def span_of(log: Log) -> Span:
     # With times of the writer's own, an array can have a state from before its schema's time.
     first = map(int, table.uris.t1[rules.fragments].tolist())
     created = min((*changes, *first), default=0)
-    return Span(created, frozenset(changes), tuple(gaps_of(log)))
-
-
-def gaps_of(log: Log) -> Iterator[Gap]:
-    """The stretches at which cells of an array that were visible then no longer are."""
-    history, rules = log.history, log.rules
-    table = history.table
-    rows = rules.fragments
-    there = {
-        table.name(int(row))
-        for row, gone in zip(rows.tolist(), rules.missing.tolist(), strict=True)
-        if not gone
-    }
-    parts = {vacuum.name.text: set(vacuum.targets) for vacuum in history.vacuums}
-    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
-    for row in merged.tolist():
-        text = table.name(row)
-        name = parse_name(text)
-        if has_cell_times_by_name(name, dense=history.dense):
-            continue
-        if parts.get(text) and parts[text] <= there:
-            continue
-        yield Gap(name.t1, name.t2 - 1, text)
+    return Span(created, frozenset(changes), tuple(gaps_of(rules)))
 
 
 def find_moments(dataset: Dataset) -> tuple[Moment, ...]:

@@ -19,7 +19,8 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.fragment_footers import FooterReader, StoredFooter
-from chronotile.visibility.rules import has_cell_times_by_name, is_inside, is_seen, schema_at
+from chronotile.visibility.gaps import gaps_of
+from chronotile.visibility.rules import is_inside, is_seen, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -214,17 +215,10 @@ class Past:
         Raises:
             UnreachableError: It is not.
         """
-        dense = self.history.dense
-        rows, _ = self.rules.visible(0, MAX_TIMESTAMP)
-        waiting = [parse_name(self.history.table.name(row)) for row in rows.tolist()]
-        while waiting:
-            name = waiting.pop()
-            if name.t1 <= end < name.t2 and not has_cell_times_by_name(name, dense=dense):
-                sources = self.sources(name)
-                if sources is None:
-                    why = "only with it could the cells of that time be told"
-                    raise self.refused(name, 0, end, why)
-                waiting += sources
+        for gap in gaps_of(self.rules):
+            if gap.t1 <= end <= gap.t2:
+                why = "only with it could the cells of that time be told"
+                raise self.refused(parse_name(gap.fragment), 0, end, why)
 
     def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
         """The refusal of a state because of a merged fragment."""
