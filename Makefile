@@ -55,8 +55,9 @@ unit: install ## Run the tests
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
 
-oracle: install ## Compare 20,000 windows of random histories with the engine
+oracle: install ## Compare 20,000 windows of random histories with the engine, and 20,000 of restored ones
 	@$(RUN) bench.oracle --windows 20000
+	@$(RUN) bench.restore_oracle --windows 20000
 
 attack: install ## Damage 2,000 arrays in random ways, and hold check, repair and vacuum to the engine
 	@$(RUN) bench.attack --arrays 2000

@@ -133,7 +133,7 @@ class _Plan(NamedTuple):
 def _planned(store: Store, history: History, rules: Rules, mode: Mode, *, updates: bool) -> _Plan:
     plan = _Plan()
     if mode in ("commits", "all"):
-        plan = plan._replace(commits=_plan_commits(history, updates=updates))
+        plan = plan._replace(commits=plan_commits(history, updates=updates))
     if mode in ("fragment-meta", "all"):
         plan = plan._replace(footers=plan_footers(store, history, rules))
     if mode in ("array-meta", "all"):
@@ -156,7 +156,8 @@ def _carry_out(
     return more, tuple(late)
 
 
-def _plan_commits(history: History, *, updates: bool) -> CommitsPlan:
+def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
+    """Plans a `.con` with every effective commit, unless the latest one is just that."""
     table = history.table
     rows = wanted_rows(table, updates=updates)
     notes = tuple(_notes(table, updates=updates))

@@ -136,6 +136,20 @@ def decode_schema(payload: bytes, where: str) -> Schema:
     )
 
 
+def cell_layout(payload: bytes, where: str) -> tuple[object, ...]:
+    """What a schema says of the order of cells and of cells that nobody wrote: to be compared.
+
+    Raises:
+        BadFileError: It is no schema.
+    """
+    tree = parse(ArraySchemaSpec, where, payload)
+    fills = [
+        (a.name, getattr(a, "fill_value", b""), getattr(a, "fill_validity", 0))
+        for a in tree.attributes
+    ]
+    return tree.tile_order, tree.cell_order, tuple(fills)
+
+
 def decode_enumeration(payload: bytes, where: str) -> Enumeration:
     """Read the payload of an enumeration tile.
 

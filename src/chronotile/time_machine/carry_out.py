@@ -4,6 +4,9 @@ In: a store, a replay, further files to put. Out: the array changed, and the ste
 
 The order, so that a stop at any point leaves the old state or the new one:
 
+  0. a `.con` with the commits that are there, if a new `.con` follows: the engine names a `.con` by
+     the first and the last of a list that begins with what stands in one. If that is later than
+     the loose commits, it refuses to consolidate commits ever again (F2, F3);
   1. copies of fragments under new names: no commit names them, so no open sees them;
   2. if fragments must be hidden and others committed again: a `.vac` that hides the new ones, and
      the `.con` that commits them. Every window is as before;
@@ -18,11 +21,17 @@ The order, so that a stop at any point leaves the old state or the new one:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.consolidate import wanted_order
+from chronotile.change.consolidate import (
+    CommitsPlan,
+    ignore_removed,
+    plan_commits,
+    put_con,
+    wanted_order,
+)
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, StorageError
@@ -69,6 +78,8 @@ class Copy:
 class Plan:
     """All steps, in order."""
 
+    commits: CommitsPlan = field(default_factory=CommitsPlan)
+    """Step 0."""
     copies: tuple[Copy, ...] = ()
     veil: tuple[Step, ...] = ()
     """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
@@ -95,7 +106,7 @@ class Plan:
             for copy in self.copies
         )
         switch = () if self.switch is None else (self.switch,)
-        return (*copies, *self.veil, *self.others, *switch, *self.files)
+        return (*self.commits.steps, *copies, *self.veil, *self.others, *switch, *self.files)
 
 
 def copy_of(source: Store, folder: str, name: str) -> Copy:
@@ -114,7 +125,8 @@ def plan_steps(
     writes = [write_uri(one.name) for one in replay.again]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}
     added = (*writes, *deletes)
-    con = con_step(history, writes, deletes) if added else None
+    commits = plan_commits(history) if added else CommitsPlan()
+    con = con_step(history, commits, writes, deletes) if added else None
     files = tuple(put(record.uri, record.tile or wipe, record.words) for record in replay.deletes)
     hidden = [_line(part.folder) for part in replay.hidden]
     vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
@@ -130,6 +142,7 @@ def plan_steps(
         data = encode_lines(hidden)
         switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data)
     return Plan(
+        commits=commits,
         copies=copies,
         veil=veil,
         others=others,
@@ -140,12 +153,15 @@ def plan_steps(
     )
 
 
-def con_step(history: History, writes: list[str], deletes: dict[str, bytes]) -> Step:
-    """The `.con` that commits fragments and deletes in one step."""
+def con_step(
+    history: History, commits: CommitsPlan, writes: list[str], deletes: dict[str, bytes]
+) -> Step:
+    """The `.con` that commits fragments and deletes in one step, later than all others."""
     records = [commit_files.Record(uri, None) for uri in writes]
     records += [commit_files.Record(uri, tile) for uri, tile in deletes.items()]
     data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
     cons = [source.path for source in history.table.sources if not source.loose]
+    cons += [step.path for step in commits.steps]
     name = later_name([record.uri for record in records], cons, write_version(history))
     what = [count_text(len(writes), "write")] * bool(writes)
     what += [count_text(len(deletes), "delete")] * bool(deletes)
@@ -168,11 +184,15 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
     Raises:
         ChangedError: Somebody else changed the array before anything was to be seen; try again.
     """
+    extra: tuple[Step, ...] = ()
+    for step in plan.commits.steps:
+        put_con(store, step)
+        extra = ignore_removed(store, history, plan.commits.rows)
     for copy in plan.copies:
         _copy(store, copy)
     for step in (*plan.veil, *plan.others):
         put_again(store, step)
-    known = {*history.listing.commits, *_in_commits(plan.veil)}
+    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
     fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
     if fresh:
         problem = f"expected the commits as they were read, found {min(fresh)} changed"

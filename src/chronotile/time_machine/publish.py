@@ -13,9 +13,11 @@ staging array, where the schema before it in the target's own order says the sam
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.consolidate import plan_commits
 from chronotile.change.sound_array import sound_history
 from chronotile.check.array import check
 from chronotile.check.findings import RefusedError, count_text
@@ -25,6 +27,7 @@ from chronotile.format.commit_files import write_uri
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order
+from chronotile.format.schema import cell_layout
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.fragment_footers import FooterReader
 from chronotile.history.reading import read_history
@@ -77,7 +80,8 @@ def publish(
     places = [staging] if isinstance(staging, str) else list(staging)
     if not places:
         raise ChronotileError(opened.uri, "expected staging arrays, found none")
-    history, _ = sound_history(opened, key)
+    sound_history(opened, key)
+    history = read_history(opened, key=key, labels=True)
     load = _Load(opened, history)
     for place in places:
         load.add(open_store(place, storage_options), key)
@@ -201,11 +205,13 @@ class _Load:
             for (source, part), name in zip(staged, names, strict=True)
         )
         writes = [write_uri(name) for name in names]
-        switch = con_step(self.history, writes, {})
+        commits = plan_commits(self.history)
+        switch = con_step(self.history, commits, writes, {})
         others = tuple(self.puts.values())
         notes[:0] = _told(staged, at)
         added = tuple(writes)
-        return Plan(copies=copies, others=others, switch=switch, added=added), notes
+        plan = Plan(commits=commits, copies=copies, others=others, switch=switch, added=added)
+        return plan, notes
 
 
 def _told(staged: list[_Staged], at: int | None) -> Iterator[str]:
@@ -222,25 +228,14 @@ class _Content:
     """What a schema says, whatever its file and those of its enumerations are called."""
 
     def __init__(self, store: Store, history: History, path: str) -> None:
-        payload = tiles.decode(store.read(path), path, key=history.key).payload
         schemas = {item.path: item.schema for item in history.schemas}
         schema = schemas.get(path)
         if schema is None:
             raise RefusedError(store.uri, f"expected a readable schema, found {path}")
+        payload = tiles.decode(store.read(path), path, key=history.key).payload
         self.labels = [file for _, file in schema.enumeration_files]
-        for file in self.labels:
-            payload = payload.replace(file.encode(), b"*")
-        values = []
-        for file in self.labels:
-            where = f"{ENUMERATIONS}/{file}"
-            values.append(tiles.decode(store.read(where), where, key=history.key).payload)
-        self._said = (
-            payload,
-            tuple(
-                value.replace(f.encode(), b"*")
-                for value, f in zip(values, self.labels, strict=True)
-            ),
-        )
+        named = replace(schema, file=None, enumeration_files=())
+        self._said = named, cell_layout(payload, path)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Content) and self._said == other._said

@@ -18,7 +18,7 @@ from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, plan_steps
-from chronotile.time_machine.past_state import Past, State
+from chronotile.time_machine.past_state import Past, State, UnreachableError
 from chronotile.time_machine.replay import Replay, plan_replay, wipe_tile
 from chronotile.time_machine.schema_metadata import (
     latest_moment,
@@ -81,7 +81,11 @@ def restore(
     past, end = Past(opened, rules), to_ms(to, opened.uri)
     past.refuse_lost(end)
     change = Change(opened, rules, past, at)
-    change.bring(lambda apart: past.at(0, end, apart=apart))
+    try:
+        change.bring(lambda apart: past.at(0, end, apart=apart))
+    except UnreachableError as error:
+        later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
+        raise _with_hint(error, later) from error
     others = [*plan_schema(opened, rules, end, change.last)]
     if not keep_metadata:
         others += plan_metadata_back(opened, history, end, change.last, change.key)
@@ -105,9 +109,19 @@ def undelete_from(
     known = {item.name.text for item in (*change.now.deletes, *change.now.updates)}
     if name not in known:
         raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
-    change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
+    try:
+        change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
+    except UnreachableError as error:
+        raise _with_hint(error, [name]) from error
     words = f"{name} no longer hides a row"
     return change.run("undelete", (), words, before, dry_run=dry_run)
+
+
+def _with_hint(error: UnreachableError, deletes: list[str]) -> UnreachableError:
+    """The refusal, with the other ways that there are."""
+    ways = [f"chronotile undelete {error.where} {name} --ever" for name in deletes[:1]]
+    ways += ["read the rows of then with the engine and write them anew"]
+    return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
 
 
 class Change:

@@ -23,7 +23,13 @@ from chronotile.change.beside_array import folder_beside
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import commit_name, decode_vac, encode_lines, vacuumed_name
+from chronotile.format.commit_files import (
+    commit_name,
+    decode_con,
+    decode_vac,
+    encode_lines,
+    vacuumed_name,
+)
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
@@ -221,6 +227,9 @@ def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
         if hashlib.sha256(data).hexdigest() not in digests:
             problem = f"expected {path} as it was put, found other bytes"
             raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
+        if added and path.endswith(".con") and not _holds_any(data, path, added):
+            # It holds what was there before: it may stay.
+            continue
         puts.append(Put(path, data, reason))
         if path in exchanged:
             writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
@@ -231,6 +240,10 @@ def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
         problem = "expected what the change put, found nothing of it"
         raise RefusedError(store.uri, f"{problem}: it was taken back already, or {_FINAL}")
     return UndoRecord(tuple(puts), added, hidden, veil)
+
+
+def _holds_any(data: bytes, path: str, uris: frozenset[str]) -> bool:
+    return not uris.isdisjoint(record.uri for record in decode_con(data, path))
 
 
 def _moves(record: UndoRecord) -> Iterator[Step]:

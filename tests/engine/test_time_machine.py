@@ -1,0 +1,325 @@
+"""Restore, undelete, undo and publish, judged by the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import tiledb
+from support.engine_arrays import EngineArray
+from support.spec_files import ROOT
+
+import chronotile as ct
+from chronotile.change.beside_array import save_report
+from chronotile.check.findings import RefusedError
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.store import open_store
+from chronotile.time_machine.past_state import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chronotile.change.change_report import Report
+
+NOW = (0, 1 << 60)
+
+
+def test_random_histories_restored_undone_and_gone_on_with() -> None:
+    """In a process of its own: a crash of the engine is a failure."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.restore_oracle", "--windows", "2000"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    figures = json.loads(done.stdout)
+    assert figures["windows"] >= 2000
+    ways = ("sparse hide", "sparse flip", "sparse again", "sparse replay", "dense hide")
+    for what in (*ways, "dense flip", "dense again", "undone", "gone on", "evolved", "duplicates"):
+        assert figures[what] > 0, what
+
+
+@pytest.fixture
+def array(tmp_path: pathlib.Path) -> EngineArray:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.delete(15, "a == 1")
+    array.write(20, {2: 20, 4: 40})
+    array.delete(30, "a >= 3")
+    array.write(40, {9: 9})
+    return array
+
+
+def delete_at(array: EngineArray, moment: int) -> str:
+    (name,) = (item.name for item in ct.open_log(array.uri).view().deletes if item.t1 == moment)
+    return name
+
+
+def undone(array: EngineArray, report: Report) -> Report:
+    return ct.undo(array.uri, report)
+
+
+def test_the_rows_of_a_delete_come_back(array: EngineArray, tmp_path: pathlib.Path) -> None:
+    windows = [(0, end) for end in (10, 15, 20, 29, 30, 40)]
+    before = array.answers((*windows, NOW))
+    ct.undelete(array.uri, delete_at(array, 30))
+    assert array.answers(windows) == {window: before[window] for window in windows}
+    assert array.answer(*NOW) == ((20, 2), (3, 3), (40, 4), (9, 9))
+    real = 1_700_000_000_000  # the engine stumbles over times of several lengths (F3)
+    array = EngineArray(tmp_path / "real").create()
+    array.write(real, {2: 20, 3: 3, 4: 40, 9: 9})
+    array.delete(real + 1, "a >= 3")
+    report = ct.undelete(array.uri, delete_at(array, real + 1))
+    array.consolidate("commits")  # it finds the file of each delete (F1)
+    assert array.answer(*NOW) == ((20, 2), (3, 3), (40, 4), (9, 9))
+    with pytest.raises(RefusedError, match="in another file too: it was consolidated since"):
+        undone(array, report)
+
+
+def test_for_ever_a_delete_leaves_every_window(array: EngineArray) -> None:
+    before = array.answers([(0, 35), NOW])
+    report = ct.undelete(array.uri, delete_at(array, 30), ever=True)
+    assert array.answer(0, 35) == ((20, 2), (3, 3), (40, 4))
+    assert array.answer(*NOW) == ((20, 2), (3, 3), (40, 4), (9, 9))
+    undone(array, report)
+    assert array.answers([(0, 35), NOW]) == before
+    array.consolidate("commits")
+    array.vacuum("commits")
+    report = ct.undelete(array.uri, delete_at(array, 30), ever=True)
+    assert array.answer(*NOW) == ((20, 2), (3, 3), (40, 4), (9, 9))
+    undone(array, report)
+    assert array.answers([(0, 35), NOW]) == before
+
+
+def test_a_delete_that_was_applied_keeps_its_name(array: EngineArray) -> None:
+    """F14: without its file the engine's next consolidation would crash."""
+    array.consolidate("fragments", (0, 50))
+    array.vacuum("fragments")
+    name = delete_at(array, 30)
+    with pytest.raises(UnreachableError, match="has applied"):
+        ct.undelete(array.uri, name)
+    with pytest.raises(RefusedError, match="expected rows that come back, found none"):
+        ct.undelete(array.uri, name, ever=True)
+    array.write(25, {6: 6})
+    before = array.answer(*NOW)
+    (note,) = ct.undelete(array.uri, name, ever=True).notes
+    assert "stays away; in 1 other it comes back" in note
+    assert array.answer(*NOW) == tuple(sorted((*before, (6, 6)), key=repr))
+    script = f"import tiledb; tiledb.consolidate({array.uri!r})"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    assert array.answer(*NOW) == tuple(sorted((*before, (6, 6)), key=repr))
+
+
+def test_cells_with_times_of_their_own_cannot_move(array: EngineArray) -> None:
+    array.consolidate("fragments", (0, 50))
+    array.vacuum("fragments")
+    array.delete(60, "a == 9")
+    with pytest.raises(UnreachableError, match="its cells keep the times") as caught:
+        ct.restore(array.uri, 50)
+    assert "--ever" in str(caught.value)
+    with pytest.raises(UnreachableError, match=r"nearest times that can be had are 9 \(.* or 40 "):
+        ct.restore(array.uri, 25)
+    ct.undelete(array.uri, delete_at(array, 60), ever=True)
+    assert (9, 9) in array.answer(*NOW)
+
+
+def test_the_parts_of_a_merged_dense_fragment_must_be_there(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create(sparse=False)
+    for at in (10, 20, 30):
+        array.write(at, {1: at, 2: at})
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    with pytest.raises(UnreachableError, match=r"only with it .* 9 \(.* or 30 "):
+        ct.restore(array.uri, 20)
+
+
+def test_schema_and_metadata_come_back_and_tags_stay(tmp_path: pathlib.Path) -> None:
+    attrs = [tiledb.Attr("a", dtype=np.int32), tiledb.Attr("b", dtype=np.int32)]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    array.write_raw(now_ms(), x=[1], a=[1], b=[1])
+    set_meta(array, k=1, gone=2)
+    moment = now_ms() + 1
+    while now_ms() <= moment:
+        pass
+    then = array.answer(0, moment)
+    set_meta(array, k=2, new=3)
+    with tiledb.open(array.uri, "w", ctx=array.ctx) as opened:
+        del opened.meta["gone"]
+        opened.meta["chronotile.tag.v1"] = moment
+    array.evolve(drop="b")
+    array.write_raw(now_ms(), x=[2], a=[2])
+    now, meta = array.answer(*NOW), read_meta(array)
+    report = ct.restore(array.uri, moment)
+    assert array.answer(*NOW) == then != now
+    assert read_meta(array) == {"k": 1, "gone": 2, "chronotile.tag.v1": moment}
+    assert ct.restore(array.uri, moment).steps == ()
+    undone(array, report)
+    assert array.answer(*NOW) == now
+    assert read_meta(array) == meta
+    report = ct.restore(array.uri, moment)
+    array.write_raw(now_ms() + 50, x=[3], a=[3], b=[3])
+    with pytest.raises(RefusedError, match="which was written with its schema"):
+        undone(array, report)
+
+
+def set_meta(array: EngineArray, **values: int) -> None:
+    with tiledb.open(array.uri, "w", ctx=array.ctx) as opened:
+        for key, value in values.items():
+            opened.meta[key] = value
+
+
+def read_meta(array: EngineArray) -> dict[str, object]:
+    with tiledb.open(array.uri, ctx=array.ctx) as opened:
+        return dict(opened.meta.items())
+
+
+def test_a_delete_on_a_newer_field_stands_in_the_way(tmp_path: pathlib.Path) -> None:
+    attrs = [tiledb.Attr("a", dtype=np.int32), tiledb.Attr("b", dtype=np.int32)]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    moment = now_ms()
+    while now_ms() == moment:
+        pass
+    evolution = tiledb.ArraySchemaEvolution(array.ctx)
+    evolution.add_attribute(tiledb.Attr("c", dtype=np.int32))
+    evolution.array_evolve(array.uri)
+    array.write_raw(now_ms() + 1, x=[1], a=[1], b=[1], c=[1])
+    array.delete(now_ms() + 2, "c == 1")
+    with pytest.raises(RefusedError, match=r"which names 'c'; chronotile undelete .* --ever"):
+        ct.restore(array.uri, moment)
+
+
+def test_what_an_undo_refuses(array: EngineArray) -> None:
+    folder = pathlib.Path(f"{array.uri}.reports")
+    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
+        ct.undo(array.uri)
+    store = open_store(array.uri)
+    restored = ct.restore(array.uri, 20)
+    save_report(store, restored)
+    assert len(list(folder.iterdir())) == 1
+    assert ct.undo(array.uri, dry_run=True).steps
+    done = ct.undo(array.uri)
+    save_report(store, done)
+    assert done.undoes is not None
+    assert done.undoes.endswith("-restore.json")
+    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
+        ct.undo(array.uri)
+    with pytest.raises(RefusedError, match="found nothing of it: it was taken back already"):
+        undone(array, restored)
+    other = restored.to_dict() | {"array": "elsewhere"}
+    with pytest.raises(RefusedError, match="expected a report of this array"):
+        ct.undo(array.uri, other)
+    removal = restored.to_dict() | {"steps": [{"op": "remove", "path": "__commits/x"}]}
+    with pytest.raises(RefusedError, match="which removed files: it is final"):
+        ct.undo(array.uri, removal)
+    outside = restored.to_dict() | {"steps": [{"op": "put", "path": "../x", "sha256": ""}]}
+    with pytest.raises(RefusedError, match="expected what a change puts"):
+        ct.undo(array.uri, outside)
+
+
+def test_a_vacuum_makes_a_restore_final(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    array.write(20, {2: 2})
+    report = ct.restore(array.uri, 10)
+    assert ct.vacuum(array.uri).steps == (), "ours keeps the only copy"
+    array.vacuum("fragments")
+    assert array.answer(*NOW) == ((1, 1),)
+    with pytest.raises(RefusedError, match="it was taken back already, or it is final"):
+        undone(array, report)
+
+
+def test_our_own_changes_can_be_undone(array: EngineArray) -> None:
+    before = array.answers([(0, 25), NOW])
+    files = array.files("__commits")
+    changes: list[Callable[[], Report]] = [
+        lambda: ct.consolidate(array.uri, mode="all"),
+        lambda: ct.write_delete(array.uri, "a == 9"),
+    ]
+    for change in changes:
+        undone(array, change())
+        assert array.files("__commits") == files
+        assert array.answers([(0, 25), NOW]) == before
+    report = ct.consolidate(array.uri)
+    ct.vacuum(array.uri, loose_deletes=True)
+    with pytest.raises(RefusedError, match="in no other file: it would be lost"):
+        undone(array, report)
+    assert array.answers([(0, 25), NOW]) == before
+
+
+def test_publish_shows_all_at_once(array: EngineArray, tmp_path: pathlib.Path) -> None:
+    before = array.answers([(0, 40), NOW])
+    stages = [EngineArray(tmp_path / f"stage{number}").create() for number in range(2)]
+    stages[0].write(50, {50: 1})
+    stages[0].write(51, {50: 2, 51: 3})
+    stages[1].write(60, {60: 4})
+    places = [stage.uri for stage in stages]
+    report = ct.publish(places, array.uri)
+    assert [step.reason for step in report.steps][-1] == "commits 3 writes at once"
+    assert array.answer(0, 40) == before[0, 40]
+    new = {(2, 50), (3, 51), (4, 60)}
+    assert set(array.answer(*NOW)) == {*before[NOW], *new}
+    with pytest.raises(RefusedError, match=r"expected no fragment __50_50_.*, found it"):
+        ct.publish(places, array.uri)
+    undone(array, report)
+    assert array.answers([(0, 40), NOW]) == before
+    ct.publish(places, array.uri, at=100)
+    assert array.answer(0, 99) == before[NOW]
+    assert set(array.answer(*NOW)) == {*before[NOW], *new}
+    for mode in ("fragments", "commits"):
+        array.consolidate(mode)
+        array.vacuum(mode)
+    assert set(array.answer(*NOW)) == {*before[NOW], *new}
+    assert [item for item in ct.open_log(array.uri).check() if item.severity == "error"] == []
+
+
+def test_what_publish_refuses(array: EngineArray, tmp_path: pathlib.Path) -> None:
+    stage = EngineArray(tmp_path / "stage").create()
+    stage.write(50, {50: 1})
+    with pytest.raises(RefusedError, match="expected a staging array, found the target itself"):
+        ct.publish(array.uri, array.uri)
+    stage.delete(60, "a == 7")
+    with pytest.raises(RefusedError, match="expected no delete or update in force"):
+        ct.publish(stage.uri, array.uri)
+    other = EngineArray(tmp_path / "other").create(attrs=[tiledb.Attr("a", dtype=np.int64)])
+    other.write_raw(50, x=[1], a=[1])
+    with pytest.raises(RefusedError, match="expected the schema of"):
+        ct.publish(other.uri, array.uri)
+    merged = EngineArray(tmp_path / "merged").create()
+    merged.write(50, {1: 1})
+    merged.write(51, {2: 1})
+    merged.consolidate("fragments")
+    with pytest.raises(RefusedError, match="whose cells keep their own"):
+        ct.publish(merged.uri, array.uri, at=100)
+    damaged = EngineArray(tmp_path / "damaged").create()
+    damaged.write(50, {1: 1})
+    next(damaged.folder.rglob("a0.tdb")).write_bytes(b"")
+    with pytest.raises(RefusedError, match="expected a sound array, found fragment-damaged"):
+        ct.publish(damaged.uri, array.uri)
+
+
+def test_a_staging_array_that_fits_after_an_evolution(tmp_path: pathlib.Path) -> None:
+    attrs = [tiledb.Attr("a", dtype=np.int32), tiledb.Attr("b", dtype=np.int32)]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    early = EngineArray(tmp_path / "early").create()
+    array.write_raw(10, x=[1], a=[1], b=[1])
+    array.evolve(drop="b")
+    early.write(20, {2: 2})
+    with pytest.raises(RefusedError, match=r"clone .* STAGING --start now makes one that fits"):
+        ct.publish(early.uri, array.uri)
+    stage = EngineArray(tmp_path / "stage")
+    ct.clone(array.uri, stage.uri, start="now")
+    assert stage.answer(*NOW) == ()
+    stage.write(20, {2: 2})
+    old = array.answer(0, 15)
+    ct.publish(stage.uri, array.uri)
+    assert array.answer(*NOW) == ((1, 1), (2, 2))
+    assert array.answer(0, 15) == old
