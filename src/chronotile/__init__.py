@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset, open_dataset
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
+    from chronotile.rows.blame import blame
+    from chronotile.rows.diff import diff
     from chronotile.rows.read import read_rows
+    from chronotile.rows.removed import removed_rows
     from chronotile.single_file.decode import parse
     from chronotile.time_machine.clone import clone
     from chronotile.time_machine.publish import publish
@@ -56,15 +59,18 @@ _HOMES = {
     "Dataset": "dataset.open_dataset",
     "Log": "log",
     "View": "log",
+    "blame": "rows.blame",
     "check_fleet": "dataset.check_all",
     "clone": "time_machine.clone",
     "consolidate": "change.consolidate",
     "open_dataset": "dataset.open_dataset",
+    "diff": "rows.diff",
     "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
     "publish": "time_machine.publish",
     "read_rows": "rows.read",
+    "removed_rows": "rows.removed",
     "repair": "change.repair",
     "restore": "time_machine.restore",
     "undelete": "time_machine.undelete",
@@ -81,15 +87,18 @@ __all__ = [
     "Log",
     "View",
     "__version__",
+    "blame",
     "check_fleet",
     "clone",
     "consolidate",
+    "diff",
     "open_dataset",
     "open_log",
     "parse",
     "parse_predicate",
     "publish",
     "read_rows",
+    "removed_rows",
     "repair",
     "restore",
     "undelete",

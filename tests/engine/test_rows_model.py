@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from support.row_histories import RowHistory
 
 from chronotile.history.reading import read_history
 from chronotile.log import Log
+from chronotile.rows.blame import blame
+from chronotile.rows.diff import diff_of
 from chronotile.rows.read import rows_of
+from chronotile.rows.removed import removed_of
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
-
-    import pyarrow as pa
 
 WINDOWS = 20
 
@@ -51,3 +54,40 @@ def test_rows_are_those_of_the_model(first: int, tmp_path: pathlib.Path) -> None
         for start, end in history.windows(WINDOWS):
             found = listed(rows_of(log, start, end).table())
             assert found == modelled(history, start, end), (seed, start, end)
+
+
+def test_rows_of_a_diff_turn_one_moment_into_the_other(tmp_path: pathlib.Path) -> None:
+    """What differs between any two moments, done to the first state, gives the second."""
+    for seed in range(300, 310):
+        history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 3 == 0)
+        history.live(12)
+        log = log_of(history.array.uri)
+        names = {event.name: event.t for event in history.model.events}
+        for first, last in history.windows(6):
+            state = Counter(map(repr, modelled(history, 0, first)))
+            for row in map(plain, diff_of(log, first, last, rows=True).to_pylist()):
+                change, commit, t = (row.pop(name) for name in ("change", "commit", "t"))
+                assert first < t <= last
+                assert names[commit] == t
+                state[repr(row)] += 1 if change in ("insert", "update_after") else -1
+            assert min(state.values(), default=0) >= 0, (seed, first, last)
+            assert +state == Counter(map(repr, modelled(history, 0, last))), (seed, first, last)
+
+
+def test_rows_removed_and_blamed_are_those_of_the_model(tmp_path: pathlib.Path) -> None:
+    for seed in range(400, 408):
+        history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 4 == 0)
+        history.live(10)
+        uri, model = history.array.uri, history.model
+        log = log_of(uri)
+        for event in model.events:
+            if event.rank != 1:
+                before = model.state(event.t, before=event)
+                hit = [model.shown(row) for row in before if row.alive and model.hits(row, event)]
+                taken = removed_of(log, event.name)
+                found = pa.Table.from_batches(taken.batches(), schema=taken.schema)
+                assert listed(found) == sorted(map(plain, hit), key=repr), (seed, event)
+        place = history.chance.choice([row.place for row in model.state(99)])
+        where = [f"{name}={value}" for name, value in zip(model.names, place, strict=True)]
+        told = Counter(blame(uri, where)["commit"].to_pylist())
+        assert told == Counter(model.blamed(place)), (seed, place)

@@ -143,3 +143,18 @@ class RowModel:
 
     def shown(self, row: Row) -> Values:
         return {**dict(zip(self.names, row.place, strict=True)), **row.values}
+
+    def blamed(self, place: Place) -> list[str]:
+        """The commits that wrote, changed or removed what was at a place, each time they did."""
+        found: list[str] = []
+        for event in sorted(self.events):
+            if event.rank == 1:
+                found += [event.name for at, _ in event.rows if at == place]
+            else:
+                before = self.state(event.t, before=event)
+                found += [
+                    event.name
+                    for row in before
+                    if row.place == place and row.alive and self.hits(row, event)
+                ]
+        return found

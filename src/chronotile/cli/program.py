@@ -39,6 +39,8 @@ COMMANDS = {
         "visible": Entry("visible:visible", "What an open at a window sees."),
         "fragments": Entry("fragments:fragments", "What each fragment holds: cells, bytes."),
         "rows": Entry("rows:rows", "The rows of a window, updates carried out."),
+        "diff": Entry("diff:diff", "What changed between two moments."),
+        "blame": Entry("blame:blame", "Every commit that had to do with a row."),
         "explain": Entry("explain:explain", "Why something is, or is not, visible."),
         "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
         "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),

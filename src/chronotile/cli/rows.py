@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, window_options
+from chronotile.cli.options import access_options, array_argument, window_options, wrong_call
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
@@ -22,10 +22,22 @@ if TYPE_CHECKING:
 @window_options
 @click.option("--where", metavar="P", help="Only rows that satisfy this predicate.")
 @click.option("--fields", metavar="A,B", help="Only these dimensions and attributes.")
+@click.option(
+    "--removed-by", metavar="NAME", help="What this delete or update took, as it was before."
+)
+@click.option(
+    "--values", metavar="FIELD=VALUE", multiple=True, help="With --removed-by: only such rows."
+)
 @access_options
 @row_options
 def rows(
-    array: str, window: tuple[int, int], where: str | None, fields: str | None, access: Access
+    array: str,
+    window: tuple[int, int],
+    where: str | None,
+    fields: str | None,
+    removed_by: str | None,
+    values: tuple[str, ...],
+    access: Access,
 ) -> RowsToPrint:
     """The rows that an open of ARRAY at a window should see, with updates carried out.
 
@@ -35,6 +47,12 @@ def rows(
     from chronotile.report.output import place_text, window_text
     from chronotile.rows.read import open_rows
 
+    if removed_by is not None:
+        if where is not None or fields is not None:
+            raise wrong_call("--removed-by: expected it without --where and --fields")
+        return _removed(array, removed_by, values, access)
+    if values:
+        raise wrong_call("--values: expected --removed-by with it")
     reader = open_rows(
         array,
         start=window[0],
@@ -46,3 +64,13 @@ def rows(
     )
     heading = f"{place_text(reader.log.array)}, rows at {window_text(*window)}"
     return RowsToPrint(reader.schema, reader.batches(), reader.notes, heading)
+
+
+def _removed(array: str, name: str, values: tuple[str, ...], access: Access) -> RowsToPrint:
+    from chronotile.report.output import place_text
+    from chronotile.rows.removed import open_removed
+
+    found = open_removed(array, name, values=values, key=access.key, storage_options=access.storage)
+    word = "changed" if found.change.is_update else "removed"
+    heading = f"{place_text(found.log.array)}, rows that {found.change.name} {word}"
+    return RowsToPrint(found.schema, found.batches(), (), heading)

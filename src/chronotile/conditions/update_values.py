@@ -63,13 +63,31 @@ def parse_assignments(texts: Iterable[str], schema: Schema) -> tuple[UpdateValue
     >>> parse_assignments(["s=new"], Schema(version=22, attributes=(s,)))
     (UpdateValue(field='s', value=b'new'),)
     """
+    values = parse_cells(texts, schema)
+    for name, _ in values:
+        _settable(name, schema)
+    return _at_least_one(values)
+
+
+def parse_cells(texts: Iterable[str], schema: Schema) -> tuple[UpdateValue, ...]:
+    r"""Read values of any fields, dimensions too, as typed on a command line.
+
+    Raises:
+        PredicateError: A text is no `field=value`, does not fit the schema, or names a field again.
+
+    >>> from chronotile.format.datatypes import Datatype
+    >>> from chronotile.format.schema import Field, Schema
+    >>> x = Field(name="x", datatype=Datatype.INT8, is_dimension=True)
+    >>> parse_cells(["x=7"], Schema(version=22, dimensions=(x,)))
+    (UpdateValue(field='x', value=b'\x07'),)
+    """
     values: dict[str, UpdateValue] = {}
     for text in texts:
         field, value = _split(text, schema)
         if field.name in values:
-            raise PredicateError(field.name, "expected one value to set, found two")
+            raise PredicateError(field.name, "expected one value, found two")
         values[field.name] = UpdateValue(field.name, encoded(field, _literal(field, value)))
-    return _at_least_one(values.values())
+    return tuple(values.values())
 
 
 def to_json(values: Iterable[UpdateValue], schema: Schema | None = None) -> list[Json]:
@@ -94,12 +112,17 @@ def _at_least_one(values: Iterable[UpdateValue]) -> tuple[UpdateValue, ...]:
     return result
 
 
-def _settable(name: str, schema: Schema) -> Field:
+def _known(name: str, schema: Schema) -> Field:
     field = schema.field(name)
     if field is None:
         near = difflib.get_close_matches(name, [other.name for other in schema.attributes], n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise PredicateError(name, f"expected an attribute of the schema, found {name!r}{hint}")
+    return field
+
+
+def _settable(name: str, schema: Schema) -> Field:
+    field = _known(name, schema)
     if field.is_dimension:
         raise PredicateError(name, "expected an attribute, found a dimension")
     return field
@@ -110,11 +133,11 @@ def _split(text: str, schema: Schema) -> tuple[Field, str]:
     names = [field.name for field in schema.fields if text.startswith(f"{field.name}=")]
     if names:
         name = max(names, key=len)
-        return _settable(name, schema), text[len(name) + 1 :]
+        return _known(name, schema), text[len(name) + 1 :]
     name, equals, value = text.partition("=")
     if not equals:
         raise PredicateError("update", f"expected field=value, found {text!r:.60}")
-    return _settable(name.strip(), schema), value.strip()
+    return _known(name.strip(), schema), value.strip()
 
 
 def _literal(field: Field, text: str) -> LiteralValue:

@@ -69,7 +69,7 @@ class ChangesInForce:
         return any(change.is_update for change in self.changes)
 
 
-def changes_in_force(view: View, schema: Schema) -> ChangesInForce:
+def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
     """What acts on the rows of a view.
 
     A delete that the engine cannot read (F6, F8) is left out, and so is an update that looks at a
@@ -78,6 +78,7 @@ def changes_in_force(view: View, schema: Schema) -> ChangesInForce:
     Raises:
         ChronotileError: A delete or update cannot be read.
     """
+    assert schema is not None  # `opening.schema_in_force` sees to it
     changes: list[Change] = []
     notes: list[str] = []
     for commit in (*view.updates, *view.deletes):

@@ -43,7 +43,7 @@ def newest_places(
     """
     if not found:
         return
-    codes = [_codes([batch.columns[at] for batch, _ in found]) for at in range(rank)]
+    codes = [coordinate_codes([batch.columns[at] for batch, _ in found]) for at in range(rank)]
     times = np.concatenate([batch.times for batch, _ in found])
     order = np.lexsort((times, *reversed(codes)))
     is_last = np.ones(len(order), bool)
@@ -70,7 +70,7 @@ def next_times(
     columns: Sequence[pa.Array], times: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """For each cell the time of the next newer one at its place; the largest number if none."""
-    codes = [_codes([column]) for column in columns]
+    codes = [coordinate_codes([column]) for column in columns]
     order = np.lexsort((times, *reversed(codes)))
     until = np.full(len(times), np.iinfo(np.uint64).max, np.uint64)
     if len(order) > 1:
@@ -82,7 +82,7 @@ def next_times(
     return until
 
 
-def _codes(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
+def coordinate_codes(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
     """Numbers that order and tell apart the coordinates of one dimension."""
     joined = pa.concat_arrays(columns)
     if pa.types.is_primitive(joined.type):

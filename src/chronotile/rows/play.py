@@ -106,6 +106,7 @@ class Play:
         columns: The cells as stored.
         times: When each was written.
         lacks: The fields that the fragments of these cells were written without (F15).
+        until: When each is overwritten, if older cells of a place are among them.
     """
 
     def __init__(
@@ -114,12 +115,13 @@ class Play:
         columns: Sequence[pa.Array],
         times: npt.NDArray[np.uint64],
         lacks: Collection[str] = (),
+        until: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         self.columns = {
             field.name: PlayedColumn(field, cells)
             for field, cells in zip(fields, columns, strict=True)
         }
-        self._written = times
+        self._written, self._until = times, until
         self.times = times
         """Since when each row has its values."""
         self._lacks: dict[int, frozenset[str]] = {NOBODY: frozenset(lacks)}
@@ -158,15 +160,22 @@ class Play:
     def hit_by(self, change: Change) -> Mask:
         """Mask of the rows that a change removes or sets, as they are now."""
         if change.is_update:
-            in_time = self._written_before(change.t)
+            in_time = self._there(change.t)
             if in_time is NO:
                 return NO
             asked = rows_asked_for(change.predicate, self._asked)
             return both(self._alive, both(in_time, asked))
-        in_time = self._written_before(change.t + 1)
+        in_time = self._there(change.t + 1)
         if in_time is NO:
             return NO
         return both(self._alive, both(in_time, opposite(self._kept(change))))
+
+    def _there(self, moment: int) -> Mask:
+        """Mask of the cells that were written before a moment, and not overwritten before it."""
+        written = self._written_before(moment)
+        if self._until is None or written is NO:
+            return written
+        return both(written, self._until >= np.uint64(moment))
 
     def _written_before(self, moment: int) -> Mask:
         # What an update wrote is no newer than the changes that follow it.

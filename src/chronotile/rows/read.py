@@ -22,20 +22,18 @@ from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
-from chronotile.errors import ChronotileError, KeyNeededError, PredicateError
-from chronotile.history.reading import read_history
-from chronotile.log import Log
+from chronotile.errors import ChronotileError, PredicateError
 from chronotile.rows.bare_array import bare_array
 from chronotile.rows.cell_columns import shown, shown_type
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
 from chronotile.rows.dense_box import written_box
-from chronotile.rows.engine import Engine, require_engine
+from chronotile.rows.engine import Engine
 from chronotile.rows.engine_read import layout_of, read_cells
 from chronotile.rows.engine_settings import engine_settings, engine_uri
+from chronotile.rows.opening import open_labelled, schema_in_force
 from chronotile.rows.play import Play
-from chronotile.storage.store import open_store
-from chronotile.visibility.rules import Rule, schema_at
+from chronotile.visibility.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +42,9 @@ if TYPE_CHECKING:
 
     from chronotile.conditions.tree import Condition
     from chronotile.format.schema import Field, Schema
+    from chronotile.format.timestamps import Moment
     from chronotile.history.reading import SchemaFile
+    from chronotile.log import Log
 
 NOTES = b"chronotile.notes"
 """Where the metadata of a table of rows holds the notes, one a line."""
@@ -167,8 +167,8 @@ class RowReader:
 def open_rows(
     array: str,
     *,
-    start: int = 0,
-    end: int | None = None,
+    start: Moment = 0,
+    end: Moment | None = None,
     where: str | None = None,
     fields: Sequence[str] | None = None,
     key: bytes | str | None = None,
@@ -180,27 +180,23 @@ def open_rows(
         NoEngineError: The engine is not installed.
         PredicateError: The predicate or a field does not fit the schema.
     """
-    require_engine()
-    store = open_store(str(array), storage_options)
-    log = Log(read_history(store, key=key, labels=True), store)
+    log = open_labelled(array, key, storage_options)
     return rows_of(log, start, end, where=where, fields=fields)
 
 
 def rows_of(
     log: Log,
-    start: int,
-    end: int | None,
+    start: Moment,
+    end: Moment | None,
     *,
     where: str | None = None,
     fields: Sequence[str] | None = None,
 ) -> RowReader:
     """A reader of the rows of a log that has been read with its labels."""
     view = log.view(start, end)
-    schema_file = schema_at(log.history, view.end)
-    if schema_file is None or schema_file.schema is None:
-        problem = "expected a schema that can be read, found none: give its key"
-        raise KeyNeededError(log.array, problem)
+    schema_file = schema_in_force(log, view.end)
     schema = schema_file.schema
+    assert schema is not None
     in_force = changes_in_force(log.view(0, view.end), schema)
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
     names = [log.history.table.name(int(log.rules.fragments[at])) for at in lost]
@@ -236,8 +232,8 @@ def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:
 def read_rows(
     array: str,
     *,
-    start: int = 0,
-    end: int | None = None,
+    start: Moment = 0,
+    end: Moment | None = None,
     where: str | None = None,
     fields: Sequence[str] | None = None,
     key: bytes | str | None = None,
@@ -252,7 +248,7 @@ def read_rows(
 
     Args:
         array: A path or a URI.
-        start: Of the window, in ms since the epoch.
+        start: Of the window: ms since the epoch, a `datetime`, or a text such as `2024-05-01`.
         end: Of the window; now if it is left out.
         where: A predicate on the rows as they are then, such as `a < 3`.
         fields: Which dimensions and attributes; all if left out.

@@ -103,7 +103,7 @@ def test_assignments(text: str, value: object) -> None:
         (["zz=3"], "expected an attribute of the schema, found 'zz'"),
         (["flg=True"], "did you mean flag?"),
         (["d=3"], "expected an attribute, found a dimension"),
-        (["a=1", "a=2"], "expected one value to set, found two"),
+        (["a=1", "a=2"], "expected one value, found two"),
         (["a=None"], "not nullable"),
         (["a=x"], "expected a field of the schema"),
         (["a=3000000000"], "a number from"),

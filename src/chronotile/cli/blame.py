@@ -1,0 +1,43 @@
+"""`chronotile blame`: every commit that had to do with a row.
+
+In: an array, and what the row holds. Out: who wrote, changed or removed it, in order. Needs the
+engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from chronotile.cli.options import access_options, array_argument
+from chronotile.cli.row_output import RowsToPrint, row_options
+
+if TYPE_CHECKING:
+    from chronotile.cli.options import Access
+
+
+@click.command(epilog="\b\nExample:\n  chronotile blame demo/array --row id=7")
+@array_argument
+@click.option(
+    "--row",
+    "row",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    required=True,
+    help="What the row holds: where it is, or a value that it once had. Again for more fields.",
+)
+@access_options
+@row_options
+def blame(array: str, row: tuple[str, ...], access: Access) -> RowsToPrint:
+    """Every commit that wrote, changed or removed a row of ARRAY, in order.
+
+    A row that was removed is shown as it was before, any other as it was after. Needs the engine:
+    pip install 'chronotile[engine]'.
+    """
+    from chronotile.report.output import place_text
+    from chronotile.rows.blame import blame as blame_row
+
+    table = blame_row(array, row, key=access.key, storage_options=access.storage)
+    heading = f"{place_text(array)}, what happened to the row with {', '.join(row)}"
+    return RowsToPrint(table.schema, table.to_batches(), (), heading)

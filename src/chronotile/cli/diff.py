@@ -1,0 +1,37 @@
+"""`chronotile diff`: what changed between two moments.
+
+In: an array, two moments. Out: fragments, deletes, updates, schemas and metadata that came or went;
+with `--rows` the rows, for which the engine is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from chronotile.cli.options import MOMENT, access_options, array_argument
+from chronotile.cli.row_output import RowsToPrint, row_options
+
+if TYPE_CHECKING:
+    from chronotile.cli.options import Access
+
+
+@click.command(epilog="\b\nExample:\n  chronotile diff demo/array yesterday now --rows")
+@array_argument
+@click.argument("t1", metavar="T1", type=MOMENT)
+@click.argument("t2", metavar="T2", type=MOMENT)
+@click.option("--rows", is_flag=True, help="The rows that differ; this needs the engine.")
+@access_options
+@row_options
+def diff(array: str, t1: int, t2: int, rows: bool, access: Access) -> RowsToPrint:
+    """What an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
+
+    Rows that are the same at both moments are left out, whatever happened in between.
+    """
+    from chronotile.report.output import place_text, window_text
+    from chronotile.rows.diff import diff as diff_array
+
+    table = diff_array(array, t1, t2, rows=rows, key=access.key, storage_options=access.storage)
+    heading = f"{place_text(array)}, what changed in {window_text(t1, t2)}"
+    return RowsToPrint(table.schema, table.to_batches(), (), heading)

@@ -1,0 +1,185 @@
+"""Every commit that had to do with a row: who wrote, changed or removed it, in order.
+
+In: an array, values that the row has in some fields. Out: a table, a line each event, with the row
+as it was after it; or before it, if the event removed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.conditions.tree import AllOf, Compare, Op
+from chronotile.conditions.truth import Sense
+from chronotile.conditions.truth_columns import rows_asked_for
+from chronotile.conditions.update_values import parse_cells
+from chronotile.errors import PredicateError
+from chronotile.rows.cell_columns import shown, shown_type
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force
+from chronotile.rows.engine import Range
+from chronotile.rows.newest_cells import coordinate_codes, next_times
+from chronotile.rows.opening import last_time, open_labelled, schema_in_force
+from chronotile.rows.play import Play
+from chronotile.rows.written_by import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.conditions.tree import Condition
+    from chronotile.format.schema import Schema
+    from chronotile.rows.changes_in_force import Change
+
+EVENTS = ("wrote", "changed", "removed")
+
+
+class _Event(NamedTuple):
+    """Rows that one commit wrote, changed or removed, as they were then."""
+
+    t: int
+    rank: int
+    """Within its millisecond: updates, then writes, then deletes."""
+    event: str
+    commit: str | None
+    rows: npt.NDArray[np.intp]
+    columns: tuple[pa.Array, ...]
+
+
+def blame(
+    array: str,
+    row: Mapping[str, object] | Sequence[str],
+    *,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Every commit that wrote, changed or removed a row, in order.
+
+    Args:
+        array: A path or a URI.
+        row: What the row holds: a value for some fields, or texts such as `id=7`. Dimensions say
+            where it is; of attributes it is enough that it once had the value.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+
+    Returns:
+        Columns `event` (`wrote`, `changed`, `removed`), `commit`, `t`, then dimensions and
+        attributes: after the event; before it, if the row was removed.
+
+    Raises:
+        NoEngineError: The engine, `chronotile[engine]`, is not installed.
+        PredicateError: A field or value does not fit the schema.
+    """
+    log = open_labelled(array, key, storage_options)
+    end = last_time(log)
+    schema_file = schema_in_force(log, end)
+    schema = schema_file.schema
+    assert schema is not None
+    texts = [f"{n}={v}" for n, v in row.items()] if isinstance(row, Mapping) else list(row)
+    wanted = parse_cells(texts, schema)
+    if not wanted:
+        raise PredicateError("row", "expected at least one field with its value, found none")
+    leaves = tuple(Compare(field=f, op=Op.EQ, value=raw) for f, raw in wanted)
+    changes = changes_in_force(log.view(0, end), schema).changes
+    source = cell_source(log, schema_file, end, changes, every_version=True)
+    # Every version of a place must be at hand at once: dimensions narrow that down.
+    batches = list(source.batches(schema.fields, _ranges(schema, leaves)))
+    columns = [
+        pa.concat_arrays([batch.columns[at] for batch in batches]) if batches else None
+        for at in range(len(schema.fields))
+    ]
+    times = np.concatenate([np.empty(0, np.uint64), *(batch.times for batch in batches)])
+    places = columns[: len(schema.dimensions)]
+    until = next_times(places, times) if batches and not schema.allows_duplicates else None
+    writers, chosen, start = Writers(log), [], 0
+    events: list[_Event] = []
+    for batch in batches:
+        stop = start + len(batch.times)
+        kept = None if until is None else until[start:stop]
+        play = Play(schema.fields, batch.columns, batch.times, batch.lacks, kept)
+        had = _events(play, changes, AllOf(parts=leaves), writers, start, events)
+        chosen.append(had)
+        start = stop
+    wanted_rows = np.concatenate([np.empty(0, bool), *chosen])
+    if until is not None:
+        wanted_rows = _of_whole_places(places, wanted_rows)
+    return _table(log.array, schema, events, wanted_rows)
+
+
+def _events(
+    play: Play,
+    changes: Sequence[Change],
+    wanted: Condition,
+    writers: Writers,
+    start: int,
+    events: list[_Event],
+) -> npt.NDArray[np.bool_]:
+    """Play changes and note what each does; give the rows that were ever as wanted."""
+
+    def now() -> npt.NDArray[np.bool_]:
+        mask = rows_asked_for(
+            wanted, lambda node: play.columns[node.field].truth(node, Sense.PREDICATE)
+        )
+        return np.broadcast_to(mask, len(play.times))
+
+    had = now().copy()
+    for time in np.unique(play.times).tolist():
+        rows = np.flatnonzero(play.times == np.uint64(time))
+        events.append(
+            _Event(time, 1, EVENTS[0], writers.at(time), rows + start, _cells(play, rows))
+        )
+    for number, change in enumerate(changes):
+        rows = play.act(number, change)
+        if len(rows):
+            rank, event = (0, EVENTS[1]) if change.is_update else (2, EVENTS[2])
+            cells = _cells(play, rows)
+            events.append(_Event(change.t, rank, event, change.name, rows + start, cells))
+            had |= now()
+    return had
+
+
+def _cells(play: Play, rows: npt.NDArray[np.intp]) -> tuple[pa.Array, ...]:
+    return tuple(column.cells(rows) for column in play.columns.values())
+
+
+def _of_whole_places(
+    places: Sequence[pa.Array], wanted: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """All rows of the places of which some row is wanted."""
+    codes = np.stack([coordinate_codes([column]).astype(object) for column in places], axis=1)
+    keys = [tuple(row) for row in codes.tolist()]
+    found = {key for key, is_wanted in zip(keys, wanted.tolist(), strict=True) if is_wanted}
+    return np.array([key in found for key in keys], bool)
+
+
+def _table(
+    where: str, schema: Schema, events: Sequence[_Event], wanted: npt.NDArray[np.bool_]
+) -> pa.Table:
+    head = [("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64())]
+    columns = [(field.name, shown_type(field)) for field in schema.fields]
+    kind = pa.schema([*head, *columns])
+    tables = []
+    for item in sorted(events, key=lambda one: one[:2]):
+        mask = pa.array(wanted[item.rows])
+        cells = [
+            shown(field, column.filter(mask), where)
+            for field, column in zip(schema.fields, item.columns, strict=True)
+        ]
+        count = len(cells[0])
+        said = [[item.event] * count, [item.commit] * count, [item.t] * count]
+        heads = [pa.array(same, one) for same, (_, one) in zip(said, head, strict=True)]
+        tables.append(pa.table([*heads, *cells], schema=kind))
+    return pa.concat_tables(tables) if tables else kind.empty_table()
+
+
+def _ranges(schema: Schema, leaves: Sequence[Compare]) -> tuple[Range, ...]:
+    return tuple(
+        Range(at, leaf.value, leaf.value, dimension.is_var)
+        for at, dimension in enumerate(schema.dimensions)
+        for leaf in leaves
+        if leaf.field == dimension.name
+    )

@@ -1,0 +1,73 @@
+"""What changed in an array between two moments.
+
+In: an array, two moments. Out: a table of what the log alone knows, without the engine; or of rows,
+with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronotile.errors import BadTimeError
+from chronotile.log import open_log
+from chronotile.rows.log_diff import diff_log
+from chronotile.rows.opening import open_labelled
+from chronotile.rows.row_diff import diff_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from chronotile.format.timestamps import Moment
+    from chronotile.log import Log
+
+
+def diff(
+    array: str,
+    t1: Moment,
+    t2: Moment,
+    *,
+    rows: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """What an open at one moment sees that one at an earlier moment does not, and the reverse.
+
+    Args:
+        array: A path or a URI.
+        t1: The earlier moment.
+        t2: The later one.
+        rows: Tell the rows that differ. This needs the engine, `chronotile[engine]`.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+
+    Returns:
+        Without `rows`, a line each fragment, delete, update, schema and file of metadata: `change`
+        (`added` or `removed`), `kind`, `name`, `t1`, `t2`, `cells`, `bytes`, `what`. With `rows`,
+        a line each row that differs: `change` (`insert`, `delete`, `update_before`,
+        `update_after`), `commit` (who did it last), `t`, dimensions and attributes.
+
+    Raises:
+        BadTimeError: A moment is none, or the second is before the first.
+        NoEngineError: Rows are asked for, and the engine is not installed.
+
+    >>> diff("memory:doc-nowhere", 1, 2)
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    log = (
+        open_labelled(array, key, storage_options)
+        if rows
+        else open_log(array, key, storage_options)
+    )
+    return diff_of(log, t1, t2, rows=rows)
+
+
+def diff_of(log: Log, t1: Moment, t2: Moment, *, rows: bool) -> pa.Table:
+    """What changed between two moments of a log that has been read."""
+    first, last = log.moment(t1, "t1"), log.moment(t2, "t2")
+    if last < first:
+        problem = f"expected the earlier moment first, found {first} and {last}"
+        raise BadTimeError(log.array, problem)
+    return diff_rows(log, first, last) if rows else diff_log(log, first, last)

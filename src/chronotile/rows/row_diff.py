@@ -1,0 +1,178 @@
+"""The rows that differ between two moments, and the commits that made them differ.
+
+In: a log, two moments. Out: a table: `change` (`insert`, `delete`, `update_before`,
+`update_after`), the commit that did it last, its time, and the row. Rows that are the same at both
+moments are left out, whatever happened in between. Memory grows with what changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.rows.cell_columns import is_number, stored_type
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force
+from chronotile.rows.dense_diff import dense_pairs
+from chronotile.rows.engine import Range
+from chronotile.rows.opening import schema_in_force
+from chronotile.rows.play import NOBODY, Play
+from chronotile.rows.row_pairs import Pairs, diff_schema, pairs_table
+from chronotile.rows.written_by import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.format.schema import Field, Schema
+    from chronotile.history.reading import SchemaFile
+    from chronotile.log import Log
+    from chronotile.rows.changes_in_force import Change
+
+
+def diff_rows(log: Log, first: int, last: int) -> pa.Table:
+    """The rows that differ between two moments of a log.
+
+    Raises:
+        ReadError: Cells cannot be read or shown.
+    """
+    schema_file = schema_in_force(log, last)
+    schema = schema_file.schema
+    assert schema is not None
+    if schema.dense:
+        found = dense_pairs(log, schema_file, first, last)
+    elif schema.allows_duplicates:
+        found = _pairs_of_cells(log, schema_file, first, last)
+    else:
+        found = _pairs_of_places(log, schema_file, first, last)
+    tables = [pairs_table(log.array, schema, pairs) for pairs in found]
+    if not tables:
+        return diff_schema(schema).empty_table()
+    return pa.concat_tables(tables).sort_by([("t", "ascending"), ("commit", "ascending")])
+
+
+def _commits(
+    play: Play, changes: Sequence[Change], writers: Writers, rows: npt.NDArray[np.intp]
+) -> tuple[list[str | None], npt.NDArray[np.uint64]]:
+    """Who was the last to write, set or remove each row, and when."""
+    by = play.done_by[rows]
+    moments = np.array([change.t for change in changes] or [0], np.uint64)
+    times = np.where(by == NOBODY, play.times[rows], moments[by])
+    names = [
+        writers.at(int(time)) if number == NOBODY else changes[number].name
+        for number, time in zip(by.tolist(), times.tolist(), strict=True)
+    ]
+    return names, times
+
+
+def _pairs_of_cells(log: Log, schema_file: SchemaFile, first: int, last: int) -> Iterator[Pairs]:
+    """Where an array allows duplicates each cell is a row of its own."""
+    schema, changes, writers = schema_file.schema, _changes(log, schema_file, last), Writers(log)
+    assert schema is not None
+    fields = schema.fields
+    for batch in cell_source(log, schema_file, last, changes).batches(fields):
+        plays = [Play(fields, batch.columns, batch.times, batch.lacks) for _ in range(2)]
+        for number, change in enumerate(changes):
+            plays[1].act(number, change)
+            if change.t <= first:
+                plays[0].act(number, change)
+        was = plays[0].alive & (batch.times <= np.uint64(first))
+        names, times = _commits(plays[1], changes, writers, np.arange(len(batch.times)))
+        rows = np.flatnonzero((times > np.uint64(first)) & (was | plays[1].alive))
+        if len(rows):
+            before, after = (tuple(c.cells(rows) for c in p.columns.values()) for p in plays)
+            alive = plays[1].alive[rows]
+            yield Pairs(before, was[rows], after, alive, [names[at] for at in rows], times[rows])
+
+
+def _changes(log: Log, schema_file: SchemaFile, end: int) -> tuple[Change, ...]:
+    return changes_in_force(log.view(0, end), schema_file.schema).changes
+
+
+def _pairs_of_places(log: Log, schema_file: SchemaFile, first: int, last: int) -> Iterator[Pairs]:
+    """Where each place holds one row: what changed since, with what was there before."""
+    schema = schema_file.schema
+    assert schema is not None
+    after = _changed_since(log, schema_file, first, last)
+    if not len(after):
+        return
+    names = [field.name for field in schema.fields]
+    places = names[: len(schema.dimensions)]
+    before = _rows_at(log, schema_file, first, after.select(places), schema)
+    joined = after.join(
+        before, keys=places, join_type="left outer", right_suffix=" before", use_threads=False
+    )
+    columns = {name: joined[name].combine_chunks() for name in joined.column_names}
+    was = np.asarray(columns["was"].is_valid())
+    attributes = names[len(places) :]
+    yield Pairs(
+        tuple(columns[n] for n in places) + tuple(columns[f"{n} before"] for n in attributes),
+        was,
+        tuple(columns[name] for name in names),
+        np.asarray(columns["is there"]),
+        columns["commit "].to_pylist(),
+        np.asarray(columns["t "]),
+    )
+
+
+def _changed_since(log: Log, schema_file: SchemaFile, first: int, last: int) -> pa.Table:
+    """The rows of the later moment, removed ones too, that a commit since the first one touched."""
+    schema, changes, writers = schema_file.schema, _changes(log, schema_file, last), Writers(log)
+    assert schema is not None
+    found = []
+    for batch in cell_source(log, schema_file, last, changes).batches(schema.fields):
+        play = Play(schema.fields, batch.columns, batch.times, batch.lacks)
+        for number, change in enumerate(changes):
+            play.act(number, change)
+        moments = np.array([change.t for change in changes] or [0], np.uint64)
+        times = np.where(play.done_by == NOBODY, play.times, moments[play.done_by])
+        rows = np.flatnonzero(times > np.uint64(first))
+        names, when = _commits(play, changes, writers, rows)
+        cells = {field.name: play.columns[field.name].cells(rows) for field in schema.fields}
+        there = pa.array(play.alive[rows])
+        # No field's name ends in a space, so these names are free.
+        said = {"is there": there, "commit ": pa.array(names, pa.string()), "t ": pa.array(when)}
+        found.append(pa.table(cells | said))
+    return pa.concat_tables(found).combine_chunks() if found else pa.table({"x": []})
+
+
+def _rows_at(
+    log: Log, schema_file: SchemaFile, moment: int, places: pa.Table, schema: Schema
+) -> pa.Table:
+    """The rows of a moment at some places, with a column `was`."""
+    changes = _changes(log, schema_file, moment)
+    source = cell_source(log, schema_file, moment, changes)
+    found = []
+    for batch in source.batches(schema.fields, _box(schema.dimensions, places)):
+        play = Play(schema.fields, batch.columns, batch.times, batch.lacks)
+        for number, change in enumerate(changes):
+            play.act(number, change)
+        rows = np.flatnonzero(play.alive)
+        cells = {field.name: play.columns[field.name].cells(rows) for field in schema.fields}
+        table = pa.table(cells | {"was": pa.array(np.ones(len(rows), bool))})
+        found.append(
+            table.join(places, keys=places.column_names, join_type="left semi", use_threads=False)
+        )
+    if found:
+        return pa.concat_tables(found)
+    kinds = {name: places.schema.field(name).type for name in places.column_names}
+    empty = {f.name: pa.array([], kinds.get(f.name) or stored_type(f)) for f in schema.fields}
+    return pa.table(empty | {"was": pa.array([], pa.bool_())})
+
+
+def _box(dimensions: Sequence[Field], places: pa.Table) -> tuple[Range, ...]:
+    """The ranges that hold all of some places, for dimensions of numbers."""
+    ranges = []
+    for at, dimension in enumerate(dimensions):
+        if is_number(dimension):
+            ends = pc.min_max(places[dimension.name])
+            low, high = (
+                np.array([ends[end].as_py()], f"<{dimension.datatype.code}").tobytes()
+                for end in ("min", "max")
+            )
+            ranges.append(Range(at, low, high))
+    return tuple(ranges)
