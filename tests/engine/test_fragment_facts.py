@@ -94,6 +94,9 @@ def test_the_engine_says_the_same_of_the_corpus(name: str) -> None:
             sum(files) if row["version"] >= FIRST_WITH_FOOTER and files else None
         )
         assert (row["metadata"] is None) == (row["bytes"] is None)
+    light = log.fragments(sizes=False)
+    assert light["bytes"].null_count == len(light)
+    assert light.drop_columns(["bytes"]).equals(table.drop_columns(["bytes"]))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -194,6 +197,9 @@ def test_a_meta_saves_all_but_the_sizes(tmp_path: Path) -> None:
     sizes = {row["name"]: 0 for row in after.to_pylist()}
     assert sum(path.endswith(".meta") for what, path in steps if what == "read") == 1
     assert len([path for what, path in steps if what == "read"]) == 1 + len(sizes)
+    steps.clear()
+    read_facts(store, log.history, sizes=False)
+    assert [path.endswith(".meta") for what, path in steps if what == "read"] == [True]
 
 
 def test_a_linked_fragment_is_not_followed_even_with_a_meta(tmp_path: Path) -> None:

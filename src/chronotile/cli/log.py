@@ -112,7 +112,7 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
 
 def _cells(log: Log) -> dict[str, int]:
     """The cells of each fragment whose metadata could be read."""
-    facts = log.fragments().select(["name", "cells"]).to_pylist()
+    facts = log.fragments(sizes=False).select(["name", "cells"]).to_pylist()
     return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
 
 

@@ -112,6 +112,7 @@ def read_facts(
     history: History,
     *,
     names: Collection[str] | None = None,
+    sizes: bool = True,
     on_fragment: Callable[[], None] | None = None,
 ) -> pa.Table:
     """Reads what each fragment holds.
@@ -120,6 +121,7 @@ def read_facts(
         store: Where the array is.
         history: What was read of it.
         names: Only these fragments.
+        sizes: Fill `bytes`: that asks for the size of each metadata file.
         on_fragment: Called after each fragment that has a folder.
 
     Raises:
@@ -133,8 +135,8 @@ def read_facts(
         folders = (*history.listing.fragments, *history.listing.root_fragments)
         mask = pc.is_in(chosen.name, value_set=pa.array(folders, pa.string()))
         there, rows = chosen.only(mask), np.flatnonzero(np.asarray(mask))
-    reader, facts = FooterReader(store, history), _Facts(chosen)
-    for many in read_many(reader, there.name, there.version):
+    reader, facts = FooterReader(store, history), _Facts(chosen, sizes=sizes)
+    for many in read_many(reader, there.name, there.version, sizes=sizes):
         facts.add(reader, rows[many.rows], many)
         if on_fragment is not None:
             for _ in many.names:
@@ -145,8 +147,8 @@ def read_facts(
 class _Facts:
     """The columns of the table, filled part by part."""
 
-    def __init__(self, chosen: NamedFragments) -> None:
-        self._chosen = chosen
+    def __init__(self, chosen: NamedFragments, *, sizes: bool) -> None:
+        self._chosen, self._sizes = chosen, sizes
         count = len(chosen.name)
         self._known = np.zeros(count, bool)
         self._numbers = {name: np.zeros(count, np.int64) for name in ("cells", "bytes", "tiles")}
@@ -159,7 +161,8 @@ class _Facts:
 
     def add(self, reader: FooterReader, rows: Indices, many: ManyFooters) -> None:
         """Takes some footers, with the row of each."""
-        is_there = many.sizes >= 0
+        sizes = np.zeros(len(rows), np.int64) if many.sizes is None else many.sizes
+        is_there = sizes >= 0
         # A fragment that was made from others may have applied deletes, and an old one names no
         # schema: those are looked at one by one.
         plain = is_there & (self._chosen.version[rows] >= FIRST_WITH_SCHEMA_NAME)
@@ -167,7 +170,7 @@ class _Facts:
         spans = many.spans._replace(length=np.where(plain, many.spans.length, 0))
         for part in sparse_columns(spans, reader.layout_of):
             if not part.has_timestamps and not part.has_delete_metadata:
-                self._add_columns(rows[part.rows], part, many.sizes[part.rows])
+                self._add_columns(rows[part.rows], part, sizes[part.rows])
                 self._texts["metadata"].repeat(rows[part.rows], _WORDS[many.tails is None])
                 is_there[part.rows] = False
         for at in np.flatnonzero(is_there).tolist():
@@ -215,6 +218,8 @@ class _Facts:
             "applied_deletes": self._applied_deletes(),
         }
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._numbers.items()}
+        if not self._sizes:
+            columns["bytes"] = pa.nulls(len(unknown), pa.int64())
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._flags.items()}
         columns |= {name: texts.column() for name, texts in self._texts.items()}
         return pa.table([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)

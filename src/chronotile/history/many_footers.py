@@ -39,8 +39,9 @@ class ManyFooters(NamedTuple):
     names: list[str]
     spans: FooterSpans
     """Of a footer that must be looked at by itself, the length is 0."""
-    sizes: Indices
-    """Bytes of each fragment's own metadata file; -1 if there is no metadata at hand."""
+    sizes: Indices | None
+    """Bytes of each fragment's own metadata file, -1 if there is no metadata at hand; None if
+    nobody asked for them."""
     tails: Sequence[Tail] | None = None
     """The ends of the metadata files; None if a `.meta` holds the footers."""
 
@@ -52,17 +53,24 @@ class ManyFooters(NamedTuple):
             StorageError: The storage failed.
         """
         if self.tails is None:
-            return reader.copied(self.names[at], self.spans.footer(at), int(self.sizes[at]))
+            name = self.names[at]
+            size = reader.own.sizes([name])[0] if self.sizes is None else int(self.sizes[at])
+            if isinstance(size, ChronotileError):
+                raise size
+            return reader.copied(name, self.spans.footer(at), size)
         return reader.cut(self.names[at], *self.tails[at])
 
 
-def read_many(reader: FooterReader, names: pa.Array, versions: Indices) -> Iterator[ManyFooters]:
+def read_many(
+    reader: FooterReader, names: pa.Array, versions: Indices, *, sizes: bool = True
+) -> Iterator[ManyFooters]:
     """Reads footers, part by part.
 
     Args:
         reader: Of the array.
         names: The names of the fragments.
         versions: The format version in each name.
+        sizes: Ask for the sizes of metadata files whose footers a `.meta` holds.
 
     Raises:
         StorageError: The storage failed.
@@ -73,15 +81,16 @@ def read_many(reader: FooterReader, names: pa.Array, versions: Indices) -> Itera
     if (held := np.flatnonzero(is_held)).size:
         texts = names.take(pa.array(held)).to_pylist()
         chosen = _chosen(spans, np.asarray(places.drop_null()))
-        yield ManyFooters(held, texts, chosen, _whole(reader.own.sizes(texts)))
+        known_sizes = _whole(reader.own.sizes(texts)) if sizes else None
+        yield ManyFooters(held, texts, chosen, known_sizes)
     own = np.flatnonzero(~is_held)
     for start in range(0, len(own), MANY):
         rows = own[start : start + MANY]
         texts = names.take(pa.array(rows)).to_pylist()
         found = reader.own.tails(texts)
         tails = [_NOTHING if isinstance(tail, ChronotileError) else tail for tail in found]
-        sizes = np.array([size for _, size in tails], np.int64)
-        yield ManyFooters(rows, texts, _ends(tails, versions[rows]), sizes, tails)
+        lengths = np.array([size for _, size in tails], np.int64)
+        yield ManyFooters(rows, texts, _ends(tails, versions[rows]), lengths, tails)
 
 
 def own_footers(

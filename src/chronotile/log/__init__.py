@@ -229,7 +229,7 @@ class Log:
                 counts.update(one for one in applied if _reaches(one, name))
         return dict(counts)
 
-    def fragments(self, *, names: Collection[str] | None = None) -> pa.Table:
+    def fragments(self, *, names: Collection[str] | None = None, sizes: bool = True) -> pa.Table:
         """One row a fragment that a commit or a folder names: what it holds, in time order.
 
         The first call reads the footers: from a `.meta` that holds them, else one ranged read for
@@ -237,13 +237,15 @@ class Log:
 
         Args:
             names: Only these fragments.
+            sizes: Fill `bytes`. A `.meta` does not tell the size of a fragment's own metadata file:
+                that costs a call each. Without it `bytes` is null.
 
         Raises:
             StorageError: The storage failed.
         """
-        if names is None:
+        if names is None and sizes:
             return self._facts
-        return with_times(read_facts(self.storage, self.history, names=names))
+        return with_times(read_facts(self.storage, self.history, names=names, sizes=sizes))
 
     @cached_property
     def _facts(self) -> pa.Table:
