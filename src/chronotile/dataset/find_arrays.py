@@ -65,6 +65,8 @@ class Fleet(NamedTuple):
 
     arrays: tuple[Found, ...]
     problems: tuple[Unlisted, ...]
+    left: tuple[str, ...] = ()
+    """Folders that the search did not come to, as it had listed as many as it was allowed to."""
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -80,6 +82,7 @@ def find_arrays(
     missing_ok: bool = False,
     known: Container[str] = (),
     concurrency: int = CONCURRENCY,
+    most: int | None = None,
 ) -> Fleet:
     """Find all arrays at or below the roots, each once.
 
@@ -94,6 +97,7 @@ def find_arrays(
         missing_ok: Put a root that does not exist among the problems.
         known: Folders that are known to be arrays, and are not listed again.
         concurrency: Folders to list at once.
+        most: Folders to list at most, or a few more; `Fleet.left` has the others.
 
     Raises:
         ArrayNotFoundError: A root does not exist, or a pattern matches no folder.
@@ -111,28 +115,32 @@ def find_arrays(
     stores = [
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
-    search = _Search(weigh, known)
+    search = _Search(weigh, known, most)
     fresh = search.fresh(stores)
-    search.on_disk([store for store in fresh if store.place.scheme == "file"])
-    search.in_buckets([s for s in fresh if s.place.scheme != "file"], max(concurrency, 1))
+    left = search.on_disk([store for store in fresh if store.place.scheme == "file"])
+    remote = [store for store in fresh if store.place.scheme != "file"]
+    left += search.in_buckets(remote, max(concurrency, 1))
     for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
         if not root.missing:
             raise StorageError(root.uri, root.message)
         if not missing_ok:
             raise ArrayNotFoundError(root.uri, root.message)
     arrays, problems = search.arrays.values(), search.problems.values()
-    return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)))
+    rest = tuple(sorted(store.uri for store in left))
+    return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)), rest)
 
 
 class _Search:
     """One search, with the arrays and problems that it has found so far."""
 
-    def __init__(self, weigh: bool, known: Container[str] = ()) -> None:
+    def __init__(self, weigh: bool, known: Container[str] = (), most: int | None = None) -> None:
         self.weigh = weigh
         self.known = known
+        self._most = most
         self.arrays: dict[str, Found] = {}
         self.problems: dict[str, Unlisted] = {}
         self._seen: set[str] = set()
+        self._visited = 0
 
     def fresh(self, stores: Iterable[Store]) -> list[Store]:
         """The folders that the search has not met before; keeps arrays that are known."""
@@ -144,6 +152,7 @@ class _Search:
 
     def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
         """Keep the result of a visit, and give the folders to visit next."""
+        self._visited += 1
         try:
             array, folders, problems = visit()
         except ChronotileError as error:
@@ -155,26 +164,32 @@ class _Search:
         self.problems |= {problem.uri: problem for problem in problems}
         return self.fresh(folders)
 
-    def on_disk(self, waiting: list[Store]) -> None:
-        """Visit folders of a disk, one by one: threads gain nothing there."""
-        while waiting:
+    def _may_go_on(self) -> bool:
+        return self._most is None or self._visited < self._most
+
+    def on_disk(self, waiting: list[Store]) -> list[Store]:
+        """Visit folders of a disk, one by one: threads gain nothing there. Gives those left."""
+        while waiting and self._may_go_on():
             store = waiting.pop()
             waiting += self._taken(store, partial(_visit, store, self.weigh))
+        return waiting
 
-    def in_buckets(self, waiting: list[Store], concurrency: int) -> None:
-        """Visit folders of buckets, many at once."""
+    def in_buckets(self, waiting: list[Store], concurrency: int) -> list[Store]:
+        """Visit folders of buckets, many at once. Gives those left."""
         # `concurrent.futures.wait` would look at every future again for each one that is done.
         done: SimpleQueue[tuple[Store, Future[_Visited]]] = SimpleQueue()
         running = 0
         with ThreadPoolExecutor(concurrency, thread_name_prefix="chronotile-find") as pool:
-            while waiting or running:
-                for store in waiting:
+            while running or (waiting and self._may_go_on()):
+                while waiting and running < 2 * concurrency and self._may_go_on():
+                    store = waiting.pop()
                     visit = pool.submit(_visit, store, self.weigh)
                     visit.add_done_callback(lambda visit, store=store: done.put((store, visit)))  # type: ignore[misc]
-                running += len(waiting)
+                    running += 1
                 store, visit = done.get()
                 running -= 1
-                waiting = self._taken(store, visit.result)
+                waiting += self._taken(store, visit.result)
+        return waiting
 
 
 def _visit(store: Store, weigh: bool) -> _Visited:

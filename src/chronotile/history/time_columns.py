@@ -15,8 +15,6 @@ TWIN = "_time"
 """How the name of a twin ends: `t1` has the twin `t1_time`."""
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
-_LAST = pa.scalar(LAST_CALENDAR_MS, pa.uint64())
-
 
 def with_times(table: pa.Table) -> pa.Table:
     """Add a twin for each column of unsigned 64-bit ms, after all other columns.
@@ -36,7 +34,9 @@ def with_times(table: pa.Table) -> pa.Table:
 
 def timestamps(ms: pa.ChunkedArray) -> pa.ChunkedArray:
     """The timestamps of a column of ms."""
-    within = pc.if_else(pc.less_equal(ms, _LAST), ms, pa.scalar(None, pa.uint64()))
+    # A scalar that is made while this module loads would make pyarrow load pandas.
+    last = pa.scalar(LAST_CALENDAR_MS, pa.uint64())
+    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, pa.uint64()))
     return within.cast(pa.int64()).cast(TIMESTAMP)
 
 

@@ -1,81 +1,145 @@
-"""The rows of arrays that could not be read: a run repeats those of an older run.
+"""Rows of an older run that a later one repeats: of unchanged arrays, and of unreadable ones.
 
-In: an older run, and the arrays. Out: the arrays that it has rows of, these rows as a later run
-repeats them, and findings on the others. Touches no storage but the older run's.
+In: an older run, and the arrays of a bucket. Out: what it noted of them, their rows as the later
+run repeats them, and findings on those that could not be read. Reads only the older run's files.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE
-from chronotile.spark.tables import SCHEMAS, findings_table
+from chronotile.spark.bucket_writer import totals_in
+from chronotile.spark.buckets import bucket_of
+from chronotile.spark.run_summary import Totals
+from chronotile.spark.tables import SCHEMAS, columns, findings_table
+from chronotile.spark.unchanged import Noted
 from chronotile.spark.unreadable_limit import Unread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from chronotile.dataset.find_arrays import Unlisted
-    from chronotile.spark.runs import Run
+    from chronotile.spark.runs import Part, Run
+
+LISTINGS = columns("array string, listing string, marks string, requests_after bigint")
+"""What the next run needs to know of an array, as `unchanged.Noted` explains; both are null if the
+array could not be read properly."""
+
+WRITTEN: dict[str, pa.Schema] = {**SCHEMAS, "listings": LISTINGS}
+"""Every table that a run writes of each array; the last also holds the totals."""
 
 
-def known_arrays(run: Run | None) -> dict[str, str]:
-    """Array that a run has rows of -> the name of the run that read them."""
-    known: dict[str, str] = {}
-    if run is not None:
-        for table in run.tables("arrays"):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OlderBucket:
+    """What an older run holds of the arrays of one bucket."""
+
+    run: Run
+    parts: tuple[Part, ...]
+    """The files that may have rows of them."""
+    bucket: int
+    buckets: int
+    """How the arrays are divided now."""
+    is_whole: bool
+    """Whether they were divided so then, so that the files have rows of no other arrays."""
+
+    def tables(self, name: str) -> Iterator[pa.Table]:
+        """One table, file by file; only the rows of the bucket's arrays are meant."""
+        for part in self.parts:
+            if part.table == name:
+                yield with_columns_of_now(name, self.run.read(part))
+
+    def _own(self, array: str) -> bool:
+        return bucket_of(array, self.buckets) == self.bucket
+
+    def noted(self) -> tuple[dict[str, Noted], Totals]:
+        """Array -> what the run noted of it, and the totals of all files."""
+        noted, totals = {}, Totals()
+        for part in (part for part in self.parts if part.table == "listings"):
+            file = self.run.open(part)
+            totals += totals_in(file.metadata.metadata)
+            table = with_columns_of_now("listings", file.read())
+            columns = (table[name].to_pylist() for name in ("array", *Noted._fields))
+            for array, *words in zip(*columns, strict=True):
+                if self._own(array):
+                    noted[array] = Noted(*words)
+        return noted, totals
+
+    def known(self) -> dict[str, str]:
+        """Array that the run has rows of -> the name of the run that read them."""
+        known: dict[str, str] = {}
+        for table in self.tables("arrays"):
             table = table.filter(pc.field("commits").is_valid())
-            read_in = pc.fill_null(table["stale"], run.name)
-            known |= dict(zip(table["array"].to_pylist(), read_in.to_pylist(), strict=True))
-    return known
+            read_in = pc.fill_null(table["stale"], self.run.name)
+            pairs = zip(table["array"].to_pylist(), read_in.to_pylist(), strict=True)
+            known |= {array: name for array, name in pairs if self._own(array)}
+        return known
+
+    def rows(self, arrays: Collection[str], stale: Collection[str]) -> Iterator[tuple[str, Any]]:
+        """Each table with the rows of some arrays, as a later run repeats them.
+
+        Args:
+            arrays: The arrays that have not changed.
+            stale: The arrays that could not be read.
+        """
+        wanted = pa.array([*arrays, *stale], pa.string())
+        unread = pa.array([*stale], pa.string())
+        for name in dict.fromkeys(part.table for part in self.parts):
+            for table in self.tables(name):
+                rows = table.filter(pc.is_in(table["array"], wanted))
+                if len(rows):
+                    yield name, as_stale(name, rows, unread, self.run.name)
 
 
-def below(
+def hidden_below(
     folders: Sequence[Unlisted], known: Collection[str], found: Collection[str]
-) -> list[Unread]:
-    """The arrays that no task could read, as a folder above them could not be listed.
-
-    These are the arrays below it that an older run knows; if it knows none, the folder itself.
+) -> dict[str, Unread]:
+    """The arrays that an older run knows and that are missing, as a folder cannot be listed.
 
     >>> from chronotile.dataset.find_arrays import Unlisted
-    >>> below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
-    [Unread(array='s3://b/g/a', words='s3://b/g cannot be listed: 403')]
+    >>> hidden_below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
+    {'s3://b/g/a': Unread(array='s3://b/g/a', words='s3://b/g cannot be listed: 403')}
     """
     unread: dict[str, Unread] = {}
     for folder in folders:
-        if folder.missing:
-            continue
-        start = f"{folder.uri.rstrip('/')}/"
-        inside = [uri for uri in known if uri.startswith(start) and uri not in found]
-        problem = f"{folder.uri} cannot be listed: {folder.message}"
-        unread |= {uri: Unread(uri, problem) for uri in inside or [folder.uri]}
-    return sorted(unread.values())
+        if not folder.missing:
+            start = f"{folder.uri.rstrip('/')}/"
+            inside = [uri for uri in known if uri.startswith(start) and uri not in found]
+            unread |= {uri: unlisted_unread(folder, uri) for uri in inside}
+    return unread
+
+
+def unlisted_unread(folder: Unlisted, array: str) -> Unread:
+    """An array, or the folder itself, that could not be read as the folder cannot be listed."""
+    return Unread(array, f"{folder.uri} cannot be listed: {folder.message}")
 
 
 def rows_of_unread(
-    unread: Sequence[Unread], known: Mapping[str, str], arrays: Collection[str]
+    unread: Mapping[str, str], known: Mapping[str, str], hidden: Collection[str]
 ) -> dict[str, pa.Table]:
     """The rows on arrays that could not be read, beside those that are repeated.
 
     Args:
-        unread: The arrays, and folders.
+        unread: Array -> why it could not be read.
         known: Array that an older run has rows of -> the run that read them.
-        arrays: The arrays of the fleet.
+        hidden: The arrays among them that only the older run knows.
     """
-    findings, blank = [], []
-    for array, words in unread:
+    findings, blank, listings = [], [], []
+    for array, words in unread.items():
         rows = f"its rows are of run {known[array]}" if array in known else "no run has its rows"
-        if array in arrays or array in known:
-            findings.append(finding(array, UNREADABLE, "", f"it cannot be read: {words}; {rows}"))
-        if array in arrays and array not in known:
+        findings.append(finding(array, UNREADABLE, "", f"it cannot be read: {words}; {rows}"))
+        if array not in hidden and array not in known:
             blank.append({"array": array, "errors": 1, "warnings": 0, "infos": 0})
+            listings.append({"array": array})
     return {
         "arrays": pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]),
         "findings": findings_table(tuple(findings)),
+        "listings": pa.Table.from_pylist(listings, schema=LISTINGS),
     }
 
 
@@ -100,7 +164,9 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array, run: str) -> pa.Table:
     if name == "listings":
         # Without a fingerprint the next run reads the array, whatever its listing is.
         nothing = pa.scalar(None, pa.string())
-        return _with(table, "listing", pc.if_else(is_stale, nothing, table["listing"]))
+        for column in Noted._fields:
+            table = _with(table, column, pc.if_else(is_stale, nothing, table[column]))
+        return table
     return table
 
 
@@ -110,8 +176,8 @@ def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
     >>> with_columns_of_now("arrays", pa.table({"array": ["a"]})).column_names[:2]
     ['array', 'format_version']
     """
-    schema = SCHEMAS.get(name)
-    if schema is None or table.schema.names == schema.names:
+    schema = WRITTEN[name]
+    if table.schema.names == schema.names:
         return table
     had = frozenset(table.column_names)
     columns = [

@@ -7,23 +7,8 @@ An array that cannot be read is not a damaged array. If more of them than the li
 read, the run publishes nothing; else it repeats their rows from the last run that could read them,
 and marks them as stale.
 
-What a fleet of 1 million arrays with 10 billion commits costs, on paper. Measured on arrays of
-10,000 commits in one `.con`, each with its fragments, a tenth of them with 500 deletes, on one core
-of two:
-
-    for each array             measured                     times 1,000,000
-    requests to plan           2 lists                      2 million lists
-    requests to read           16 lists (10 are pages of    16 million lists,
-                               1,000 fragments), 2 reads    2 million reads
-    bytes read                 0.8 MB                       0.8 TB
-    time of one core           0.11 s                       31 hours
-    bytes written, all tables  0.77 MB                      0.77 TB
-
-The driver itself makes the 2 million lists of the plan: 26 minutes with 64 at once, if an answer
-takes 50 ms. A task waits for 18 such answers for each array, 8 arrays at once, so 0.11 s of waiting
-beside 0.11 s of work: 20 executors of 2 cores are done in about an hour, which is 40 core hours.
-Next time, with `since_last`, an array that has not changed costs its lists (18 million in all),
-no read, and a copy of its rows.
+Nothing in the driver grows with the fleet: it knows buckets and their files (see `buckets`), and of
+arrays their number. What a fleet costs, in requests, hours and money, the README tells.
 """
 
 from __future__ import annotations
@@ -32,45 +17,44 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.spark.buckets import bucket_of, may_share
 from chronotile.spark.fleet_maintenance import MAINTENANCE, arrays_in_need, broken_off, maintain
-from chronotile.spark.older_run_rows import below, known_arrays, rows_of_unread
+from chronotile.spark.fleet_plan import BucketShare, FleetPlan, plan_fleet
+from chronotile.spark.older_run_rows import WRITTEN, OlderBucket, unlisted_unread
 from chronotile.spark.pipeline_task import (
-    WRITTEN,
-    Carry,
+    UNREAD_MAX,
     Done,
     Task,
-    carry,
-    read_fingerprints,
     run_task,
+    sum_of,
     write_tables,
+    write_unread,
 )
+from chronotile.spark.read_share import folder_findings
 from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
-from chronotile.spark.shares import Share, find_fleet, packed, shares, split
+from chronotile.spark.shares import packed
 from chronotile.spark.surviving_tasks import Care, Results, run_job
 from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
-    from chronotile.dataset.find_arrays import Fleet
     from chronotile.spark.options import Options
 
-FORMAT = 2
+FORMAT = 3
 """The format of what a run leaves for the next one, which uses no run of another format."""
-CARRIED_BYTES = 32 << 20
-"""Bytes of old files that one task merges."""
-CARRIED_FILES = 1 << 20
+MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
+"""The largest limit: the driver holds no more names."""
 
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
 _FEW = 16
@@ -129,7 +113,7 @@ def run(
         run=run_.uri,
         totals=done.totals,
         read=done.read,
-        unchanged=len(done.unchanged),
+        unchanged=done.unchanged,
         unreadable=len(done.unread),
         files_read=done.files_read,
         reads=done.reads,
@@ -149,69 +133,123 @@ class _Pipeline:
         self._progress = progress
         self._killers: list[Unread] = []
         """Arrays that kill every process that reads them."""
-        self._fleet_size = 0
+        self._plan = FleetPlan(0, (), 0, ())
 
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
-        old = self._last()
-        known = read_fingerprints(old) if old and self._job.since_last else {}
+        job, older = self._job, _Older(self._last())
         self._progress("looking for arrays", 0, 0)
-        fleet = find_fleet(self._job.options)
-        self._fleet_size = len(fleet.arrays)
-        done = self._read(run_, shares(fleet, self._job.options.partition_bytes), known)
-        if done.unread and (done.read or done.unchanged):
-            # The storage answers: it may now give what it refused a while ago.
-            again = map(Share, packed([one.array for one in done.unread], _FEW))
-            done = replace(done, unread=()) + self._read(run_, again, {})
-        done += Done(unread=tuple(self._killers))
-        done += self._unread(run_, old, fleet, done)
-        written = {part.table for part in done.parts}
+        look = partial(self._progress, "looking for arrays")
+        self._plan = plan_fleet(self._spark, job.options, run_, older.buckets, look)
+        done = self._read(run_, older)
+        unread, hidden = self._unread(done)
+        done = sum_of((done, self._write_unread(run_, older, unread, hidden)))
+        parts = [*done.parts, *older.parts_of(done.same)]
+        folders = {"findings": folder_findings(self._plan.problems)}
+        own, totals = write_tables(run_, folders)
+        parts += own
+        written = {part.table for part in parts}
         # A table without rows gets an empty file, so that readers can read it.
-        empty = [run_.write(t, s.empty_table()) for t, s in WRITTEN.items() if t not in written]
-        parts = [*done.parts, *empty]
+        parts += [run_.write(t, s.empty_table()) for t, s in WRITTEN.items() if t not in written]
         maintained: tuple[tuple[str, int], ...] = ()
-        if self._job.maintain:
-            part, maintained = self._maintain(run_, parts, {one.array for one in done.unread})
+        everything = (*unread, *hidden)
+        if job.maintain:
+            part, maintained = self._maintain(run_, parts, {one.array for one in everything})
             parts.append(part)
-        words = {"format": FORMAT, "asked": self._asked(), "unreadable": len(done.unread)}
+        words = {
+            "format": FORMAT,
+            "asked": self._asked(),
+            "unreadable": len(everything),
+            "buckets": self._plan.buckets,
+        }
         run_.publish(parts, words)
-        return done, maintained
+        return replace(done, unread=everything, totals=done.totals + totals), maintained
 
-    def _read(self, run_: Run, wanted: Iterable[Share], known: Mapping[str, str]) -> Done:
-        """Reads some shares of the fleet."""
+    def _read(self, run_: Run, older: _Older) -> Done:
+        """Reads the whole fleet, and what could not be read once more."""
+        job, plan = self._job, self._plan
+        task = partial(Task, options=job.options, run=run_)
+        since_last, problems = job.since_last, tuple(p for p in plan.problems if not p.missing)
+        shares = {share.bucket: share for share in plan.shares}
+        if problems:
+            # Arrays that only the last run knows can be in any bucket.
+            empty = {number: BucketShare(bucket=number) for number in range(plan.buckets)}
+            shares = empty | shares if older.run else shares
         tasks = [
-            Task(
+            task(
                 share=share,
-                fingerprints={array: known[array] for array in share.arrays if array in known},
-                options=self._job.options,
-                run=run_,
+                older=older.bucket(share.bucket, plan.buckets) if since_last or problems else None,
+                since_last=since_last,
+                problems=problems,
             )
-            for share in wanted
+            for share in shares.values()
         ]
         care = Care(split=_split, give_up=self._killed)
-        return self._all("reading commit logs", run_task, tasks, run_, care)
+        done = self._all("reading commit logs", run_task, tasks, run_, care)
+        if not done.unread or not (done.read or done.unchanged) or _is_cut(done):
+            return done
+        # The storage answers: it may now give what it refused a while ago.
+        groups = self._by_bucket(one.array for one in done.unread)
+        again = [
+            task(share=BucketShare(bucket=bucket, arrays=tuple(arrays)))
+            for bucket, arrays in groups.items()
+        ]
+        second = self._all("reading commit logs", run_task, again, run_, care)
+        return sum_of((replace(done, unread=(), unread_count=0), second))
+
+    def _by_bucket(self, arrays: Iterable[str]) -> dict[int, list[str]]:
+        groups: dict[int, list[str]] = {}
+        for array in arrays:
+            groups.setdefault(bucket_of(array, self._plan.buckets), []).append(array)
+        return groups
 
     def _killed(self, task: Task) -> Done:
         """Notes an array that kills the process that reads it; others go on."""
-        self._killers += [Unread(array, _KILLED) for array in task.share.arrays]
-        check_limit(self._job.out, self._killers, self._fleet_size, self._job.max_unreadable)
+        arrays = [place.uri for place in task.share.places(task.run)]
+        self._killers += [Unread(array, _KILLED) for array in arrays]
+        check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
         return Done()
 
-    def _unread(self, run_: Run, old: Run | None, fleet: Fleet, done: Done) -> Done:
-        """Writes the rows of arrays that have not changed, or that could not be read."""
-        arrays = frozenset(fleet.uris)
-        known = known_arrays(old) if done.unread or fleet.problems else {}
-        hidden = below(fleet.problems, known, arrays)
-        unread = [*done.unread, *hidden]
-        total = len(arrays) + len(hidden)
-        check_limit(self._job.out, unread, total, self._job.max_unreadable)
-        kept = frozenset(done.unchanged)
-        stale = frozenset(one.array for one in unread if one.array in known)
-        carries = list(_carries(old, run_)) if old is not None and kept | stale else []
-        work = partial(carry, kept=kept, stale=stale)
-        carried = self._all("carrying tables over", work, carries, run_)
-        own = write_tables(run_, [rows_of_unread(unread, known, arrays)])
-        return carried + own + Done(unread=tuple(hidden))
+    def _unread(self, done: Done) -> tuple[tuple[Unread, ...], tuple[Unread, ...]]:
+        """The arrays that could not be read; and those, or folders, that could not be listed.
+
+        Raises:
+            UnreadableError: They are more than the limit allows.
+        """
+        unread = (*done.unread, *self._killers)
+        starts = tuple(one.array for one in done.hidden)
+        # A folder of which no array is known stands for itself.
+        folders = [
+            unlisted_unread(folder, folder.uri)
+            for folder in self._plan.problems
+            if not folder.missing
+            and not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
+        ]
+        hidden = (*done.hidden, *folders)
+        cut = done.unread_count - len(done.unread) + done.hidden_count - len(done.hidden)
+        total = self._plan.arrays + done.hidden_count + len(folders)
+        limit = MOST_UNREADABLE if cut else self._job.max_unreadable
+        check_limit(self._job.out, (*unread, *hidden), total, limit, more=cut)
+        return unread, hidden
+
+    def _write_unread(
+        self, run_: Run, older: _Older, unread: Sequence[Unread], hidden: Sequence[Unread]
+    ) -> Done:
+        """Writes the rows of arrays that could not be read, without another try."""
+        folders = {folder.uri for folder in self._plan.problems}
+        wanted = {one.array: one.words for one in (*unread, *hidden) if one.array not in folders}
+        tasks = [
+            Task(
+                share=BucketShare(bucket=bucket),
+                options=self._job.options,
+                run=run_,
+                older=older.bucket(bucket, self._plan.buckets),
+                given_up={array: wanted[array] for array in arrays},
+                hidden=frozenset(one.array for one in hidden),
+            )
+            for bucket, arrays in self._by_bucket(wanted).items()
+        ]
+        return self._all("carrying tables over", write_unread, tasks, run_)
 
     def _last(self) -> Run | None:
         """The last run, if this one can use its tables."""
@@ -238,7 +276,7 @@ class _Pipeline:
         results = run_job(
             self._spark, work, items, partial(self._progress, words), _results(run_), care
         )
-        return reduce(add, results, Done())
+        return sum_of(results)
 
     def _maintain(
         self, run_: Run, parts: list[Part], unread: Collection[str]
@@ -272,7 +310,7 @@ def _results(run_: Run) -> Results:
 
 def _split(task: Task) -> list[Task]:
     """Splits the work of a task into smaller pieces."""
-    return [replace(task, share=share) for share in split(task.share)]
+    return [replace(task, share=share, problems=()) for share in task.share.split()]
 
 
 def _maintain_group(
@@ -285,13 +323,41 @@ def _maintain_group(
     ]
 
 
-def _carries(old: Run, run_: Run) -> Iterator[Carry]:
-    """The files of the last run, a few for each task."""
-    parts = old.parts()
-    for table in WRITTEN:
-        of_table = (part for part in parts if part.table == table)
-        for group in packed(of_table, CARRIED_FILES, lambda part: part.size, CARRIED_BYTES):
-            yield Carry(table=table, parts=group, old=old, run=run_)
+class _Older:
+    """The last run, if this one can use its tables."""
+
+    def __init__(self, run_: Run | None) -> None:
+        self.run = run_
+        end = run_.read_end() if run_ else None
+        self.buckets: int | None = int(end["buckets"]) if end else None
+        self._parts: dict[int, list[Part]] = {}
+        for part in run_.parts() if run_ else ():
+            self._parts.setdefault(part.bucket, []).append(part)
+
+    def bucket(self, bucket: int, buckets: int) -> OlderBucket | None:
+        """What the run holds of a bucket, as the fleet is divided now."""
+        if self.run is None or self.buckets is None:
+            return None
+        parts = [
+            part
+            for own, of_bucket in self._parts.items()
+            if may_share(bucket, buckets, own, self.buckets)
+            for part in of_bucket
+            if part.table in WRITTEN
+        ]
+        whole = buckets == self.buckets
+        return OlderBucket(
+            run=self.run, parts=tuple(parts), bucket=bucket, buckets=buckets, is_whole=whole
+        )
+
+    def parts_of(self, buckets: Iterable[int]) -> list[Part]:
+        """The files of some buckets, of which the new run has the same."""
+        return [part for bucket in buckets for part in self._parts.get(bucket, ())]
+
+
+def _is_cut(done: Done) -> bool:
+    """Whether more arrays could not be read than the driver hears of."""
+    return done.unread_count > len(done.unread)
 
 
 def _last_error(cause: Exception) -> str:

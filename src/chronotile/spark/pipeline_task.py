@@ -1,12 +1,13 @@
 """What one task of the pipeline does.
 
-In: a share of the fleet, and where the tables go. Out: files of all tables, written in one pass
-over the share's arrays, and `Done`, which tells the driver about them. Each task opens what it
-needs.
+In: a bucket of the fleet, and where the tables go. Out: files of all tables, written in one pass
+over the bucket's arrays, and `Done`, which tells the driver about them. Each task opens what it
+needs. Rows of arrays that have not changed are repeated from the last run; if nothing of a bucket
+has changed, the task writes no file, and the run has the last one's.
 
 A task tries again the arrays that it could not read, at the end of the share, unless it could read
 none. It names those that still fail to the driver, and writes nothing about them: only the driver
-knows how other tasks fared, and what an earlier run read of the array.
+knows how other tasks fared. A last task for the bucket then writes what an older run read of them.
 """
 
 from __future__ import annotations
@@ -14,125 +15,241 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.history.listing import list_array
-from chronotile.spark.older_run_rows import as_stale, with_columns_of_now
-from chronotile.spark.read_share import folder_findings, in_order
+from chronotile.spark.bucket_writer import BucketWriter
+from chronotile.spark.buckets import NO_BUCKET
+from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
+from chronotile.spark.read_share import in_order
 from chronotile.spark.request_costs import requests_after_maintenance
-from chronotile.spark.run_summary import Totals, totals_of
-from chronotile.spark.stream_state import listing_fingerprint
-from chronotile.spark.tables import (
-    SCHEMAS,
-    ArrayTables,
-    columns,
-    findings_table,
-    tables_of_unreadable,
-)
+from chronotile.spark.run_summary import Totals
+from chronotile.spark.tables import SCHEMAS, ArrayTables, findings_table, tables_of_unreadable
+from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
 from chronotile.spark.unreadable_limit import Unread
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
+    from chronotile.dataset.find_arrays import Unlisted
+    from chronotile.spark.fleet_plan import BucketShare, Place
+    from chronotile.spark.older_run_rows import OlderBucket
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Part, Run
-    from chronotile.spark.shares import Share
-
-LISTINGS = columns("array string, listing string, requests_after bigint")
-"""What the next run needs to know of an array. `listing` is the fingerprint of its listing; null if
-the array could not be read properly, or was written only just before."""
 
 AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
-
-WRITTEN: dict[str, pa.Schema] = {**SCHEMAS, "listings": LISTINGS}
-"""Every table that a run writes."""
+UNREAD_MAX = 10_000
+"""Unreadable arrays of which the driver hears by name; more of them end every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The work of one task."""
 
-    share: Share
-    fingerprints: Mapping[str, str]
-    """Array -> its listing's fingerprint in the last run; if it is the same, skip the array."""
+    share: BucketShare
     options: Options
     run: Run
+    older: OlderBucket | None = None
+    """What the last run holds of the bucket, if this one uses it."""
+    since_last: bool = False
+    """Skip arrays that have not changed."""
+    problems: tuple[Unlisted, ...] = ()
+    """Folders that could not be listed: arrays below them are looked for in the last run."""
+    given_up: Mapping[str, str] = field(default_factory=dict)
+    """For `write_unread`: array -> why it could not be read."""
+    hidden: frozenset[str] = frozenset()
+    """The arrays among these that only the last run knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What one task has done."""
+    """What some tasks have done."""
 
     parts: tuple[Part, ...] = ()
+    same: tuple[int, ...] = ()
+    """Buckets in which nothing has changed."""
     totals: Totals = field(default_factory=Totals)
-    unchanged: tuple[str, ...] = ()
+    unchanged: int = 0
     unread: tuple[Unread, ...] = ()
+    """Arrays that could not be read: the first of them, if there are very many."""
+    unread_count: int = 0
+    hidden: tuple[Unread, ...] = ()
+    """Arrays that only the last run knows, as a folder could not be listed; likewise."""
+    hidden_count: int = 0
     read: int = 0
     files_read: int = 0
     reads: int = 0
 
-    def __add__(self, other: Done) -> Done:
-        names = [one.name for one in fields(self)]
-        return Done(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
+def sum_of(done: Iterable[Done]) -> Done:
+    """What several tasks have done together.
 
-def run_task(task: Task) -> Done:
-    """Reads a share and writes its part of every table."""
-    reads = _Reads()
-    arrays: list[dict[str, pa.Table]] = []
-    unchanged: list[str] = []
-    waiting = task.share.arrays
-    failed: dict[str, Exception] = {}
-    for attempt in range(2):
-        failed = {}
-        for array, outcome in in_order(lambda a: _outcome(a, task, reads), waiting):
-            if isinstance(outcome, Exception):
-                failed[array] = outcome
-            elif outcome is None:
-                unchanged.append(array)
-            else:
-                arrays.append(outcome)
-        # A list may miss what was just written: then an array looks as if it were gone.
-        gone = any(not may_pass(error) for error in failed.values())
-        if attempt or not failed or (len(failed) == len(waiting) and not gone):
-            break
-        time.sleep(AGAIN_S)
-        waiting = tuple(failed)
-    unread = [Unread(array, words(error)) for array, error in failed.items() if may_pass(error)]
-    damaged = [(array, error) for array, error in failed.items() if not may_pass(error)]
-    arrays += [_tables_without(array, error, task) for array, error in damaged]
-    done = write_tables(task.run, [*arrays, {"findings": folder_findings(task.share)}])
-    return replace(
-        done,
-        unchanged=tuple(unchanged),
-        unread=tuple(unread),
-        read=len(task.share.arrays) - len(unchanged) - len(unread),
-        files_read=len(reads.counts),
-        reads=reads.counts.total(),
+    >>> sum_of([Done(read=1, same=(3,)), Done(read=2)])  # doctest: +ELLIPSIS
+    Done(parts=(), same=(3,), ..., read=3, files_read=0, reads=0)
+    """
+    every = tuple(done)
+    totals = Totals()
+    for one in every:
+        totals += one.totals
+    counts = ("unchanged", "unread_count", "hidden_count", "read", "files_read", "reads")
+    sums = {name: sum(getattr(one, name) for one in every) for name in counts}
+    return Done(
+        parts=tuple(part for one in every for part in one.parts),
+        same=tuple(bucket for one in every for bucket in one.same),
+        totals=totals,
+        unread=tuple(unread for one in every for unread in one.unread)[:UNREAD_MAX],
+        hidden=tuple(hidden for one in every for hidden in one.hidden)[:UNREAD_MAX],
+        **sums,
     )
 
 
-def write_tables(run: Run, arrays: Sequence[Mapping[str, pa.Table]]) -> Done:
-    """Writes the tables of some arrays: one file for each table that has rows."""
-    parts, totals = [], Totals()
-    for name, schema in WRITTEN.items():
-        table = pa.concat_tables(
-            [schema.empty_table(), *(tables[name] for tables in arrays if name in tables)]
+def run_task(task: Task) -> Done:
+    """Reads the arrays of a bucket and writes its part of every table."""
+    return _Bucket(task).done()
+
+
+def write_unread(task: Task) -> Done:
+    """Writes what an older run read of arrays that could not be read now."""
+    older = task.older
+    writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
+    known = older.known() if older is not None else {}
+    stale = [array for array in task.given_up if array in known]
+    if older is not None and stale:
+        for name, rows in older.rows((), stale):
+            writer.add({name: rows})
+    writer.add(rows_of_unread(task.given_up, known, task.hidden))
+    return Done(parts=writer.close(), totals=writer.totals)
+
+
+def write_tables(run: Run, tables: Mapping[str, pa.Table]) -> tuple[tuple[Part, ...], Totals]:
+    """Writes rows that belong to no bucket."""
+    writer = BucketWriter(run, NO_BUCKET, WRITTEN, "listings")
+    writer.add(tables)
+    return writer.close(), writer.totals
+
+
+class _Bucket:
+    """One bucket, array by array."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._reads = _Reads()
+        self._writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
+        self._unchanged: list[str] = []
+        self._noted: dict[str, Noted] = {}
+        self._before = Totals()
+        if task.older is not None and task.since_last:
+            self._noted, self._before = task.older.noted()
+
+    def done(self) -> Done:
+        task, older = self._task, self._task.older
+        places = {place.uri: place for place in task.share.places(task.run)}
+        failed = self._read(places)
+        unread = {array: words(error) for array, error in failed.items() if may_pass(error)}
+        for array, error in failed.items():
+            if array not in unread:
+                self._writer.add(self._without(array, error))
+        hidden: dict[str, Unread] = {}
+        if older is not None and task.problems:
+            hidden = hidden_below(task.problems, older.known(), places)
+        if self._is_same(len(places), len(unread) + len(hidden)):
+            same = (task.share.bucket,)
+            return Done(same=same, totals=self._before, unchanged=len(self._unchanged))
+        if older is not None and self._unchanged:
+            for name, rows in older.rows(self._unchanged, ()):
+                self._writer.add({name: rows})
+        return Done(
+            parts=self._writer.close(),
+            totals=self._writer.totals,
+            unchanged=len(self._unchanged),
+            unread=tuple(Unread(*pair) for pair in list(unread.items())[:UNREAD_MAX]),
+            unread_count=len(unread),
+            hidden=tuple(hidden.values())[:UNREAD_MAX],
+            hidden_count=len(hidden),
+            read=len(places) - len(self._unchanged) - len(unread),
+            files_read=len(self._reads.counts),
+            reads=self._reads.counts.total(),
         )
-        if len(table):
-            parts.append(run.write(name, table))
-            totals += totals_of(name, table)
-    return Done(parts=tuple(parts), totals=totals)
+
+    def _is_same(self, arrays: int, lost: int) -> bool:
+        """Whether the last run's files of this bucket are right as they are."""
+        older = self._task.older
+        if older is None or not self._task.since_last or lost:
+            return False
+        if not arrays == len(self._unchanged) == len(self._noted):
+            return False
+        return all(part.bucket == self._task.share.bucket for part in older.parts) and (
+            older.is_whole
+        )
+
+    def _read(self, places: Mapping[str, Place]) -> dict[str, Exception]:
+        """Reads arrays, and writes their rows; returns those that fail twice."""
+        failed: dict[str, Exception] = {}
+        waiting = tuple(places)
+        for attempt in range(2):
+            failed = {}
+            for array, outcome in in_order(lambda uri: self._outcome(places[uri]), waiting):
+                if isinstance(outcome, Exception):
+                    failed[array] = outcome
+                elif outcome is None:
+                    self._unchanged.append(array)
+                else:
+                    self._writer.add(outcome)
+            # A list may miss what was just written: then an array looks as if it were gone.
+            gone = any(not may_pass(error) for error in failed.values())
+            if attempt or not failed or (len(failed) == len(waiting) and not gone):
+                break
+            time.sleep(AGAIN_S)
+            waiting = tuple(failed)
+        return failed
+
+    def _outcome(self, place: Place) -> dict[str, pa.Table] | Exception | None:
+        """Every table of an array; None if it is unchanged; an error if another try may succeed."""
+        try:
+            return self._tables(place.uri)
+        except Exception as error:  # one bad array must not stop a fleet
+            if may_pass(error) or isinstance(error, ArrayNotFoundError):
+                return error
+            return self._without(place.uri, error)
+
+    def _tables(self, array: str) -> dict[str, pa.Table] | None:
+        options = self._task.options
+        store, began_ms = open_store(array, options.storage_options), now_ms()
+        # Cells can go bad while the listing stays the same.
+        noted = None if options.check == "deep" else self._noted.get(array)
+        if noted is not None and is_unchanged(store, noted, began_ms):
+            return None
+        times = folder_times(store)
+        watched = store.watched(lambda what, path: self._reads.hook(array, what, path))
+        log = options.open_log(watched)
+        tables = ArrayTables(log, check=options.check, cells=options.cells)
+        made = {name: tables.table(name) for name in SCHEMAS}
+        now = note(store, log.history.listing, began_ms, times)
+        after = requests_after_maintenance(log.history)
+        return {**made, "listings": _listing(array, now, after)}
+
+    def _without(self, array: str, error: Exception) -> dict[str, pa.Table]:
+        """The tables of an array that is damaged or gone."""
+        if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
+            gone = "it is gone: it was there when the fleet was listed"
+            item = finding(array, UNREADABLE, "", gone, severity="warning")
+            return {"findings": findings_table((item,)), "listings": _listing(array)}
+        made = tables_of_unreadable(array, error)
+        return {**{name: made[name] for name in SCHEMAS}, "listings": _listing(array)}
+
+    def _is_gone(self, array: str) -> bool:
+        try:
+            return not open_store(array, self._task.options.storage_options).exists()
+        except ChronotileError:
+            return False
 
 
 class _Reads:
@@ -148,85 +265,6 @@ class _Reads:
                 self.counts[f"{array}/{path}"] += 1
 
 
-def _outcome(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | Exception | None:
-    """Every table of one array; None if it is unchanged; an error if another try may succeed."""
-    try:
-        return _tables(array, task, reads)
-    except Exception as error:  # one bad array must not stop a fleet
-        if may_pass(error) or isinstance(error, ArrayNotFoundError):
-            return error
-        return _tables_without(array, error, task)
-
-
-def _tables(array: str, task: Task, reads: _Reads) -> dict[str, pa.Table] | None:
-    store, began_ms = open_store(array, task.options.storage_options), now_ms()
-    # Cells can go bad while the listing stays the same.
-    known = None if task.options.check == "deep" else task.fingerprints.get(array)
-    if known is not None and listing_fingerprint(store, list_array(store), began_ms) == known:
-        return None
-    watched = store.watched(lambda what, path: reads.hook(array, what, path))
-    log = task.options.open_log(watched)
-    tables = ArrayTables(log, check=task.options.check, cells=task.options.cells)
-    made = {name: tables.table(name) for name in SCHEMAS}
-    fingerprint = listing_fingerprint(store, log.history.listing, began_ms)
-    after = requests_after_maintenance(log.history)
-    return {**made, "listings": _listing(array, fingerprint, after)}
-
-
-def _listing(
-    array: str, fingerprint: str | None = None, requests_after: int | None = None
-) -> pa.Table:
-    row = {"array": array, "listing": fingerprint, "requests_after": requests_after}
+def _listing(array: str, noted: Noted = NOTHING, requests_after: int | None = None) -> pa.Table:
+    row = {"array": array, **noted._asdict(), "requests_after": requests_after}
     return pa.Table.from_pylist([row], schema=LISTINGS)
-
-
-def _tables_without(array: str, error: Exception, task: Task) -> dict[str, pa.Table]:
-    """The tables of an array that is damaged or gone."""
-    if isinstance(error, ArrayNotFoundError) and _is_gone(array, task):
-        gone = "it is gone: it was there when the fleet was listed"
-        item = finding(array, UNREADABLE, "", gone, severity="warning")
-        return {"findings": findings_table((item,))}
-    return {**tables_of_unreadable(array, error), "listings": _listing(array)}
-
-
-def _is_gone(array: str, task: Task) -> bool:
-    try:
-        return not open_store(array, task.options.storage_options).exists()
-    except ChronotileError:
-        return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carry:
-    """Files of one table of the last run that the new run takes over."""
-
-    table: str
-    parts: tuple[Part, ...]
-    old: Run
-    run: Run
-
-
-def carry(task: Carry, kept: frozenset[str], stale: frozenset[str] = frozenset()) -> Done:
-    """Writes the rows of some arrays again, into one file.
-
-    Args:
-        task: Where the rows are.
-        kept: The arrays that have not changed.
-        stale: The arrays that could not be read.
-    """
-    wanted = pa.array(sorted(kept | stale), pa.string())
-    unread = pa.array(sorted(stale), pa.string())
-    tables = [
-        as_stale(task.table, table.filter(pc.is_in(table["array"], wanted)), unread, task.old.name)
-        for table in (with_columns_of_now(task.table, task.old.read(part)) for part in task.parts)
-    ]
-    return write_tables(task.run, [{task.table: table} for table in tables])
-
-
-def read_fingerprints(run: Run) -> dict[str, str]:
-    """Array -> the fingerprint of its listing in a run."""
-    known: dict[str, str] = {}
-    for table in run.tables("listings"):
-        table = table.filter(pc.field("listing").is_valid())
-        known |= dict(zip(table["array"].to_pylist(), table["listing"].to_pylist(), strict=True))
-    return known

@@ -7,6 +7,7 @@ finding, and stops no other. The task itself opens what it needs.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.dataset.check_all import may_pass, unlisted, words
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from chronotile.dataset.find_arrays import Unlisted
     from chronotile.log import Log
     from chronotile.spark.options import Options
     from chronotile.spark.shares import Share
@@ -66,12 +68,13 @@ def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
     """One table of all arrays of a share, batch by batch."""
     name = options.table
-    for _, tables in in_order(lambda array: tables_of(array, options, (name,)), share.arrays):
+    make = partial(tables_of, options=options, names=(name,))
+    for _, tables in in_order(make, share.arrays):
         yield from tables[name].to_batches(BATCH_ROWS)
     if name == "findings":
-        yield from folder_findings(share).to_batches(BATCH_ROWS)
+        yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
 
 
-def folder_findings(share: Share) -> pa.Table:
+def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:
     """The findings on folders that could not be listed."""
-    return findings_table(tuple(map(unlisted, share.problems)))
+    return findings_table(tuple(map(unlisted, problems)))

@@ -10,8 +10,9 @@ them once the run is published, and none before. Knows nothing of what the table
     DIR/latest -> runs/<run>                   on a disk: replaced in one step
     DIR/<table> -> latest/<table>              on a disk: never changes again
 
-Only the driver writes below `runs`: it gives each file that a task has reported a second name
-there (a link on a disk, a copy that the storage itself makes in a bucket). A task that runs twice,
+Only the driver writes below `runs`: it gives each file that a task has reported, and each file of
+the run before whose rows are still right, a second name there (a link on a disk, a copy that the
+storage itself makes in a bucket). A task that runs twice,
 or that goes on after its run was published, leaves files in `staging` only; a later run removes
 them.
 
@@ -38,6 +39,7 @@ import pyarrow.parquet as pq
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.format.timestamps import now_ms
+from chronotile.spark.buckets import NO_BUCKET
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import Store, open_store
 
@@ -57,12 +59,20 @@ ABANDONED_MS = 24 * 3600 * 1000
 PRIVATE = frozenset({"listings"})
 """Tables for the next run, and not for readers."""
 
+PARQUET_CODEC = "zstd"
+
 UNIQUE = frozenset({"name", "uuid", "t1", "t2", "visible_from"})
 """Columns whose values rarely repeat: a dictionary of them costs time and space."""
 
 _END = "run.json"
 _LOCK_S = 10.0
 """How long a driver waits for another that sets the links, and that may never finish."""
+
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """How every file of a table is written."""
+    repeated = [column for column in schema.names if column not in UNIQUE]
+    return {"compression": PARQUET_CODEC, "use_dictionary": repeated}
 
 
 class Part(NamedTuple):
@@ -73,6 +83,8 @@ class Part(NamedTuple):
     """Relative to the output."""
     rows: int
     size: int
+    bucket: int = NO_BUCKET
+    """The bucket whose arrays it has rows of."""
 
 
 class OvertakenError(ChronotileError):
@@ -108,12 +120,16 @@ class Run:
 
     def write(self, name: str, table: pa.Table) -> Part:
         """Writes one file of a table; readers do not see it yet."""
-        path = f"{self.staging}/{name}/part-{secrets.token_hex(8)}.parquet"
         buffer = io.BytesIO()
-        repeated = [column for column in table.column_names if column not in UNIQUE]
-        pq.write_table(table, buffer, compression="zstd", use_dictionary=repeated)
-        self.store().put_if_absent(path, buffer.getvalue())
-        return Part(name, path, len(table), buffer.tell())
+        pq.write_table(table, buffer, **parquet_options(table.schema))
+        return self.put(name, buffer.getvalue(), len(table))
+
+    def put(self, name: str, data: bytes, rows: int, bucket: int = NO_BUCKET) -> Part:
+        """Writes one file of a table, given as Parquet; readers do not see it yet."""
+        label = "" if bucket == NO_BUCKET else f"{bucket:04d}-"
+        path = f"{self.staging}/{name}/part-{label}{secrets.token_hex(8)}.parquet"
+        self.store().put_if_absent(path, data)
+        return Part(name, path, rows, len(data), bucket)
 
     def record(self, name: str, text: str, instead_of: str | None = None) -> str:
         """Writes a record of maintenance, and removes the one that it replaces."""
@@ -125,7 +141,11 @@ class Run:
 
     def read(self, part: Part) -> pa.Table:
         """Reads one file of a table."""
-        return pq.read_table(io.BytesIO(self.store().read(part.path)))
+        return self.open(part).read()
+
+    def open(self, part: Part) -> pq.ParquetFile:
+        """Opens one file of a table."""
+        return pq.ParquetFile(io.BytesIO(self.store().read(part.path)))
 
     def tables(self, name: str) -> Iterator[pa.Table]:
         """Reads the files of one table of a complete run."""
@@ -148,7 +168,8 @@ class Run:
         """Makes the run the one that readers see.
 
         Args:
-            parts: The files of the run, as `write` returned them; readers see no other.
+            parts: The files of the run, as `write` returned them, or files of an older run that
+                this one has as well; readers see no other.
             words: What else the next run needs. `unreadable` is the number of arrays that could
                 not be read.
 
@@ -159,7 +180,7 @@ class Run:
         store, staged = self.store(), tuple(parts)
         self._check_newest(store)
         moved = tuple(
-            part._replace(path=f"{self.folder}/{part.path.removeprefix(f'{self.staging}/')}")
+            part._replace(path=f"{self.folder}/{part.table}/{part.path.rpartition('/')[2]}")
             for part in staged
         )
         store.duplicate({one.path: other.path for one, other in zip(staged, moved, strict=True)})

@@ -1,7 +1,8 @@
-"""Which task reads which arrays.
+"""Which task of the data source reads which arrays.
 
 In: options. Out: `Share` values, each a few arrays whose commit files weigh about as much as those
-of every other share, small enough to send around. Lists folders, and opens no file.
+of every other share, small enough to send around. Lists folders, and opens no file. The shares of
+the pipeline are made by `fleet_plan`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ T = TypeVar("T")
 ARRAYS_MAX = 256
 """Arrays in one share, however small they are: a lost task has to read them again."""
 
-SHARES_MIN = 32
-"""Shares of a small fleet, so that a few cores have work to the end."""
-
-PIECES = 16
-"""Pieces of a share whose task has died: two such steps find the array that killed it."""
+SHARES_MIN = 4
+"""Shares of a small fleet, so that a few cores have work."""
+WEIGHT_MIN = 1 << 19
+"""Weight of a share that is worth a task of its own."""
 
 
 class Share(NamedTuple):
@@ -36,12 +36,16 @@ class Share(NamedTuple):
 
 
 def find_fleet(
-    options: Options, only: Collection[str] | None = None, *, weigh: bool = True
+    options: Options,
+    only: Collection[str] | None = None,
+    *,
+    weigh: bool = True,
+    most: int | None = None,
 ) -> Fleet:
     """The arrays that the options ask for, without those that a filter leaves out."""
     listed = options.arrays is not None
     roots = options.uris() if listed else options.roots
-    fleet = find_arrays(roots, options.storage_options, weigh=weigh, missing_ok=listed)
+    fleet = find_arrays(roots, options.storage_options, weigh=weigh, missing_ok=listed, most=most)
     if only is None:
         return fleet
     return Fleet(tuple(array for array in fleet.arrays if array.uri in only), ())
@@ -56,20 +60,9 @@ def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
     [('a', 'b'), ('c',)]
     """
     total = sum(array.weight for array in fleet.arrays)
-    limit = min(partition_bytes, max(total // SHARES_MIN, 1))
+    limit = min(partition_bytes, max(total // SHARES_MIN, min(WEIGHT_MIN, total), 1))
     groups = packed(fleet.arrays, ARRAYS_MAX, lambda array: array.weight, limit)
     return _with_problems((tuple(array.uri for array in group) for group in groups), fleet.problems)
-
-
-def split(share: Share) -> tuple[Share, ...]:
-    """Cuts a share into up to 16 pieces; a share of one array has none.
-
-    >>> [one.arrays for one in split(Share(("a", "b")))], split(Share(("a",)))
-    ([('a',), ('b',)], ())
-    """
-    if len(share.arrays) < 2:
-        return ()
-    return _with_problems(packed(share.arrays, -(-len(share.arrays) // PIECES)), share.problems)
 
 
 def _with_problems(

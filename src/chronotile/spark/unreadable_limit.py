@@ -79,8 +79,17 @@ class UnreadableError(StorageError):
     exit_code = 3
 
 
-def check_limit(out: str, unread: Sequence[Unread], total: int, limit: Limit) -> None:
+def check_limit(
+    out: str, unread: Sequence[Unread], total: int, limit: Limit, *, more: int = 0
+) -> None:
     """Refuses a run that could not read more arrays than the limit allows.
+
+    Args:
+        out: The output.
+        unread: The arrays that could not be read.
+        total: All arrays.
+        limit: The limit.
+        more: Further arrays that could not be read, of which nobody holds the names.
 
     Raises:
         UnreadableError: The run is above the limit.
@@ -89,11 +98,12 @@ def check_limit(out: str, unread: Sequence[Unread], total: int, limit: Limit) ->
     Traceback (most recent call last):
     chronotile.spark.unreadable_limit.UnreadableError: out: expected at most 0 of 5 arrays ...
     """
-    if len(unread) <= limit.of(total):
+    count = len(unread) + more
+    if count <= limit.of(total):
         return
     first = "; ".join(one.array for one in unread[:_NAMED])
-    more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+    others = f" and {count - _NAMED} more" if count > _NAMED else ""
     expected = f"expected at most {limit.of(total)} of {total} arrays unreadable"
-    found = f"found {len(unread)}: {first}{more} ({unread[0].words[:_WORDS_MAX]})"
+    found = f"found {count}: {first}{others} ({unread[0].words[:_WORDS_MAX]})"
     kept = "nothing was published, the last good tables stay"
     raise UnreadableError(out, f"{expected} (--max-unreadable {limit.text}), {found}; {kept}")
