@@ -22,7 +22,8 @@ from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
 from chronotile.errors import StorageError
-from chronotile.spark import pipeline, register
+from chronotile.spark import fleet_plan, pipeline, register
+from chronotile.spark.buckets import bucket_of
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
@@ -435,6 +436,52 @@ def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) 
     for name in SCHEMAS:
         assert parquet_rows(out / name) == expected(arrays_in(root), name)
     assert third.totals == run(spark, job(root, tmp_path / "anew")).totals
+
+
+def test_tasks_go_on_where_the_driver_stops_looking(
+    spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_plan, "IN_DRIVER", 3)
+    shares: list[fleet_plan.BucketShare] = []
+
+    def planned(*given: Any) -> fleet_plan.FleetPlan:
+        plan = fleet_plan.plan_fleet(*given)
+        shares.extend(plan.shares)
+        return plan
+
+    monkeypatch.setattr(pipeline, "plan_fleet", planned)
+    told = run(spark, job(fleet, tmp_path / "out"))
+    assert all(share.arrays == () and share.file for share in shares)
+    assert sum(share.count for share in shares) == told.totals.arrays == 14
+    pieces = [piece for share in shares for piece in share.split()]
+    assert sum(piece.count for piece in pieces) == sum(s.count for s in shares if s.count > 1)
+    for name in SCHEMAS:
+        assert parquet_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
+
+
+def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(20):
+        maker.array(root / f"array-{number:02d}", 4, seed=number)
+    age(root)
+
+    def files() -> dict[int, str]:
+        """The files of commits, by what they are on the disk."""
+        found = {path.stat().st_ino: path.name for path in (out / "commits").iterdir()}
+        assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
+        return found
+
+    run(spark, job(root, out, since_last=True))
+    first = files()
+    assert run(spark, job(root, out, since_last=True)).unchanged == 20
+    assert files() == first, "links, not copies"
+    maker.commit(root / "array-03", 7, uuid="1" * 32)
+    assert run(spark, job(root, out, since_last=True)).read == 1
+    second = files()
+    bucket = bucket_of(str(root / "array-03"), len(first))
+    assert {name[:9] for i, name in second.items() if i not in first} == {f"part-{bucket:04d}"}
+    assert len(set(first) & set(second)) == len(first) - 1
 
 
 def test_since_last_sees_a_file_that_was_changed_in_place(

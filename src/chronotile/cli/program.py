@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -77,7 +76,6 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, function = entry.target.partition(":")
-        _leave_pandas_out()
         try:
             home = importlib.import_module(f"chronotile.cli.{module}")
             command: click.Command = getattr(home, function)
@@ -188,11 +186,3 @@ def run() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(main())
-
-
-def _leave_pandas_out() -> None:
-    """Keeps pyarrow from loading pandas, if it is there: half a second that no command needs."""
-    if "pandas" not in sys.modules and importlib.util.find_spec("pandas"):
-        sys.modules["pandas"] = None  # type: ignore[assignment]  # an import of it fails
-        importlib.import_module("pyarrow").array([None])  # looks for pandas once, and never again
-        del sys.modules["pandas"]

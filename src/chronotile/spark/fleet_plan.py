@@ -11,13 +11,16 @@ import io
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.spark.buckets import bucket_count, bucket_of
+from chronotile.spark.frames import collected, rows_in_tasks
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
 from chronotile.storage.place import Entry
@@ -51,7 +54,8 @@ PLAN = pa.schema(
     ]
 )
 """A row of a plan: an array, or one of its files if a listing of them is at hand."""
-_SPARK_PLAN = "bucket long, array string, path string, size long, modified_ms long, etag string"
+_TOLD = pa.schema([("bucket", pa.int64()), ("file", pa.string()), ("arrays", pa.int64())])
+_ROWS_IN_GROUP = 1 << 16
 
 
 class Place(NamedTuple):
@@ -189,14 +193,12 @@ class _Search:
     def _rows(self, files: list[str], buckets: int) -> DataFrame:
         run = self._run
 
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-                found = pq.read_table(io.BytesIO(run.store().read(files[number])))["array"]
-                bucket = pa.array([bucket_of(uri, buckets) for uri in found.to_pylist()])
-                empty = [pa.nulls(len(found), field.type) for field in list(PLAN)[2:]]
-                yield from pa.table([bucket, found, *empty], schema=PLAN).to_batches()
+        def read(number: int) -> Iterator[tuple[Any, ...]]:
+            found = pq.read_table(io.BytesIO(run.store().read(files[number])))
+            for uri in found["array"].to_pylist():
+                yield bucket_of(uri, buckets), uri, None, None, None, None
 
-        return self._spark.range(0, len(files), 1, len(files)).mapInArrow(read, _SPARK_PLAN)
+        return rows_in_tasks(self._spark, len(files), read, PLAN)
 
 
 def _search(folders: tuple[str, ...], options: Options, run: Run) -> _FoundFile:
@@ -222,50 +224,41 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
         run: The run; its staging folder gets the files.
     """
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        file = _PlanFile(run)
-        for batch in batches:
-            # Rows come in the order of their buckets.
-            for bucket in batch.column(0).unique().to_pylist():
-                part = batch.filter(pa.compute.equal(batch.column(0), bucket))
-                if bucket != file.bucket:
-                    yield from file.end()
-                    file = _PlanFile(run, bucket)
-                file.add(part)
-        yield from file.end()
+    def write(given: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        # Rows come in the order of their buckets.
+        for bucket, own in groupby(given, key=itemgetter(0)):
+            file = _PlanFile(run, bucket)
+            while group := list(islice(own, _ROWS_IN_GROUP)):
+                file.add(group)
+            yield file.end()
 
-    sorted_rows = rows.repartition(buckets, "bucket").sortWithinPartitions(
-        "bucket", "array", "path"
-    )
-    told = sorted_rows.mapInArrow(write, "bucket long, file string, arrays long").collect()
-    return tuple(
-        BucketShare(bucket=row[0], file=row[1], count=row[2])
-        for row in sorted(told, key=lambda row: int(row[0]))
-    )
+    order = ("bucket", "array", "path")
+    told = collected(rows.repartition(buckets, "bucket").sortWithinPartitions(*order), write, _TOLD)
+    return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
 
 
 class _PlanFile:
     """The file of one bucket, while it is written."""
 
-    def __init__(self, run: Run, bucket: int = -1) -> None:
-        self._run, self.bucket = run, bucket
+    def __init__(self, run: Run, bucket: int) -> None:
+        self._run, self._bucket = run, bucket
         self._buffer = io.BytesIO()
         self._writer = pq.ParquetWriter(self._buffer, PLAN, compression="zstd")
-        self._arrays, self._last = 0, ""
+        self._arrays, self._last = 0, None
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        arrays = rows.column(1).unique().to_pylist()
-        self._arrays += len(arrays) - (arrays[0] == self._last)
-        self._last = arrays[-1]
-        self._writer.write_batch(rows)
+    def add(self, rows: list[tuple[Any, ...]]) -> None:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, PLAN, strict=True)]
+        for uri in arrays[1].unique().to_pylist():
+            self._arrays += uri != self._last
+            self._last = uri
+        self._writer.write_batch(pa.record_batch(arrays, schema=PLAN))
 
-    def end(self) -> Iterator[pa.RecordBatch]:
+    def end(self) -> tuple[int, str, int]:
         self._writer.close()
-        if self._arrays:
-            path = f"{self._run.staging}/plan/{self.bucket:04d}-{secrets.token_hex(8)}.parquet"
-            self._run.store().put_if_absent(path, self._buffer.getvalue())
-            row = {"bucket": [self.bucket], "file": [path], "arrays": [self._arrays]}
-            yield pa.record_batch(row)
+        path = f"{self._run.staging}/plan/{self._bucket:04d}-{secrets.token_hex(8)}.parquet"
+        self._run.store().put_if_absent(path, self._buffer.getvalue())
+        return self._bucket, path, self._arrays
 
 
 def _places_in(run: Run, path: str) -> Iterator[Place]:

@@ -1,8 +1,7 @@
 """Jobs of Spark that one bad item cannot end.
 
 In: a function, and items: one task calls it with one item. Out: the results, however many processes
-died on the way. Knows nothing of what the items are. Needs no more of a session than data frames,
-so it runs on Spark Connect as well.
+died on the way. Knows nothing of what the items are, and runs on Spark Connect as well.
 
 Spark ends a job when one of its tasks has died a few times, as when memory runs out, and loses what
 the other tasks returned. Here every task leaves its result in a folder when it is done. An item
@@ -23,14 +22,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import pyarrow as pa
-
 from chronotile.dataset.check_all import words
 from chronotile.errors import ChronotileError
+from chronotile.spark.frames import in_tasks
 from chronotile.storage.store import ObjectExistsError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -194,22 +192,18 @@ def _run(
 ) -> tuple[dict[int, Result], tuple[int, Exception] | None]:
     """Runs one job; returns the results, and which task died, if one did."""
 
-    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                data = pickle.dumps(_result(work, items[index]))
-                results.put(index, data)
-                yield pa.record_batch({"item": [index], "result": [data]})
+    def each(index: int) -> bytes:
+        data = pickle.dumps(_result(work, items[index]))
+        results.put(index, data)
+        return data
 
-    # Task n of such a range has the number n, and no other.
-    numbers = spark.range(0, len(items), 1, len(items))
     tag = f"chronotile-{uuid.uuid4().hex}"
     spark.addTag(tag)
     over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
     try:
-        rows = numbers.mapInArrow(each, "item bigint, result binary").collect()
+        found = in_tasks(spark, len(items), each)
     except BaseException as cause:
         spark.interruptTag(tag)
         died = _DIED.search(str(cause))
@@ -220,7 +214,7 @@ def _run(
         spark.removeTag(tag)
         over.set()
         watcher.join()
-    return {row[0]: _load(bytes(row[1])) for row in rows}, None
+    return {index: _load(data) for index, data in found}, None
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:
