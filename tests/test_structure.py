@@ -31,7 +31,7 @@ ROOMS = {
     "single_file": "errors storage format conditions",
     "dataset": "errors storage format history visibility check change log",
     "rows": "errors storage format conditions history visibility log",
-    "report": "errors format visibility check",
+    "report": "errors format history visibility check",
     "timeline": "errors format visibility log report",
     "spark": "errors storage format conditions history visibility check log change dataset",
     "cli": (

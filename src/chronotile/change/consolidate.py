@@ -242,9 +242,12 @@ def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
     loose = table.loose
     kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
     if kept and not updates:
-        yield f"{kept} updates stay loose: the engine cannot read one inside a .con"
+        stay = "stays" if kept == 1 else "stay"
+        yield f"{count_text(kept, 'update')} {stay} loose: the engine cannot read one inside a .con"
     elif kept:
-        yield f"{kept} updates are in the .con, where the engine does not see them"
+        where = "is in the .con" if kept == 1 else "are in the .con"
+        yield f"{count_text(kept, 'update')} {where}, unseen by the engine"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
-        yield f"{ignored} writes stay loose: an .ign names them"
+        stay, them = ("stays", "it") if ignored == 1 else ("stay", "them")
+        yield f"{count_text(ignored, 'write')} {stay} loose: an .ign names {them}"

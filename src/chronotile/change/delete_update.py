@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import sealing_key
-from chronotile.check.findings import RefusedError
+from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions import codec
@@ -26,7 +26,7 @@ from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
-from chronotile.format.timestamps import now_ms, to_ms
+from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history.fragment_footers import count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.storage.compared_put import put_compared
@@ -50,6 +50,7 @@ def write_delete(
     where: str,
     *,
     timestamp: Moment | None = None,
+    any_time: bool = False,
     allow_null_loss: bool = False,
     allow_older_loss: bool = False,
     dry_run: bool = False,
@@ -63,6 +64,7 @@ def write_delete(
         array: A path or a URI.
         where: The predicate, such as `a < 3 and s == 'x'`.
         timestamp: The moment, as `Log.view` takes it; now, if it is left out.
+        any_time: Go on even if the moment is before all data, or in the future.
         allow_null_loss: Go on even if the engine also removes rows with NULL or NaN.
         allow_older_loss: Go on even if the engine also removes every row that was written before
             a field of the predicate was added.
@@ -80,7 +82,8 @@ def write_delete(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    target = _Target(store or open_store(array, storage_options), key, timestamp)
+    opened = store or open_store(array, storage_options)
+    target = _Target(opened, key, timestamp, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
     removed = also_removes(stored, target.schema)
@@ -100,6 +103,7 @@ def write_update(
     values: Mapping[str, object] | Sequence[str],
     *,
     timestamp: Moment | None = None,
+    any_time: bool = False,
     experimental: bool = False,
     allow_older_loss: bool = False,
     dry_run: bool = False,
@@ -116,6 +120,7 @@ def write_update(
         where: The predicate.
         values: A value for each field, or texts such as `a=3`.
         timestamp: The moment, as `Log.view` takes it; now, if it is left out.
+        any_time: Go on even if the moment is before all data, or in the future.
         experimental: Confirm that the caller knows what the engine does with an update.
         allow_older_loss: As for a delete.
         dry_run: Write nothing.
@@ -135,7 +140,7 @@ def write_update(
     effect = "the engine takes an update for a delete: the rows disappear, no value is set"
     if not experimental:
         raise RefusedError(opened.uri, f"{effect} (--experimental permits it)")
-    target = _Target(opened, key, timestamp)
+    target = _Target(opened, key, timestamp, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
     wanted = (
@@ -153,12 +158,16 @@ def write_update(
 class _Target:
     """An array that is about to get a commit."""
 
-    def __init__(self, store: Store, key: bytes | str | None, timestamp: Moment | None) -> None:
+    def __init__(
+        self, store: Store, key: bytes | str | None, timestamp: Moment | None, *, any_time: bool
+    ) -> None:
         self.store = store
         self.history = read_history(store, key=key, labels=True)
         self.moment = now_ms() if timestamp is None else to_ms(timestamp, store.uri)
         self.schema = _schema_at(self.history, self.moment)
         self._refuse_unfit()
+        if timestamp is not None and not any_time:
+            self._refuse_odd_time()
 
     def _refuse_unfit(self) -> None:
         where, version = self.store.uri, self.schema.version
@@ -176,6 +185,20 @@ class _Target:
             if table.version(row) < TIMESTAMPED_CELLS:
                 found = f"found {table.name(row)}, whose cells have no time of their own"
                 raise RefusedError(where, f"expected a moment outside of old fragments, {found}")
+
+    def _refuse_odd_time(self) -> None:
+        """Refuses a moment that is rarely meant: before all data, or in the future."""
+        table, when = self.history.table, f"{time_text(self.moment)} ({self.moment})"
+        writes = (table.uris.ext == WRT) | (table.uris.ext == OK)
+        first = int(table.uris.t1[writes].min()) if writes.any() else 0
+        if self.moment > now_ms() + SKEW_MS:
+            effect = "in the future: no open sees it before, and rows written until then go too"
+        elif self.moment < first:
+            effect = f"before all data, which begins {time_text(first)}: it removes nothing"
+        else:
+            return
+        problem = f"expected a time from the first data until now, found {when}, {effect}"
+        raise OddTimeError(self.store.uri, f"{problem} (--any-time permits it)")
 
     def checked(self, predicate: Condition) -> Condition:
         """The condition to store; refused if the engine cannot read it under some schema."""

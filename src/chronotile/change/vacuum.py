@@ -21,7 +21,6 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -43,6 +42,7 @@ from chronotile.change.unneeded_deletes import (
 )
 from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_metadata
 from chronotile.change.vacuum_plan import Plan, make_plan
+from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.removable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
@@ -170,11 +170,11 @@ def _vacuum(
         store, history, gone, footers=wanted.footers, metadata=wanted.metadata
     )
     going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
-    notes += [*metadata.notes, *going.unneeded.notes]
+    notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]
     if announce is not None:
         for note in notes:
             announce(note)
-    steps = (*plan.steps(), *metadata.steps())
+    steps = (*plan.lasting(), *metadata.steps())
     report = partial(
         Report,
         "vacuum",
@@ -186,7 +186,8 @@ def _vacuum(
     steps += tuple(step for orphan in orphans for step in orphan.steps)
     steps += going.steps()
     if not dry_run:
-        tell(before, report(steps=steps))
+        # A run that is killed may leave a file behind that it would have removed.
+        tell(before, report(steps=(*plan.steps(), *steps[len(plan.lasting()) :])))
         steps = _Run(store, history, plan).run()
         remove_metadata(store, history, metadata)
         steps += metadata.steps()
@@ -224,6 +225,17 @@ class _Going:
         unneeded = unneeded_deletes(self.store, rules, now_ms() - self.age_ms)
         plan = plan_deletes(self.store, history, unneeded)
         return remove_deletes(self.store, history, unneeded, plan)
+
+
+def _blocking(plan: Plan) -> Iterable[str]:
+    """The note on files of deletes that an engine looks for (F1)."""
+    deletes = sum(step.path.endswith(".del") for step in plan.loose)
+    if deletes:
+        files = count_text(deletes, "delete's own file", "deletes' own files")
+        yield (
+            f"{files} would go: an engine can then no longer consolidate commits (F1); "
+            f"--keep-deletes keeps them, and chronotile repair puts them back"
+        )
 
 
 def _losses(removal: Removal) -> Iterable[str]:
@@ -264,8 +276,10 @@ class _Run:
             self._refuse_changed([step.path for step in plan.cons], self.cons)
             self._remove(plan.cons)
             self._restore_lost()
-        kept = frozenset(step.path for step in plan.ignores) - self._remove_free_ignores()
-        return (*(step for step in plan.steps() if step.path not in kept), *self.extra)
+        free = self._remove_free_ignores()
+        unseen = frozenset(step.path for step in plan.ignores) - free
+        unseen |= free.intersection(step.path for step in plan.new_ignores)
+        return (*(step for step in plan.steps() if step.path not in unseen), *self.extra)
 
     def _remove(self, steps: tuple[Step, ...]) -> None:
         if steps:
@@ -351,7 +365,4 @@ class _Run:
         writes = {uri for uri in self._uris(self._names()) if uri.endswith(WRITES)}
         free = {path for path in candidates if writes.isdisjoint(self._read(path, decode_ign))}
         self.store.remove(sorted(free))
-        for step in plan.new_ignores:
-            if step.path in free:
-                self.extra.append(replace(step, op="remove", reason="no .con needs it"))
         return free

@@ -14,6 +14,7 @@ import numpy as np
 
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version
+from chronotile.check.findings import count_text
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, EXTENSIONS
@@ -64,6 +65,20 @@ class Plan:
         before = (*self.new_ignores, *self.fragment_commits, *files, *self.vacuums)
         return (*before, *self.loose, *self.cons, *self.ignores)
 
+    def lasting(self) -> tuple[Step, ...]:
+        """The steps without a new `.ign` that is needed only while the vacuum runs."""
+        passing = self._passing()
+        return tuple(step for step in self.steps() if step not in passing)
+
+    def _passing(self) -> tuple[Step, ...]:
+        gone = {step.path for step in self.cons}
+        for source in self.coverage.table.sources:
+            if source.loose or source.path in gone:
+                continue
+            if not (self.coverage.uris(source.path) or frozenset()).isdisjoint(self.ignored):
+                return ()
+        return self.new_ignores
+
 
 def make_plan(
     store: Store, history: History, removal: Removal, *, commits: bool, kept: tuple[str, ...]
@@ -92,7 +107,8 @@ def make_plan(
     version = array_version(history)
     if fresh and version >= FIRST_WITH_COMMITS:
         path = f"{COMMITS}/{later_name(fresh, (), version)}.ign"
-        reason = f"{len(fresh)} writes that no longer count"
+        verb = "counts" if len(fresh) == 1 else "count"
+        reason = f"{count_text(len(fresh), 'write')} that no longer {verb}"
         new_ignores = (put(path, encode_lines(fresh), reason),)
     after = coverage(table, ignoring=fresh)
     covered = tuple(_covered(after, loose, kept)) if commits else ()

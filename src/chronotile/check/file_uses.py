@@ -21,6 +21,7 @@ from chronotile.format.kinds import (
     FRAGMENT_META,
     FRAGMENT_METADATA,
     FRAGMENTS,
+    LOCK,
     META,
     OLD_SCHEMA,
     ROOT_FILES,
@@ -120,7 +121,7 @@ def _reason(path: str) -> str:
         return "metadata"
     if not folder and name.endswith(ROOT_FILES[:-1]):
         return "commit-log"
-    return "stray"
+    return "commit-log" if path == LOCK else "stray"
 
 
 def _states(history: History, rules: Rules) -> dict[str, str]:

@@ -67,7 +67,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     "many-member-lists": ("info", _TIDY),
     "as-of-absent": ("warning", "chronotile moments lists the times at which all can be read"),
     "as-of-partial": ("error", "chronotile moments lists the times at which all can be read"),
-    "unreadable": ("error", "look at the storage and who may read it, then run this again"),
+    "future-commit": ("warning", "nothing to run: an open sees it from that time on"),
+    "unreadable": ("error", "check permissions and the storage, then run this again"),
 }
 """Code -> its usual severity, and what to do."""
 
@@ -120,6 +121,10 @@ def finding(
     )
 
 
+SKEW_MS = 300_000
+"""How far clocks of machines may differ before a time counts as in the future."""
+
+
 class RefusedError(ChronotileError):
     """A change that would do harm, by the state of the array or by what the caller asks for.
 
@@ -134,6 +139,10 @@ class RefusedError(ChronotileError):
         self.findings = findings
         """What stands in the way."""
         self.hint = findings[0].hint if findings else None
+
+
+class OddTimeError(RefusedError):
+    """A commit before all data, or in the future: allowed, but rarely meant."""
 
 
 def shown(texts: list[str]) -> str:

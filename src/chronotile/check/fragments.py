@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import Finding, Severity, finding, shown
+from chronotile.check.findings import SKEW_MS, Finding, Severity, count_text, finding, shown
 from chronotile.format.commit_files import read_vac_line
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
+from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.missing_fragments import near_misses
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def fragments(rules: Rules) -> Iterator[Finding]:
     yield from _uncommitted(rules)
     yield from _misnamed(rules.history)
     yield from _same_times(rules)
+    yield from _future(rules.history)
     loose = _count_loose(rules.history.table)
     if loose >= MANY_LOOSE:
-        message = f"{loose} loose commits: each open lists them all"
+        message = f"{loose:,} loose commits: each open lists them all"
         yield finding(rules.history.array, "many-loose-commits", COMMITS, message)
 
 
@@ -109,6 +111,16 @@ def _same_times(rules: Rules) -> Iterator[Finding]:
             path = table.fragment_path(int(rows[at]))
             yield finding(history.array, "same-timestamp", path, message)
         last = at
+
+
+def _future(history: History) -> Iterator[Finding]:
+    """Commits that an open now does not see yet, as a clock was wrong or a time was given."""
+    table, last = history.table, now_ms() + SKEW_MS
+    rows = np.flatnonzero(table.counts & (table.uris.t2 > last))
+    if len(rows):
+        count, first = count_text(len(rows), "commit"), int(table.uris.t2[rows].min())
+        message = f"{count} of a time to come, the first at {time_text(first)} ({first})"
+        yield finding(history.array, "future-commit", table.path(int(rows[0])), message)
 
 
 def _count_loose(table: CommitTable) -> int:

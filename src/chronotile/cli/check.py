@@ -33,6 +33,8 @@ class CheckReport:
     found: FleetCheck
     least: str
     """The least severity to show."""
+    fail_on: str
+    """The least severity that sets the exit status to 1; `none` for no severity."""
     reach: Reach = "fragments"
 
     @property
@@ -40,7 +42,10 @@ class CheckReport:
         """3 if something could not be read, 1 if something is wrong, else 0."""
         if not self.found.is_whole():
             return 3
-        return int(self.found.worst() in ("error", "warning"))
+        worst, order = self.found.worst(), list(_STYLES)
+        if worst is None or self.fail_on == "none":
+            return 0
+        return int(order.index(worst) <= order.index(self.fail_on))
 
     def to_json(self) -> list[dict[str, Any]]:
         """One object for each finding."""
@@ -81,20 +86,30 @@ class CheckReport:
     default="info",
     help="The least severity to show: info.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice([*_STYLES, "none"]),
+    help="The least severity that the exit status tells of: warning, or error if only errors show.",
+)
 @click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
 @click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
 @access_options
 @reporting
 def check(
-    places: tuple[str, ...], severity: str, log_only: bool, deep: bool, access: Access
+    places: tuple[str, ...],
+    severity: str,
+    fail_on: str | None,
+    log_only: bool,
+    deep: bool,
+    access: Access,
 ) -> CheckReport:
     """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. The check reads the log and the metadata of each fragment, and compares them with the
     files. With --deep it opens the cell files too: tiles, chunks and checksums are compared, and
-    what can be decompressed is. Exits with 1 if there is an error or a warning, and with 3 if
-    something could not be read.
+    what can be decompressed is. Exits with 1 if there is an error or a warning (--fail-on), and
+    with 3 if something could not be read.
     """
     from chronotile.dataset.check_all import check_fleet
     from chronotile.report.output import progress
@@ -112,4 +127,5 @@ def check(
             on_fragment=step if deep else None,
         )
     reach: Reach = "log" if log_only else "deep" if deep else "fragments"
-    return CheckReport(found=found, least=severity, reach=reach)
+    least = "error" if severity == "error" else "warning"
+    return CheckReport(found=found, least=severity, fail_on=fail_on or least, reach=reach)

@@ -48,12 +48,17 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One screen."""
-        from chronotile.report.advice import advise
+        from chronotile.log.failures import failures
+        from chronotile.report.advice import NO_KEY, advise, lacks_key
         from chronotile.report.output import Text, place_text, window_text
 
         view = self.view
+        for words in failures(self.log, view):
+            yield Text(words, "bold red")
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
+        if lacks_key(view.history):
+            yield Text(NO_KEY, "red")
         yield ""
         if self.named:
             for advice in advise(self.explained, view):
@@ -61,6 +66,8 @@ class ExplainReport:
             return
         yield from self._seen()
         hidden = [item for item in self.explained if item.status != "visible"]
+        if lacks_key(view.history):  # said once, above
+            hidden = [item for item in hidden if item.reason != "unreadable"]
         # Objects that hold data come first; the order is otherwise that of `explain`.
         groups = advise(sorted(hidden, key=lambda item: item.kind not in _DATA), view)
         if groups:
@@ -89,11 +96,6 @@ class ExplainReport:
         elif not seen and view.end < first:
             yield "The window ends before the first write."
         yield f"Schema in force: {view.schema or 'none'}"
-        problems = {problem.kind for problem in view.history.problems}
-        if "name" in problems or any(item.reason == "missing" for item in fragments):
-            yield Text("The engine cannot open this array at this window.", "bold red")
-        if "encrypted" in problems and view.history.key is None:
-            yield Text("The array is encrypted: give --key-file to read conditions.", "red")
         if fragments:
             last = max(item.t2 or 0 for item in fragments)
             yield f"Window of all data: {window_text(first, last)}"

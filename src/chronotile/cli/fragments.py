@@ -33,6 +33,8 @@ class FragmentsReport:
     array: str
     facts: pa.Table
     whole_names: bool
+    lacks_key: bool = False
+    """Whether the array is encrypted, and no key was given."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """One object a fragment, with the columns of `log.fragments()`."""
@@ -41,6 +43,7 @@ class FragmentsReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line on the array, then a table."""
+        from chronotile.report.advice import NO_KEY
         from chronotile.report.output import Text, count_text, place_text, plain_table, size_text
 
         rows = self.facts.slice(0, SHOWN).to_pylist()
@@ -60,7 +63,8 @@ class FragmentsReport:
             yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
         unknown = self.facts["metadata"].null_count
         if unknown:
-            yield f"{count_text(unknown, 'fragment')} without metadata that could be read"
+            why = f". {NO_KEY}" if self.lacks_key else ""
+            yield f"{count_text(unknown, 'fragment')} without metadata that could be read{why}"
 
     def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
         from chronotile.report.output import size_text
@@ -113,9 +117,11 @@ def fragments(array: str, whole_names: bool, access: Access) -> FragmentsReport:
     metadata says which: own, or consolidated.
     """
     from chronotile.history.fragment_facts import named_fragments, read_facts
+    from chronotile.report.advice import lacks_key
     from chronotile.report.output import progress
 
     log = access.open_log(array)
     with progress("reading footers", len(named_fragments(log.history).name)) as step:
         facts = read_facts(log.storage, log.history, on_fragment=step)
-    return FragmentsReport(array=log.array, facts=facts, whole_names=whole_names)
+    closed = lacks_key(log.history)
+    return FragmentsReport(array=log.array, facts=facts, whole_names=whole_names, lacks_key=closed)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from chronotile.report.output import Text
 
 _STYLES = {"visible": "green", "partial": "yellow", "hidden": "dim"}
+_HOW = {"missing": "its files, though committed by", "unreadable": "in"}
+"""Reason -> the words between it and the file that decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,12 @@ class LogReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line on the array, then a few lines for each event."""
+        from chronotile.report.advice import NO_KEY, lacks_key
+        from chronotile.report.output import Text
+
         yield self._headline()
+        if lacks_key(self.story.log.history):
+            yield Text(NO_KEY, "red")
         for event in self._events():
             yield ""
             yield from _event_text(event)
@@ -89,8 +96,8 @@ def _event_text(event: Event) -> Iterator[RenderableType]:
 
 def _state(event: Event) -> str:
     if event.status == "hidden":
-        by = f" by {event.because}" if event.because else ""
-        return f"hidden now: {event.reason}{by}"
+        how = _HOW.get(event.reason, "by") if event.because else ""
+        return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
     if event.kind in ("delete", "update", "schema"):
         return "in force now"
     if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):

@@ -8,6 +8,7 @@ share, are the arguments of the function that makes the change.
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,7 +35,17 @@ _older = click.option(
     help="Go on although rows from before a field of the predicate was added go too.",
 )
 _where = click.option("--where", required=True, metavar="PREDICATE", help="Such as: a < 3.")
-_at = click.option("--at", "timestamp", metavar="TIME", type=MOMENT, help="The commit's time: now.")
+_moment = click.option(
+    "--at", "timestamp", metavar="TIME", type=MOMENT, help="The commit's time: now."
+)
+_any_time = click.option(
+    "--any-time", is_flag=True, help="Go on although --at is before all data, or in the future."
+)
+
+
+def _at(function: F) -> F:
+    """Adds `--at`, and `--any-time`."""
+    return _moment(_any_time(function))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +101,21 @@ class _Change:
         """Makes a change, and reports it; gives the exit status."""
         shared = {"key": self.key, "store": self.store, "dry_run": self.dry_run}
         return self.finish(function(self.array, **shared, **options))
+
+    def ask(self, function: Callable[..., Report], **options: Any) -> int:
+        """Makes a change that may have an odd time: a terminal is asked about that."""
+        from chronotile.check.findings import OddTimeError
+
+        try:
+            return self.run(function, **options)
+        except OddTimeError as error:
+            is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+            if self.as_json or not is_terminal:
+                raise
+            say(f"chronotile: {error}")
+            if not click.confirm("Go on all the same?", err=True):
+                raise click.Abort from None
+            return self.run(function, **options | {"any_time": True})
 
     def record(self, planned: Report) -> None:
         """Writes down what the command is about to do; a killed command leaves this record."""
@@ -170,7 +196,7 @@ def delete(change: _Change, **options: Any) -> int:
     """
     from chronotile.change.delete_update import write_delete
 
-    return change.run(write_delete, **options)
+    return change.ask(write_delete, **options)
 
 
 @click.command(
@@ -189,7 +215,7 @@ def update(change: _Change, **options: Any) -> int:
     """
     from chronotile.change.delete_update import write_update
 
-    return change.run(write_update, **options)
+    return change.ask(write_update, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")
@@ -234,9 +260,11 @@ def consolidate(change: _Change, **options: Any) -> int:
     help="How old they, or deletes that go, must be: 24.",
 )
 @click.option(
-    "--loose-deletes",
-    is_flag=True,
-    help="Remove also files of deletes that a .con holds: the engine then misses them.",
+    "--keep-deletes/--loose-deletes",
+    "keep_deletes",
+    default=True,
+    help="Keep files of deletes that a .con holds, or remove them: an engine that consolidates "
+    "commits looks for them. Kept.",
 )
 @click.option(
     "--deletes",
@@ -244,7 +272,7 @@ def consolidate(change: _Change, **options: Any) -> int:
     help="Remove also deletes that no fragment needs: all cells in their reach are purged.",
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
-def vacuum(change: _Change, orphan_age: float, **options: Any) -> int:
+def vacuum(change: _Change, orphan_age: float, keep_deletes: bool, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
     A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
@@ -254,6 +282,7 @@ def vacuum(change: _Change, orphan_age: float, **options: Any) -> int:
     return change.run(
         run,
         orphans_age_ms=int(orphan_age * 3_600_000),
+        loose_deletes=not keep_deletes,
         before=change.record,
         announce=lambda note: say(f"note: {note}"),
         **options,

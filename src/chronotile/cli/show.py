@@ -72,6 +72,35 @@ class ShowReport:
             yield _region_table(region)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReports:
+    """Several files, and those that could not be read."""
+
+    shown: tuple[ShowReport, ...]
+    errors: tuple[ChronotileError, ...]
+
+    @property
+    def status(self) -> int:
+        """That of the worst error, or 0."""
+        return max((error.exit_code for error in self.errors), default=0)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One object for each file; one that could not be read has an `error`."""
+        failed = [{"file": error.where, "error": error.to_dict()} for error in self.errors]
+        return [*(report.to_json() for report in self.shown), *failed]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """One file after the other, then the errors."""
+        from chronotile.report.output import Text
+
+        for number, report in enumerate(self.shown):
+            if number:
+                yield ""
+            yield from report.to_text()
+        for error in self.errors:
+            yield Text(str(error), "red")
+
+
 def _grow(tree: Any, document: Any) -> None:
     """Adds a JSON value to a tree: one line for each value that fits a line."""
     from chronotile.report.output import Text
@@ -84,6 +113,13 @@ def _grow(tree: Any, document: Any) -> None:
             tree.add(label.append("  ").append(line, "default"))
         else:
             _grow(tree.add(label), value)
+
+
+def _per_cell(values: Any) -> str:
+    """How many values a cell has, unless it is one."""
+    if values == 1:
+        return ""
+    return ", variable length" if not isinstance(values, int) else f", {values} values in each cell"
 
 
 def _one_line(value: Any) -> str | None:
@@ -102,7 +138,7 @@ def _one_line(value: Any) -> str | None:
         case {"uri": uri, "offset": offset} if len(value) == 2:
             return f"{uri} at byte {offset}"
         case {"name": name, "datatype": datatype, "nullable": nullable}:
-            several = "" if value["values"] == 1 else f", {value['values']} values to a cell"
+            several = _per_cell(value["values"])
             labels = f", labels of {value['enumeration']}" if value["enumeration"] else ""
             return f"{name}: {datatype.lower()}{several}{', nullable' if nullable else ''}{labels}"
         case dict():
@@ -162,20 +198,34 @@ def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
 
 
 @click.command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
-@click.argument("file", metavar="FILE", type=Place("file"))
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=Place("file"))
 @click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
 @click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")
 @click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
 @access_options
 @reporting
 def show(
-    file: str, kind: str | None, schema: str | None, as_hex: bool, access: Access
-) -> ShowReport:
-    """Decode one FILE of any kind: commit, schema, enumeration, metadata of array or fragment.
+    files: tuple[str, ...], kind: str | None, schema: str | None, as_hex: bool, access: Access
+) -> ShowReport | ShowReports:
+    """Decode each FILE, of any kind: commit, schema, enumeration, metadata of array or fragment.
 
     The array that the file lies in types the values. Away from it they stay raw, unless --schema
     names a schema file or an array. If the name of a file does not tell its kind, its content may.
     """
+    if len(files) == 1:
+        return _show(files[0], kind, schema, access, as_hex=as_hex)
+    shown, errors = [], []
+    for file in files:
+        try:
+            shown.append(_show(file, kind, schema, access, as_hex=as_hex))
+        except ChronotileError as error:
+            errors.append(error)
+    return ShowReports(shown=tuple(shown), errors=tuple(errors))
+
+
+def _show(
+    file: str, kind: str | None, schema: str | None, access: Access, *, as_hex: bool
+) -> ShowReport:
     from chronotile.single_file.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
     from chronotile.single_file.nearby_schemas import read_schemas

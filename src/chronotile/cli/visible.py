@@ -47,11 +47,14 @@ class VisibleReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The window, then a table of each kind."""
+        from chronotile.report.advice import NO_KEY, lacks_key
         from chronotile.report.output import Text, count_text, place_text, window_text
 
         view = self.view
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
+        if lacks_key(view.history):
+            yield Text(NO_KEY, "red")
         yield f"schema {view.schema or 'none'}"
         yield ""
         yield Text(f"{count_text(len(view.fragments), 'fragment')} visible", "bold green")

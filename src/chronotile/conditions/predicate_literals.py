@@ -96,7 +96,7 @@ def _check_comparable(field: Field, op: Op) -> None:
         problem = f"expected a field that can be compared, found {name}"
         problem += f", which is {field.datatype.name}"
     elif field.cell_val_num != 1:
-        problem = f"expected one value to a cell, found {name} with more"
+        problem = f"expected one value in each cell, found {name} with more"
     if field.enumeration is not None and op.is_order and not field.enumeration.ordered:
         problem = f"expected ==, != or in, found {op.symbol}: the labels of {name} have no order"
     if problem:

@@ -7,6 +7,7 @@ schemas. An error shows the text, with a caret under the column.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import NamedTuple
 
 from chronotile.errors import PredicateError
@@ -103,6 +104,13 @@ def string_value(token: Token, text: str) -> str | bytes:
     return value.encode("latin-1")
 
 
+def _width(character: str) -> int:
+    """The columns that a character takes on a terminal."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def at_place(text: str, index: int, problem: str) -> PredicateError:
     """Make an error that shows the text, with a caret under a character.
 
@@ -114,7 +122,7 @@ def at_place(text: str, index: int, problem: str) -> PredicateError:
     first, last = max(0, index - _SHOWN), index + _SHOWN
     shown = "".join(c if c.isprintable() else " " for c in text[first:last])
     before, after = "… " if first else "", " …" if last < len(text) else ""
-    caret = " " * (len(before) + index - first)
+    caret = " " * (len(before) + sum(map(_width, shown[: index - first])))
     lines = f"{problem}\n  {before}{shown}{after}\n  {caret}^"
     return PredicateError(f"predicate, column {index + 1}", lines)
 

@@ -116,7 +116,7 @@ def _refusals(leaf: Compare, field: Field) -> Iterator[str]:
     text = field.datatype in _COMPARABLE_TEXT
     size = field.cell_size
     if not text and field.cell_val_num != 1:
-        yield f"{name} has more than one value to a cell"
+        yield f"{name} has more than one value in each cell"
     elif not text and field.datatype.code is None:
         yield f"{name} is {field.datatype.name}, which cannot be compared"
     elif op.is_set:

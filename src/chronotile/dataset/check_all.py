@@ -1,7 +1,7 @@
 """Checks of every array at or below some folders.
 
 In: folders or arrays. Out: `FleetCheck`: findings, array by array, and the folders that could not
-be listed. One array that cannot be read does not stop the others.
+be listed. One array or folder that cannot be read does not stop the others.
 
 A damaged array differs from one that could not be read: if the storage refuses, or memory runs
 out, the array may be sound, and needs no repair.
@@ -9,33 +9,41 @@ out, the array may be sound, and needs no repair.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.array import check
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.looked_at import LookedAt
-from chronotile.dataset.find_arrays import Unlisted, find_arrays
+from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
 from chronotile.errors import (
     ArrayNotFoundError,
     BadFileError,
     BadNameError,
     ChronotileError,
     KeyNeededError,
+    ReadError,
+    StorageError,
     TooLargeError,
     UnsupportedFilterError,
     WrongKeyError,
 )
 from chronotile.history.reading import read_history
+from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
+
+Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+"""Arrays, folders above arrays, or patterns of them; one or several."""
 
 __all__ = ["UNREADABLE", "FleetCheck", "check_fleet", "may_pass", "unreadable"]
 
 UNREADABLE = "unreadable"
 """The code of an array or folder that could not be read, and may be sound."""
+
+NO_ARRAY = "expected an array at or below it, found none"
 
 _SEALED = (KeyNeededError, WrongKeyError)
 _UNSOUND = (BadFileError, BadNameError)
@@ -72,7 +80,7 @@ class FleetCheck(NamedTuple):
 
 
 def check_fleet(
-    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    roots: Roots,
     *,
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -92,23 +100,28 @@ def check_fleet(
         deep: Open the cells of each fragment too; not together with `log_only`.
         on_fragment: Called after each fragment.
 
+    A root that is not there, or has no array below it, is a finding too, behind all others.
+
     Raises:
-        ArrayNotFoundError: A root does not exist.
+        ArrayNotFoundError: The only root does not exist.
+        StorageError: The only root cannot be listed.
         ChronotileError: Both `log_only` and `deep` are asked for.
 
-    >>> from chronotile.storage.store import open_store
+    >>> from chronotile.storage.place import find_place
+    from chronotile.storage.store import open_store
     >>> open_store("memory:doc-fleet").put_if_absent("a/__schema/s", b"")
     >>> [item.code for item in check_fleet("memory:doc-fleet").findings]
     ['name-malformed']
     """
     if log_only and deep:
         raise ChronotileError("check", "expected log_only or deep, found both")
-    fleet = find_arrays(roots, storage_options)
+    fleet = _find(roots, storage_options)
     findings: list[Finding] = []
     looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
             on_array(uri)
+        history = None
         try:
             store = open_store(uri, storage_options)
             history = read_history(store, key=key)
@@ -116,8 +129,32 @@ def check_fleet(
             findings += check(history, None, target, on_fragment, deep=deep, looked_at=looked_at)
         except Exception as error:  # no error of one array may stop the others
             findings.append(unreadable(uri, error))
+            if history is not None and isinstance(error, StorageError):
+                findings += check(history)  # what the log alone tells is known all the same
     findings += map(unlisted, fleet.problems)
     return FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
+
+
+def _find(roots: Roots, storage_options: Mapping[str, str] | None) -> Fleet:
+    """The arrays below each root; of several, one that cannot be searched stops no other."""
+    wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
+    arrays: dict[str, Found] = {}
+    problems: dict[str, Unlisted] = {}
+    for root in wanted:
+        try:
+            fleet = find_arrays(root, storage_options)
+        except ReadError as error:
+            if len(wanted) == 1:
+                raise
+            missing = isinstance(error, ArrayNotFoundError)
+            problems[error.where] = Unlisted(error.where, error.problem, missing)
+            continue
+        arrays |= {array.uri: array for array in fleet.arrays}
+        problems |= {problem.uri: problem for problem in fleet.problems}
+        if not fleet.arrays and not fleet.problems:
+            place = find_place(root).uri
+            problems[place] = Unlisted(place, NO_ARRAY, missing=True)
+    return Fleet(tuple(sorted(arrays.values())), tuple(problems.values()))
 
 
 def unreadable(array: str, error: Exception, more: str = "") -> Finding:
@@ -126,12 +163,14 @@ def unreadable(array: str, error: Exception, more: str = "") -> Finding:
     >>> unreadable("a", WrongKeyError("a", "expected its key, found another")).code
     'tile-encrypted'
     """
-    code = UNREADABLE
+    code, path, problem = UNREADABLE, "", words(error)
+    if isinstance(error, ChronotileError) and error.where.startswith(f"{array}/"):
+        path, problem = error.where.removeprefix(f"{array}/"), error.problem
     if isinstance(error, _SEALED):
         code = "tile-encrypted"
     elif isinstance(error, BadFileError) and not isinstance(error, _NO_DAMAGE):
         code = "tile-corrupt"
-    return finding(array, code, "", f"it cannot be read: {words(error)}{more}", severity="error")
+    return finding(array, code, path, f"it cannot be read: {problem}{more}", severity="error")
 
 
 def unlisted(folder: Unlisted) -> Finding:
@@ -140,8 +179,10 @@ def unlisted(folder: Unlisted) -> Finding:
     >>> unlisted(Unlisted("s3://lake", "the storage answered: 403")).message
     'it cannot be listed: the storage answered: 403'
     """
-    problem = "it is not there" if folder.missing else "it cannot be listed"
-    return finding(folder.uri, UNREADABLE, "", f"{problem}: {folder.message}")
+    if folder.missing:
+        hint = "give an array, or a folder with arrays below it"
+        return finding(folder.uri, UNREADABLE, "", folder.message, hint=hint)
+    return finding(folder.uri, UNREADABLE, "", f"it cannot be listed: {folder.message}")
 
 
 def may_pass(error: Exception) -> bool:

@@ -24,6 +24,8 @@ GROUP_MARKER = "__tiledb_group.tdb"
 """An empty file that makes a folder a group."""
 OLD_SCHEMA = "__array_schema.tdb"
 """The schema of an array before version 10: a file in the root."""
+LOCK = "__lock.tdb"
+"""An empty file in the root that engines before version 12 lock while they consolidate."""
 FRAGMENT_METADATA = "__fragment_metadata.tdb"
 """The file in each fragment's folder that tells of all others."""
 

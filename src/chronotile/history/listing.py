@@ -22,6 +22,7 @@ from chronotile.format.kinds import (
     FRAGMENT_META,
     FRAGMENTS,
     LABELS,
+    LOCK,
     META,
     OLD_SCHEMA,
     ROOT_FILES,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
+_ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS})
 
 
@@ -212,7 +214,7 @@ def _implied(
 
 def _others(found: dict[str, Names]) -> tuple[str, ...]:
     root = found[""]
-    others = [n for n in root.files if n != OLD_SCHEMA and not n.endswith(ROOT_FILES)]
+    others = [n for n in root.files if n not in _ROOT_OWN and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not is_name(name)]
     others += _stray_folders(found)
     others += [f"{FRAGMENTS}/{name}" for name in found[FRAGMENTS].files]

@@ -298,6 +298,8 @@ def _payloads(
         except WrongKeyError as error:
             unopened[path] = error
         except KeyNeededError as error:
+            if key is not None:  # there is a key, but no package that can use it
+                raise
             problems.append(Problem(path, str(error), "encrypted"))
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))

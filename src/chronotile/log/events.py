@@ -17,7 +17,7 @@ import pyarrow as pa
 from chronotile.check.findings import count_text
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError, KeyNeededError, printable
 from chronotile.format.kinds import (
     ENUMERATIONS,
     EVENTS,
@@ -26,18 +26,20 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
+from chronotile.log.schema_words import change_words, schema_words
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.format.schema import Field, Schema
+    from chronotile.format.schema import Field
     from chronotile.log import Log, View
     from chronotile.storage.store import Entry
     from chronotile.visibility.explanation import Explanation
 
 C = TypeVar("C", bound=Delete)
+_SEALED = "by a condition that only the key opens"
 
 _RANK = {
     kind: rank
@@ -128,6 +130,8 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     try:
         text, schema = f"deleted rows where `{commit.text}`", commit.schema
         stored = commit.stored
+    except KeyNeededError:
+        return f"deleted rows, {_SEALED}", ()
     except ChronotileError as error:
         return "deleted rows", (f"its condition cannot be read: {error}",)
     if schema is None:
@@ -148,6 +152,8 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
             for name, raw in commit.values
         )
         text = f"set {', '.join(pairs)} in rows where `{commit.text}`"
+    except KeyNeededError:
+        return f"updated rows, {_SEALED}", ()
     except ChronotileError as error:
         return "updated rows", (f"it cannot be read: {error}",)
     note = "the engine does not apply updates: it hides these rows instead"
@@ -211,7 +217,8 @@ class Story:
 
     @cached_property
     def _problems(self) -> dict[str, str]:
-        return {problem.path: problem.message for problem in self.log.history.problems}
+        problems = self.log.history.problems
+        return {p.path: p.message for p in problems if p.kind != "encrypted"}
 
     @cached_property
     def _folders(self) -> dict[str, str]:
@@ -345,12 +352,14 @@ class Story:
         schemas = self.log.history.schemas
         at = next(i for i, item in enumerate(schemas) if item.path == path)
         now, before = schemas[at].schema, schemas[at - 1].schema if at else None
+        if now is None and path not in self._problems:
+            return "created or changed the schema, which only the key opens", ()
         if now is None:
             return "created or changed the schema", ("it cannot be read",)
         if at == 0 or before is None:
             kind = "dense" if now.dense else "sparse"
-            return f"created the array: {kind}, {_fields(now)}", ()
-        return f"changed the schema: {_changes(before, now)}", ()
+            return f"created the array: {kind}, {schema_words(now)}", ()
+        return f"changed the schema: {change_words(before, now)}", ()
 
 
 def array_sizes(entries: Iterable[Entry]) -> dict[str, int]:
@@ -370,29 +379,3 @@ def array_sizes(entries: Iterable[Entry]) -> dict[str, int]:
             path = parts[0] if len(parts) > 1 and try_parse(parts[0]) else entry.path
         sizes[path] = sizes.get(path, 0) + (entry.size or 0)
     return sizes
-
-
-def _fields(schema: Schema) -> str:
-    dimensions = ", ".join(_field(field) for field in schema.dimensions)
-    attributes = ", ".join(_field(field) for field in schema.attributes)
-    return f"dimensions {dimensions}; attributes {attributes}"
-
-
-def _field(field: Field) -> str:
-    words = field.datatype.name.lower()
-    if field.enumeration_name is not None:
-        words += f" of {field.enumeration_name}"
-    return f"{field_name(field.name, field)} ({words}{', nullable' if field.nullable else ''})"
-
-
-def _changes(before: Schema, now: Schema) -> str:
-    old = {field.name: field for field in before.fields}
-    new = {field.name: field for field in now.fields}
-    parts = [f"added {_field(new[name])}" for name in new if name not in old]
-    parts += [f"dropped {field_name(name)}" for name in old if name not in new]
-    for name in new:
-        if name in old and _field(new[name]) != _field(old[name]):
-            parts.append(f"made {_field(old[name])} {_field(new[name])}")
-    labels = [e for e in now.enumeration_files if e not in before.enumeration_files]
-    parts += [f"changed the labels of {field_name(name)}" for name, _ in labels]
-    return "; ".join(parts) or "nothing that a commit log shows"

@@ -15,6 +15,7 @@ from chronotile.visibility.rules import first_end, side
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from chronotile.history.reading import History
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 MANY = 4
 """From this many files with the same reason on, report one group."""
 MANY_FILES = "(many files)"
+NO_KEY = (
+    "The array is encrypted, and no key was given: --key-file FILE opens schema and conditions."
+)
 
 
 class Advice(NamedTuple):
@@ -100,11 +104,14 @@ def _words(
         case "uncommitted":
             todo = "the engine passes over it; remove it if it is not yours"
             return f"{be} no part of an array", todo
+        case "missing" if not _stops_an_open(items, view):
+            why = f"{its} folder is gone, but {its} .ok is there: the engine passes over {it}"
+            return why, "nothing, if the fragment was removed on purpose"
         case "missing":
             engine = "the engine cannot open the array"
             why = f"{its} folder is gone, but {its} commit is there: {engine}"
             return why, "restore the folder, or let `chronotile repair` take the commit out"
-        case "unreadable" if _lacks_key(view):
+        case "unreadable" if lacks_key(view.history):
             return f"{be} encrypted, and no key was given", "give --key-file"
         case "unreadable":
             have = "have" if plural else "has"
@@ -131,9 +138,16 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
     return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
 
 
-def _lacks_key(view: View) -> bool:
-    problems = view.history.problems
-    return view.history.key is None and any(p.kind == "encrypted" for p in problems)
+def lacks_key(history: History) -> bool:
+    """Whether an array is encrypted, and no key is at hand."""
+    return history.key is None and any(p.kind == "encrypted" for p in history.problems)
+
+
+def _stops_an_open(items: list[Explanation], view: View) -> bool:
+    """Whether a fragment among some is one that the engine looks for."""
+    rules, table = view.rules, view.history.table
+    passed_over = {table.name(row) for row in rules.ok_without_folder.tolist()}
+    return any(item.name not in passed_over for item in items)
 
 
 def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tuple[str, str]:

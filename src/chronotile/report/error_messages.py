@@ -14,13 +14,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from chronotile.errors import ChronotileError, printable, printable_json, split_problem
+from chronotile.errors import (
+    ChronotileError,
+    PredicateError,
+    StorageError,
+    printable,
+    printable_json,
+    split_problem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TRACEBACK = "CHRONOTILE_TRACEBACK"
 """If this is set in the environment, an unexpected error ends in a traceback."""
+
+EXTRAS = {
+    "pyspark": "spark",
+    "altair": "plot",
+    "vl_convert": "plot",
+    "cryptography": "crypto",
+    "tiledb": "engine",
+}
+"""Package -> the extra that installs it."""
 
 _STOPPED = 130
 _LONGEST = 500
@@ -58,12 +74,24 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
         document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
         click.echo(document, err=True)
     else:
-        # A problem may have several lines; any other control character comes from a name.
-        laid_out = " ".join(re.split(r"[ \n]+", made.problem.strip(" \n")))
         where = f"{printable(made.where)}: " if made.where else ""
-        hint = f" ({made.hint})" if made.hint and not isinstance(error, ChronotileError) else ""
-        click.echo(printable(_hushed(f"chronotile: {where}{laid_out}{hint}", arguments)), err=True)
+        hint = f" ({made.hint})" if made.hint and _shows_hint(error) else ""
+        for line in _lines(error, made.problem, f"chronotile: {where}", hint):
+            click.echo(printable(_hushed(line, arguments)), err=True)
     return made.status
+
+
+def _lines(error: BaseException, problem: str, head: str, tail: str) -> list[str]:
+    """A problem in one line; one on a predicate also shows the predicate, and a caret below."""
+    if isinstance(error, PredicateError) and problem.count("\n") == 2:
+        words, shown, caret = problem.split("\n")
+        return [f"{head}{words}{tail}", shown, caret]
+    # A problem may have several lines; any other control character comes from a name.
+    return [head + " ".join(re.split(r"[ \n]+", problem.strip(" \n"))) + tail]
+
+
+def _shows_hint(error: BaseException) -> bool:
+    return not isinstance(error, ChronotileError) or isinstance(error, StorageError)
 
 
 def status_of(error: BaseException) -> int:
@@ -82,6 +110,8 @@ def is_unexpected(error: BaseException) -> bool:
     (True, False)
     """
     known = ChronotileError | click.ClickException | OSError | click.Abort | KeyboardInterrupt
+    if isinstance(error, ModuleNotFoundError):
+        return (error.name or "").partition(".")[0] not in EXTRAS
     return not isinstance(error, known)
 
 
@@ -91,6 +121,9 @@ def _complaint(error: BaseException) -> Complaint:
             return Complaint(error.place, error.problem, error.hint, error.exit_code)
         case click.ClickException():
             return _usage_complaint(error)
+        case ModuleNotFoundError() if (package := (error.name or "").partition(".")[0]) in EXTRAS:
+            problem = f"expected the package {package}, found none"
+            return Complaint("", problem, f"pip install 'chronotile[{EXTRAS[package]}]'", 1)
         case OSError():
             problem = f"expected to use it, found: {error.strerror or error}"
             return Complaint(_text(error.filename) or "storage", problem, None, 1)

@@ -48,6 +48,18 @@ _ENDPOINTS = {
 _SECRET = re.compile(r"key|secret|token|password|sas|credential|account", re.IGNORECASE)
 _QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"]+")
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
+_NO_CREDENTIALS = re.compile(
+    r"//169\.254\.|//metadata\.google|//\[fd00:ec2::254\]|[Nn]o credentials"
+)
+"""How an error begins if no credentials are set: the storage asks the machine's own service."""
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give --storage access_key_id=… "
+    "--storage secret_access_key=… (skip_signature=true for a public bucket)",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or give --storage service_account_path=…",
+    "az": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or give --storage "
+    "account_name=… --storage account_key=…",
+}
+"""Scheme -> what to do without credentials."""
 _FINAL = (
     exceptions.PermissionDeniedError,
     exceptions.UnauthenticatedError,
@@ -121,6 +133,10 @@ class Bucket:
         for name, value in self._options:
             if _SECRET.search(name) and value:
                 words = words.replace(value, "…")
+        if _NO_CREDENTIALS.search(words):
+            scheme = self._place.scheme
+            problem = f"expected credentials for {scheme}, found none: {_CREDENTIALS[scheme]}"
+            return StorageError(self._place.uri, problem)
         return StorageError(self._place.uri_of(path), f"the storage answered: {words[:500]}")
 
     def _missing(self, path: str) -> MissingObjectError:

@@ -50,7 +50,7 @@ EXPECTED = {
     "delete-first": set(),
     "dense-consolidated-v22": {("superseded-bytes", "info")},
     "meta-consolidated-v22": set(),
-    "huge-times": set(),
+    "huge-times": {("future-commit", "warning")},
     "era-one": set(),
     "bare": set(),
 }

@@ -1,0 +1,303 @@
+"""What a person reads when something is wrong: the right word for each thing, and a way out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.bare_array import make_sample
+from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray
+
+import chronotile as ct
+from chronotile.check.findings import OddTimeError
+from chronotile.cli import sample
+from chronotile.cli.program import main
+from chronotile.conditions.predicate_tokens import at_place
+from chronotile.errors import ChronotileError
+from chronotile.format.timestamps import now_ms
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    return sample.unpack(tmp_path).array
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def findings(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, Any]:
+    status, out, _ = run(capsys, "check", *arguments, "--json")
+    return status, json.loads(out)
+
+
+def unprivileged(*arguments: object) -> tuple[int, Any]:
+    """Run `check --json` as a user whom file permissions hold for."""
+    command = [sys.executable, "-m", "support.unprivileged", "check", *map(str, arguments)]
+    done = subprocess.run(
+        [*command, "--json"], cwd=TESTS, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "deep"),
+    [
+        ("__commits/*.con", ""),
+        ("__commits/*.del", ""),
+        ("__schema/*", ""),
+        ("__meta/*", ""),
+        ("__fragments/*", ""),
+        ("__fragments/*/__fragment_metadata.tdb", ""),
+        ("__fragments/*/a0.tdb", "--deep"),
+        ("__commits", ""),
+    ],
+)
+def test_no_permission_is_no_damage(array: Path, pattern: str, deep: str) -> None:
+    closed = min(array.glob(pattern))
+    mode = closed.stat().st_mode
+    closed.chmod(0)
+    try:
+        status, found = unprivileged(array, *([deep] if deep else []))
+    finally:
+        closed.chmod(mode)
+    assert status == 3
+    codes = {item["code"] for item in found}
+    assert "unreadable" in codes
+    assert codes.isdisjoint({"tile-corrupt", "fragment-damaged", "fragment-file-missing"})
+    (refused,) = (item for item in found if item["code"] == "unreadable")
+    assert "check permissions" in refused["hint"]
+    assert "Permission denied" in refused["message"]
+    assert refused["path"].startswith(str(closed.relative_to(array)))
+    assert not [item for item in found if "repair" in item["hint"]]
+
+
+def test_what_the_log_tells_is_said_although_a_fragment_is_closed(array: Path) -> None:
+    closed = next(array.glob("__fragments/*/__fragment_metadata.tdb"))
+    closed.chmod(0)
+    _, found = unprivileged(array)
+    assert "delete-hits-null" in {item["code"] for item in found}
+
+
+def test_one_array_stops_no_other(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = array.parent / "dataset" / "readings"
+    nowhere, empty = array.parent / "nope", array.parent / "empty"
+    empty.mkdir()
+    status, found = findings(capsys, array, nowhere, empty, other)
+    assert status == 3
+    arrays = list(dict.fromkeys(item["array"] for item in found))
+    assert arrays == [str(array), str(other), str(nowhere), str(empty)]
+    assert [item["message"] for item in found if item["code"] == "unreadable"] == [
+        "expected a folder, found nothing",
+        "expected an array at or below it, found none",
+    ]
+
+
+def test_a_root_without_arrays_is_not_fine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text, _ = run(capsys, "check", tmp_path)
+    assert status == 3
+    assert "expected an array at or below it, found none" in text
+    assert run(capsys, "check", tmp_path / "nope")[0] == 3
+
+
+def test_the_status_tells_of_what_was_asked_for(
+    array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert findings(capsys, array)[0] == 1, "there are warnings"
+    assert findings(capsys, array, "--severity", "error") == (0, [])
+    for least, status in (("error", 0), ("warning", 1), ("info", 1), ("none", 0)):
+        assert findings(capsys, array, "--fail-on", least)[0] == status
+    assert findings(capsys, array, "--severity", "error", "--fail-on", "warning")[0] == 1
+
+
+def test_explain_and_check_agree_on_an_old_array(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of format 10: an `.ok` without its fragment, which the engine passes over."""
+    case = CASES["old-inside-sparse-v10"]
+    array = tmp_path / "array"
+    shutil.copytree(case.array, array)
+    gone = min(path for path in array.glob("__1*_10") if path.is_dir())
+    shutil.rmtree(gone)
+    assert not isinstance(EngineArray(array).answer(), str), "the engine opens it"
+    _, text, _ = run(capsys, "explain", array)
+    assert "cannot open" not in text
+    assert "the engine passes over it" in text
+    assert findings(capsys, array, "--severity", "error") == (0, [])
+    _, history, _ = run(capsys, "log", array)
+    assert "missing its files, though committed by" in history
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_the_first_line_of_explain_is_what_check_calls_an_error(
+    case: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = ct.open_log(case.array, key=case.key)
+    codes = {item.code for item in log.check(log_only=True) if item.severity == "error"}
+    stops = {"name-malformed", "commit-without-fragment", "delete-null", "delete-dropped-field"}
+    if case.key is not None:
+        return
+    _, text, _ = run(capsys, "explain", case.array)
+    first = text.splitlines()[0]
+    fails = first.startswith(("Every read at this window fails", "The engine cannot open"))
+    assert fails == bool(codes & stops) or codes & {"tile-corrupt"}
+    assert not fails or "chronotile repair" in first
+
+
+def test_a_lock_is_of_tiledb(capsys: pytest.CaptureFixture[str]) -> None:
+    array = CASES["old-inside-sparse-v10"].array
+    assert (array / "__lock.tdb").exists()
+    _, text, _ = run(capsys, "explain", array)
+    assert "__lock.tdb" not in text
+    assert "stray" not in ct.open_log(array).usage()["reason"].to_pylist()
+
+
+def test_advice_leads_out_of_a_blocked_consolidation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(10, 130):
+        array.write(at, {1: at})
+    array.delete(200, "a == 7")
+    for command in ("consolidate", "vacuum"):
+        assert main([command, array.uri]) == 0
+    assert "con-blocks-consolidation" not in {f.code for f in ct.open_log(array.uri).check()}
+    _, _, said = run(capsys, "vacuum", array.uri, "--loose-deletes")
+    assert "an engine can then no longer consolidate commits (F1); --keep-deletes keeps" in said
+    (item,) = (f for f in ct.open_log(array.uri).check() if f.code == "con-blocks-consolidation")
+    told = item.hint.split()[:3]
+    assert told == ["chronotile", "repair", array.uri]
+    assert main(told[1:]) == 0
+    assert "con-blocks-consolidation" not in {f.code for f in ct.open_log(array.uri).check()}
+    array.write(300, {2: 2})
+    array.consolidate("commits")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_dry_run_says_as_much_as_the_run_does(case: Any, tmp_path: Path) -> None:
+    array = tmp_path / "array"
+    shutil.copytree(case.array, array)
+    every: tuple[dict[str, Any], ...] = ({}, {"loose_deletes": True, "updates": True})
+    for options in every:
+        try:
+            planned = ct.vacuum(array, key=case.key, dry_run=True, **options)
+        except ChronotileError:
+            return
+        done = ct.vacuum(array, key=case.key, **options)
+        assert [step.op for step in planned.steps].count("remove") == [
+            step.op for step in done.steps
+        ].count("remove")
+        assert planned.summary().replace("would ", "").replace("remove ", "removed ") == (
+            done.summary()
+        )
+
+
+def test_an_odd_time_is_asked_about(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--where", "id == 3")
+    for moment, words in (("2020-01-01", "before all data"), ("2100-01-01", "in the future")):
+        status, out, err = run(capsys, "delete", array, *where, "--at", moment)
+        assert (status, out) == (1, "")
+        assert words in err
+        assert err.count("\n") == 1
+        anyway = ("--at", moment, "--any-time", "--dry-run")
+        assert run(capsys, "delete", array, *where, *anyway)[0] == 0
+        with pytest.raises(OddTimeError):
+            ct.write_delete(array, "id == 3", timestamp=moment)
+    assert run(capsys, "delete", array, *where, "--at", "2024-05-16T10:00")[0] == 0
+
+
+def test_a_commit_of_a_time_to_come_is_found(array: Path) -> None:
+    ct.write_delete(array, "id == 3", timestamp=now_ms() + 86_400_000, any_time=True)
+    (item,) = (f for f in ct.open_log(array).check() if f.code == "future-commit")
+    assert item.severity == "warning"
+    assert item.message.startswith("1 commit of a time to come")
+
+
+def test_encrypted_without_a_key_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASES["secret-everything"]
+    for command in ("log", "explain", "visible", "fragments"):
+        status, text, _ = run(capsys, command, case.array)
+        assert status == 0
+        assert text.count("no key was given") == 1, command
+        assert "damaged" not in text
+        assert "cannot be read" not in text
+    codes = {item.code for item in ct.open_log(case.array).check()}
+    assert codes == {"tile-encrypted", "con-blocks-consolidation"}
+
+
+def test_a_caret_stands_under_the_character(
+    array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "amount < 3 and and"
+    status, _, err = run(capsys, "delete", array, "--where", text, "--dry-run")
+    assert status == 2
+    head, shown, caret = err.splitlines()
+    assert head.startswith("chronotile: predicate, column 16: expected")
+    assert shown == f"  {text}"
+    assert caret == " " * 17 + "^"
+    wide = str(at_place("x == '日本' zz", 10, "expected and")).splitlines()
+    assert wide[1:] == ["  x == '日本' zz", " " * 14 + "^"], "a wide letter takes two columns"
+
+
+def test_show_takes_several_files(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted((array / "__commits").glob("*.del"))
+    assert len(files) == 2
+    status, out, _ = run(capsys, "show", *files, "--json")
+    assert status == 0
+    assert [document["file"] for document in json.loads(out)] == [str(file) for file in files]
+    status, text, _ = run(capsys, "show", files[0], array / "nothing", files[1])
+    assert status == 3
+    assert text.count("a delete") == 2
+    assert "nothing" in text
+
+
+BLOCKED = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("altair", "pyspark", "cryptography", "vl_convert"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Block())
+from chronotile.cli.program import main
+from chronotile.conditions.predicate_tokens import at_place
+sys.exit(main())
+"""
+
+
+def test_a_missing_extra_is_one_line(array: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("0" * 32)
+    secret = CASES["secret-everything"].array
+    for extra, arguments in (
+        ("plot", ("timeline", array, "-o", tmp_path / "x.svg")),
+        ("plot", ("usage", array, "-o", tmp_path / "x.png")),
+        ("spark", ("pipeline", array, "--out", tmp_path / "tables")),
+        ("crypto", ("log", secret, "--key-file", key)),
+    ):
+        command = [sys.executable, "-c", BLOCKED, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode in (1, 3)
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert f"pip install 'chronotile[{extra}]'" in done.stderr
+
+
+def test_words_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_sample(str(tmp_path))
+    _, text, _ = run(capsys, "consolidate", tmp_path, "--dry-run")
+    assert "note: 1 update stays loose" in text
+    schema = next((CASES["op-blob-var"].array / "__schema").iterdir())
+    _, text, _ = run(capsys, "show", schema)
+    assert "a: blob, variable length" in text
