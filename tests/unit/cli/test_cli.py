@@ -254,7 +254,7 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
         ("ign", ("0", "99"), "the fragment was vacuumed or deleted"),
         ("bare", ("0", "99"), "nothing was ever written"),
         ("sparse-loose", ("0", "5"), "The window ends before the first write."),
-        ("secret-loose-v22", ("0", "99"), "--key-file FILE opens its conditions"),
+        ("secret-loose-v22", ("0", "99"), "--key-file FILE opens"),
         ("sparse-loose", ("0", "99"), "What takes rows out of the fragments that are seen"),
     ],
 )
