@@ -26,12 +26,13 @@ from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
-from chronotile.format.timestamps import now_ms, time_text, to_ms
+from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.fragment_footers import count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
+from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     import os
@@ -163,7 +164,7 @@ class _Target:
     ) -> None:
         self.store = store
         self.history = read_history(store, key=key, labels=True)
-        self.moment = now_ms() if timestamp is None else to_ms(timestamp, store.uri)
+        self.moment = now_ms() if timestamp is None else moment_in(store, self.history, timestamp)
         self.schema = _schema_at(self.history, self.moment)
         self._refuse_unfit()
         if timestamp is not None and not any_time:

@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
+from chronotile.change.kept_windows import held_by_windows, kept_windows
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
     HOURS_24,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
+    from chronotile.format.timestamps import Moment
     from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 
@@ -78,6 +80,8 @@ def vacuum(
     loose_deletes: bool = False,
     deletes: bool = False,
     updates: bool = False,
+    keep: Iterable[Moment] = (),
+    keep_days: float | None = None,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -100,6 +104,9 @@ def vacuum(
         deletes: Remove also deletes that no fragment needs: all cells that they could touch have
             been purged, or were written after them.
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
+        keep: Moments, in any spelling of a time: windows that end there stay as they are. Those of
+            the array's tags do in any case.
+        keep_days: Windows that end within so many days stay as they are.
         key: The key of an encrypted array; without it, no fragment is shown to be whole or removed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
@@ -123,6 +130,8 @@ def vacuum(
         whole_orphans=whole_orphans,
         deletes_age_ms=orphans_age_ms if deletes else None,
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
+        keep=tuple(keep),
+        keep_days=keep_days,
     )
     opened = store or open_store(array, storage_options)
     check_mode(opened.uri, mode, get_args(Mode))
@@ -143,6 +152,9 @@ class _Wanted(NamedTuple):
     """How old a delete must be that no fragment needs; None to keep all deletes."""
     kept: tuple[str, ...]
     """Extensions of loose commits that stay even if a `.con` holds them."""
+    keep: tuple[Moment, ...]
+    keep_days: float | None
+    """Windows to leave as they are, beside those of tags."""
 
 
 def _vacuum(
@@ -155,11 +167,12 @@ def _vacuum(
     dry_run: bool,
 ) -> Report:
     history, rules = sound_history(store, key)
+    kept = kept_windows(store, history, wanted.keep, wanted.keep_days)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if wanted.fragments:
-        removal = removable(history, rules, partial(inspect, store, history))
+        removal = removable(history, rules, partial(inspect, store, history), kept)
     orphans: tuple[Orphan, ...] = ()
-    notes = [*_losses(removal), *removal.notes]
+    notes = [*_losses(removal), *removal.notes, *held_by_windows(store, removal)]
     if wanted.orphans_age_ms is not None:
         oldest = now_ms() - wanted.orphans_age_ms
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
@@ -167,7 +180,7 @@ def _vacuum(
     plan = make_plan(store, history, removal, commits=wanted.commits, kept=wanted.kept)
     gone = {folder.path.rpartition("/")[2] for folder in plan.folders}
     metadata = plan_metadata_removal(
-        store, history, gone, footers=wanted.footers, metadata=wanted.metadata
+        store, history, gone, footers=wanted.footers, metadata=wanted.metadata, kept=kept
     )
     going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
     notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]

@@ -23,14 +23,16 @@ from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META, META
+from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
 from chronotile.history.meta_files import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from chronotile.history.reading import History, VacuumFile
     from chronotile.storage.store import Store
+    from chronotile.visibility.kept import Kept
 
 Footers = Mapping[str, bytes]
 
@@ -57,7 +59,13 @@ class MetadataRemoval:
 
 
 def plan_metadata_removal(
-    store: Store, history: History, going: Collection[str], *, footers: bool, metadata: bool
+    store: Store,
+    history: History,
+    going: Collection[str],
+    *,
+    footers: bool,
+    metadata: bool,
+    kept: Sequence[Kept] = (),
 ) -> MetadataRemoval:
     """Plans what can go of consolidated fragment metadata and of metadata.
 
@@ -67,6 +75,7 @@ def plan_metadata_removal(
         going: The names of fragments that the same vacuum removes before.
         footers: Whether to look at `.meta` files.
         metadata: Whether to look at `__meta`.
+        kept: Windows that must see the metadata that they see.
     """
     held: dict[str, Footers] = {}
     retired: dict[str, str] = {}
@@ -81,7 +90,7 @@ def plan_metadata_removal(
     )
     if not metadata or not history.meta_vacuums:
         return MetadataRemoval(footers=steps, relied_on=relied_on)
-    plan = _Merged(store, history)
+    plan = _Merged(store, history, kept)
     return MetadataRemoval(
         footers=steps,
         metadata=tuple(plan.steps()),
@@ -163,7 +172,7 @@ def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
 class _Merged:
     """The `.vac` files of `__meta`, and which of them can be carried out."""
 
-    def __init__(self, store: Store, history: History) -> None:
+    def __init__(self, store: Store, history: History, kept: Sequence[Kept]) -> None:
         self._there = frozenset(history.listing.meta)
         self._sizes = _sizes(store, META)
         self._by_name = {vacuum.name.text: vacuum for vacuum in history.meta_vacuums}
@@ -174,7 +183,12 @@ class _Merged:
                 self.readable[path] = data
         found = store.read_many(vacuum.path for vacuum in history.meta_vacuums)
         self.vacuums = {path: data for path, data in found if isinstance(data, bytes)}
-        self._done = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
+        self._held = {
+            v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
+        }
+        """`.vac` files that stay, and why."""
+        safe = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
+        self._done = [v for v in safe if v.path not in self._held]
         gone = {target for vacuum in self._done for target in vacuum.targets}
         self._left = {
             name: (self._there & set(vacuum.targets)) - gone
@@ -210,8 +224,17 @@ class _Merged:
                     f"start or end inside of it no longer see what was merged"
                 )
         for name, vacuum in self._by_name.items():
-            if vacuum.path not in done and self._left[name]:
+            if vacuum.path in self._held:
+                yield f"what {vacuum.path} lists is kept for {self._held[vacuum.path]}"
+            elif vacuum.path not in done and self._left[name]:
                 yield f"what {vacuum.path} lists is kept: no merged file of that name can be read"
+
+    def _why(self, vacuum: VacuumFile, kept: Sequence[Kept]) -> str | None:
+        """Why a window must still see what a `.vac` lists; None if none must."""
+        names = [name for text in vacuum.targets if (name := try_parse(text)) is not None]
+        there = [name for name in names if name.text in self._there]
+        labels = [k.label for k in kept if any(k.sees(n.t2, vacuum.name.t2) for n in there)]
+        return ", ".join(labels) or None
 
     def _removal(self, path: str, reason: str) -> Step:
         return Step(op="remove", path=path, size=self._sizes.get(path), reason=reason)

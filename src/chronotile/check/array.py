@@ -16,6 +16,7 @@ from chronotile.check.fragments import fragments, missing
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.open_cost import unconsolidated
 from chronotile.check.stored_files import stored
+from chronotile.check.tags import unreadable_tags
 from chronotile.history.con_coverage import differing_tiles
 from chronotile.visibility.rules import Rules
 
@@ -53,6 +54,7 @@ def check(
     if store is not None:
         findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)
         findings += unconsolidated(store, rules)
+        findings += unreadable_tags(store, rules)
         if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
             # A vacuum would refuse, so it would free nothing.
             findings = [item for item in findings if item.code != SUPERSEDED]

@@ -68,6 +68,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "as-of-absent": ("warning", "chronotile moments lists the times at which all can be read"),
     "as-of-partial": ("error", "chronotile moments lists the times at which all can be read"),
     "future-commit": ("warning", "nothing to run: an open sees it from that time on"),
+    "tag-unreadable": (
+        "warning",
+        "chronotile tag remove {array} NAME takes it away; name another moment",
+    ),
     "unreadable": ("error", "check permissions and the storage, then run this again"),
 }
 """Code -> its usual severity, and what to do."""

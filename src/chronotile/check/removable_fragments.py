@@ -17,18 +17,19 @@ is removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import parse_name
-from chronotile.visibility.rules import has_cell_times_by_name, is_inside
+from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from chronotile.check.fragment_health import Health
     from chronotile.history.reading import History, VacuumFile
+    from chronotile.visibility.kept import Kept
     from chronotile.visibility.rules import Rules
 
 
@@ -52,12 +53,24 @@ class Removal:
     losses: tuple[tuple[int, int], ...]
     """Ranges of time: a window that starts or ends inside one loses fragments."""
     notes: tuple[str, ...]
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Folders of fragments that stay for windows that are to be kept, and why."""
 
 
 def removable(
-    history: History, rules: Rules, health: Callable[[Iterable[str]], Mapping[str, Health]]
+    history: History,
+    rules: Rules,
+    health: Callable[[Iterable[str]], Mapping[str, Health]],
+    kept: Sequence[Kept] = (),
 ) -> Removal:
-    """The fragments that can go, and what is lost with them; `health` looks into some folders."""
+    """The fragments that can go, and what is lost with them.
+
+    Args:
+        history: What was read of the array.
+        rules: The rules, applied to it.
+        health: Looks into some folders.
+        kept: Windows that must see what they see.
+    """
     table, here = history.table, history.listing.fragment_paths()
     committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
@@ -71,6 +84,7 @@ def removable(
     done: list[str] = []
     losses: list[tuple[int, int]] = []
     notes: list[str] = []
+    held = _held(history, listed, kept)
     for vacuum in history.vacuums:
         lost = [name for name in listed[vacuum.path] if name in committed and name not in here]
         if lost:
@@ -87,7 +101,8 @@ def removable(
         has_cell_times = has_cell_times_by_name(vacuum.name, dense=history.dense)
         span = vacuum.name[:2]
         exposed = [n.text for n in targets if has_cell_times and not is_inside(*n[:2], *span)]
-        gone = [name for name in targets if name.text not in exposed]
+        staying = {*exposed, *held}
+        gone = [name for name in targets if name.text not in staying]
         for text in (name.text for name in gone):
             new = Superseded(folder=here[text], commit_uri=write_uri(text), because=vacuum.path)
             superseded.setdefault(text, new)
@@ -96,7 +111,7 @@ def removable(
                 f"{', '.join(exposed)} must stay: the name of {vacuum.path} does not cover them, "
                 f"and windows outside of it read them"
             )
-        else:
+        elif len(gone) == len(targets):
             done.append(vacuum.path)
         if not has_cell_times and any(name[:2] != span for name in gone):
             first = min(vacuum.name.t1, *(name.t1 for name in gone))
@@ -106,7 +121,27 @@ def removable(
         vacuums=tuple(done),
         losses=_merged(losses),
         notes=tuple(notes),
+        kept={here[name]: labels for name, labels in held.items() if name in here},
     )
+
+
+def _held(
+    history: History, listed: Mapping[str, tuple[str, ...]], kept: Sequence[Kept]
+) -> dict[str, tuple[str, ...]]:
+    """The listed fragments that kept windows see: name -> why they are kept."""
+    dense = history.dense
+    hidden_from: dict[str, int] = {}
+    for vacuum in history.vacuums if kept else ():
+        moment = first_end(vacuum.name, dense=dense)
+        for text in listed[vacuum.path]:
+            hidden_from[text] = min(hidden_from.get(text, moment), moment)
+    found: dict[str, tuple[str, ...]] = {}
+    for text, until in hidden_from.items():
+        seen = first_end(parse_name(text), dense=dense)
+        labels = tuple(one.label for one in kept if one.sees(seen, until))
+        if labels:
+            found[text] = labels
+    return found
 
 
 def _names(vacuum: VacuumFile) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
 from chronotile.visibility.rules import Rules
+from chronotile.visibility.tags import tags_of
 from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
@@ -90,12 +91,23 @@ class Log:
         return Rules(self.history)
 
     def moment(self, time: Moment, where: str = "time") -> int:
-        """A time in any spelling, in ms since the epoch; see `format.timestamps.to_ms`.
+        """A time in any spelling, or a tag's name, in ms; see `format.timestamps.to_ms`.
 
         Raises:
             BadTimeError: It is no time.
         """
-        return to_ms(time, where)
+        return to_ms(time, where, look_up=lambda name: self.tags.get(name))
+
+    @cached_property
+    def tags(self) -> dict[str, int]:
+        """The tags of the array, with their moments in ms, the earliest first.
+
+        The first call reads the array's metadata.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        return tags_of(self.storage, self.history)
 
     def view(self, start: Moment = 0, end: Moment | None = None) -> View:
         """What an open at [start, end] sees, both ends included.

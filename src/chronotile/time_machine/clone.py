@@ -35,13 +35,14 @@ from chronotile.format.kinds import (
     SCHEMA,
 )
 from chronotile.format.names import format_name
-from chronotile.format.timestamps import now_ms, to_ms
+from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.time_machine.carry_out import put_again
 from chronotile.time_machine.past_state import Past, State
 from chronotile.visibility.rules import Rules, visible_metadata
+from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -97,12 +98,14 @@ def clone(
     there = target_store or open_store(target, storage_options)
     if there.uri == here.uri or there.uri.startswith(f"{here.uri}/"):
         raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
-    first, last = to_ms(start, here.uri), now_ms() if end is None else to_ms(end, here.uri)
+    history = read_history(here, key=key)
+    first = moment_in(here, history, start)
+    last = now_ms() if end is None else moment_in(here, history, end)
     if first > last:
         problem = f"expected a window that ends after it starts, found {first} and {last}"
         raise ChronotileError(here.uri, problem)
     transfer = Transfer(here, there, link)
-    plan = make_plan(here, (first, last), frozenset(without), key)
+    plan = make_plan(here, history, (first, last), frozenset(without))
     _refuse_others(there, plan)
     steps, notes = tuple(plan.steps()), tuple(plan.notes)
     report = Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
@@ -157,10 +160,9 @@ class Plan(NamedTuple):
 
 
 def make_plan(
-    store: Store, window: tuple[int, int], without: frozenset[str], key: bytes | str | None
+    store: Store, history: History, window: tuple[int, int], without: frozenset[str]
 ) -> Plan:
-    """Reads an array, and plans its clone."""
-    history = read_history(store, key=key)
+    """Plans the clone of an array, and of the arrays of its dimension labels."""
     rules = Rules(history)
     _refuse_unknown(history, without)
     past = Past(store, rules)
@@ -176,11 +178,15 @@ def make_plan(
         schemas=_schemas(history, state),
         puts=tuple(_commits(history, state, stand_ins)),
         labels={
-            folder: make_plan(store.child(folder), window, frozenset(), key)
+            folder: _plan_below(store.child(folder), window, history.key)
             for folder in store.list_dir(LABELS).folders
         },
         notes=notes,
     )
+
+
+def _plan_below(store: Store, window: tuple[int, int], key: bytes | None) -> Plan:
+    return make_plan(store, read_history(store, key=key), window, frozenset())
 
 
 def _refuse_unknown(history: History, without: frozenset[str]) -> None:

@@ -200,12 +200,18 @@ class Past:
         stored = self._facts[part.name.text]
         return stored is not None and stored.applied is not None
 
-    def sources(self, name: Name) -> tuple[Name, ...] | None:
-        """The fragments that one was merged from; None if not all of them are there."""
-        listed = self._sources.get(name.text)
-        if not listed or any(text not in self._rows for text in listed):
+    def sources(
+        self, name: Name, window: tuple[int, int] = (0, MAX_TIMESTAMP)
+    ) -> tuple[Name, ...] | None:
+        """What a fragment was merged from, as far as a window sees it; None if some of it is gone.
+
+        By default all of it.
+        """
+        listed, dense = self._sources.get(name.text), self.history.dense
+        if not listed:
             return None
-        return tuple(map(parse_name, listed))
+        seen = [one for one in map(parse_name, listed) if is_seen(one, *window, dense=dense)]
+        return tuple(seen) if all(one.text in self._rows for one in seen) else None
 
     def refuse_lost(self, end: int) -> None:
         """Refuses a moment that merged fragments span which keep no times of cells.
@@ -288,10 +294,8 @@ class _Taken:
         return not is_inside(name.t1, name.t2, start, end)
 
     def _apart(self, name: Name, why: str, *, inside: bool) -> list[Part]:
-        sources = self.past.sources(name)
-        if sources is None:
+        seen = self.past.sources(name) if inside else self.past.sources(name, self.window)
+        if seen is None:
             raise self.past.refused(name, *self.window, why)
-        dense = self.past.history.dense
-        seen = [one for one in sources if inside or is_seen(one, *self.window, dense=dense)]
         wanted = [one for one in seen if one.text not in self.without]
         return [part for one in wanted for part in self.of(one, inside=inside)]

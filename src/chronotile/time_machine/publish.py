@@ -28,13 +28,14 @@ from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order
 from chronotile.format.schema import cell_layout
-from chronotile.format.timestamps import time_text, to_ms
+from chronotile.format.timestamps import time_text
 from chronotile.history.fragment_footers import FooterReader
 from chronotile.history.reading import read_history
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
 from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, schema_at
+from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +86,7 @@ def publish(
     load = _Load(opened, history)
     for place in places:
         load.add(open_store(place, storage_options), key)
-    plan, notes = load.plan(None if at is None else to_ms(at, opened.uri))
+    plan, notes = load.plan(None if at is None else moment_in(opened, history, at))
     report = Report(
         "publish",
         opened.uri,

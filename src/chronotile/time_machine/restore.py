@@ -15,7 +15,7 @@ from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.timestamps import now_ms, time_text, to_ms
+from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, plan_steps
 from chronotile.time_machine.past_state import Past, State, UnreachableError
@@ -25,6 +25,7 @@ from chronotile.time_machine.schema_metadata import (
     plan_metadata_back,
     plan_schema,
 )
+from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +79,7 @@ def restore(
     """
     opened = store or open_store(array, storage_options)
     history, rules = sound_history(opened, key)
-    past, end = Past(opened, rules), to_ms(to, opened.uri)
+    past, end = Past(opened, rules), moment_in(opened, history, to)
     past.refuse_lost(end)
     change = Change(opened, rules, past, at)
     try:
@@ -133,7 +134,7 @@ class Change:
         self.now = past.now()
         self.key = sealing_key(store, self.history)
         self.latest = latest_moment(rules)
-        self.at = None if at is None else to_ms(at, store.uri)
+        self.at = None if at is None else moment_in(store, self.history, at)
         if self.at is None and self.latest > now_ms() + _SLACK_MS:
             problem = f"expected no commit of the future, found one of {self.latest}"
             raise RefusedError(store.uri, f"{problem}; say from when, after it")

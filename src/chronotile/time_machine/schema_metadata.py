@@ -23,6 +23,7 @@ from chronotile.format.kinds import META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.history.metadata_files import merged_items, read_metadata
 from chronotile.history.tags import PREFIX
+from chronotile.visibility.gaps import metadata_merged_over
 from chronotile.visibility.rules import schema_at, visible_metadata
 from chronotile.visibility.view import tile_commits
 
@@ -98,21 +99,8 @@ def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem
     return {key: item for key, item in merged_items(files).items() if not key.startswith(PREFIX)}
 
 
-def merged_over(history: History, moment: int) -> str | None:
-    """A metadata file that was merged over a moment, if what it was merged from is gone."""
-    there = set(history.listing.meta)
-    sources = {vacuum.name.text: vacuum.targets for vacuum in history.meta_vacuums}
-    for text in history.listing.meta:
-        name = try_parse(text)
-        if name is not None and name.t1 <= moment < name.t2:
-            listed = sources.get(text)
-            if listed is None or any(one not in there for one in listed):
-                return text
-    return None
-
-
 def _refuse_merged(history: History, moment: int) -> None:
-    if (text := merged_over(history, moment)) is not None:
+    if (text := metadata_merged_over(history, moment)) is not None:
         problem = f"expected the metadata of {moment}, found it merged into {META}/{text}"
         raise RefusedError(history.array, f"{problem}; keep_metadata leaves metadata as it is")
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.format.names import parse_name
+from chronotile.format.names import parse_name, try_parse
 from chronotile.visibility.rules import has_cell_times_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.history.reading import History
     from chronotile.visibility.rules import Rules
 
 
@@ -41,6 +42,21 @@ def gaps_of(rules: Rules) -> Iterator[Gap]:
         name = parse_name(text)
         if has_cell_times_by_name(name, dense=history.dense):
             continue
-        if parts.get(text) and parts[text] <= there:
-            continue
-        yield Gap(name.t1, name.t2 - 1, text)
+        gone = [parse_name(part).t1 for part in parts.get(text, ()) if part not in there]
+        # Before the first part that is gone all can be read; without its `.vac` none is known.
+        first = min(gone, default=name.t2) if parts.get(text) else name.t1
+        if first < name.t2:
+            yield Gap(first, name.t2 - 1, text)
+
+
+def metadata_merged_over(history: History, moment: int) -> str | None:
+    """A metadata file that was merged over a moment, if what it was merged from is gone."""
+    there = set(history.listing.meta)
+    sources = {vacuum.name.text: vacuum.targets for vacuum in history.meta_vacuums}
+    for text in history.listing.meta:
+        name = try_parse(text)
+        if name is not None and name.t1 <= moment < name.t2:
+            listed = sources.get(text)
+            if listed is None or any(one not in there for one in listed):
+                return text
+    return None

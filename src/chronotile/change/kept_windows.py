@@ -1,0 +1,51 @@
+"""Windows that a vacuum leaves as they are: those of tags, and those that the caller names.
+
+In: an array, moments, a number of days. Out: the windows, and what they keep from being removed, in
+words. Removes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronotile.check.findings import count_text
+from chronotile.format.timestamps import now_ms, time_text
+from chronotile.visibility.kept import Kept, kept_since, kept_tags
+from chronotile.visibility.tags import moment_in, tags_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from chronotile.check.removable_fragments import Removal
+    from chronotile.format.timestamps import Moment
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+
+_DAY_MS = 86_400_000
+
+
+def kept_windows(
+    store: Store, history: History, moments: Iterable[Moment], days: float | None
+) -> tuple[Kept, ...]:
+    """The windows to leave as they are: of all tags, of some moments, of the last days."""
+    found = list(kept_tags(tags_of(store, history)) if history.listing.meta else ())
+    for moment in moments:
+        at = moment_in(store, history, moment)
+        if all(one.first != at for one in found):
+            found.append(Kept(f"{at} ({time_text(at)})", at, at))
+    if days is not None:
+        since = max(now_ms() - int(days * _DAY_MS), 0)
+        found.append(kept_since(since, f"the last {days:g} days"))
+    return tuple(found)
+
+
+def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
+    """What each of them keeps from being removed."""
+    sizes = {
+        folder: sum(entry.size or 0 for entry in store.list_prefix(folder, sizes=True))
+        for folder in removal.kept
+    }
+    labels = dict.fromkeys(label for found in removal.kept.values() for label in found)
+    for label in labels:
+        own = [size for folder, size in sizes.items() if label in removal.kept[folder]]
+        yield f"{label} holds {count_text(len(own), 'fragment')} of {sum(own):,} bytes"
