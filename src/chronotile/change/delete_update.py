@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import sealing_key
+from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
@@ -32,7 +33,6 @@ from chronotile.history.reading import History, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
-from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     import os

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.check.array_tags import moment_in, tags_of
 from chronotile.check.findings import count_text
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.visibility.kept import Kept, kept_since, kept_tags
-from chronotile.visibility.tags import moment_in, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

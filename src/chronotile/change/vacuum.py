@@ -92,21 +92,18 @@ def vacuum(
 
     Args:
         array: A path or a URI.
-        mode: `commits` (loose commits that a `.con` holds, `.con` and `.ign` files that are
-            superseded), `fragments` (those that a `.vac` lists), `fragment-meta` (`.meta` files
-            that another holds all of), `array-meta` (metadata that was merged), or `all`.
+        mode: `commits` (commit files that a `.con` replaces), `fragments` (those that a `.vac`
+            lists), `fragment-meta` (`.meta` files), `array-meta` (merged metadata), or `all`.
         dry_run: Remove nothing.
         orphans: Remove also unfinished fragments that no commit names.
         orphans_age_ms: How old the newest file of an orphan must be, and a delete that goes.
         whole_orphans: Remove also orphans that lack only a commit, which may have been lost.
         loose_deletes: Remove also the files of deletes that a `.con` holds. The engine can then
             never consolidate commits again, as it looks for them (F1).
-        deletes: Remove also deletes that no fragment needs: all cells that they could touch have
-            been purged, or were written after them.
+        deletes: Remove also deletes that no fragment needs: all cells in their reach are purged.
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
-        keep: Moments, in any spelling of a time: windows that end there stay as they are. Those of
-            the array's tags do in any case.
-        keep_days: Windows that end within so many days stay as they are.
+        keep: Moments: windows that end there stay as they are, as those of tags always do.
+        keep_days: And windows that end within so many days.
         key: The key of an encrypted array; without it, no fragment is shown to be whole or removed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
@@ -114,8 +111,7 @@ def vacuum(
         before: Called with the planned steps, before the first.
 
     Raises:
-        RefusedError: The array is damaged.
-        ChangedError: Somebody else changes the same files; try again.
+        RefusedError, ChangedError: The array is damaged; or somebody else changes it: try again.
 
     >>> vacuum("memory:doc-nowhere")
     Traceback (most recent call last):
@@ -130,8 +126,7 @@ def vacuum(
         whole_orphans=whole_orphans,
         deletes_age_ms=orphans_age_ms if deletes else None,
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
-        keep=tuple(keep),
-        keep_days=keep_days,
+        keep=(tuple(keep), keep_days),
     )
     opened = store or open_store(array, storage_options)
     check_mode(opened.uri, mode, get_args(Mode))
@@ -152,9 +147,8 @@ class _Wanted(NamedTuple):
     """How old a delete must be that no fragment needs; None to keep all deletes."""
     kept: tuple[str, ...]
     """Extensions of loose commits that stay even if a `.con` holds them."""
-    keep: tuple[Moment, ...]
-    keep_days: float | None
-    """Windows to leave as they are, beside those of tags."""
+    keep: tuple[tuple[Moment, ...], float | None]
+    """Moments, and days, whose windows are left as they are, beside those of tags."""
 
 
 def _vacuum(
@@ -167,7 +161,7 @@ def _vacuum(
     dry_run: bool,
 ) -> Report:
     history, rules = sound_history(store, key)
-    kept = kept_windows(store, history, wanted.keep, wanted.keep_days)
+    kept = kept_windows(store, history, *wanted.keep)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if wanted.fragments:
         removal = removable(history, rules, partial(inspect, store, history), kept)

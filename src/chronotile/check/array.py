@@ -16,7 +16,7 @@ from chronotile.check.fragments import fragments, missing
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.open_cost import unconsolidated
 from chronotile.check.stored_files import stored
-from chronotile.check.tags import unreadable_tags
+from chronotile.check.unreadable_tags import unreadable_tags
 from chronotile.history.con_coverage import differing_tiles
 from chronotile.visibility.rules import Rules
 

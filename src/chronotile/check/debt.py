@@ -9,13 +9,13 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
+from chronotile.check.array_tags import tags_of
 from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import inspect
 from chronotile.check.removable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.visibility.kept import kept_tags
-from chronotile.visibility.tags import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

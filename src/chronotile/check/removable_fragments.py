@@ -63,14 +63,7 @@ def removable(
     health: Callable[[Iterable[str]], Mapping[str, Health]],
     kept: Sequence[Kept] = (),
 ) -> Removal:
-    """The fragments that can go, and what is lost with them.
-
-    Args:
-        history: What was read of the array.
-        rules: The rules, applied to it.
-        health: Looks into some folders.
-        kept: Windows that must see what they see.
-    """
+    """The fragments that can go, and what is lost; `health` looks into some folders."""
     table, here = history.table, history.listing.fragment_paths()
     committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from chronotile.change.usage import measure_usage
 from chronotile.check.array import check
+from chronotile.check.array_tags import tags_of
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
@@ -33,7 +34,6 @@ from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
 from chronotile.visibility.rules import Rules
-from chronotile.visibility.tags import tags_of
 from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:

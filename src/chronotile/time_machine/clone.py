@@ -22,6 +22,7 @@ from chronotile.change.change_report import Report, Step, put
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.harmless_deletes import harmless_tiles, row_words
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
+from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.format.commit_files import Record, commit_name, encode_record, write_uri
@@ -42,7 +43,6 @@ from chronotile.storage.transfer import Link, Transfer
 from chronotile.time_machine.carry_out import put_again
 from chronotile.time_machine.past_state import Past, State
 from chronotile.visibility.rules import Rules, visible_metadata
-from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -104,18 +104,12 @@ def clone(
     if first > last:
         problem = f"expected a window that ends after it starts, found {first} and {last}"
         raise ChronotileError(here.uri, problem)
-    transfer = Transfer(here, there, link)
     plan = make_plan(here, history, (first, last), frozenset(without))
     _refuse_others(there, plan)
-    steps, notes = tuple(plan.steps()), tuple(plan.notes)
-    report = Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
     if not dry_run:
-        try:
-            _carry_out(plan, transfer, here, there, link)
-        except MissingObjectError as cause:
-            problem = "expected it to stay, found it gone: the source is changing; try again"
-            raise ChangedError(cause.where, problem) from cause
-    return report
+        _run(plan, here, there, link)
+    steps, notes = tuple(plan.steps()), tuple(plan.notes)
+    return Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
 
 
 class Plan(NamedTuple):
@@ -258,6 +252,14 @@ def _refuse_others(there: Store, plan: Plan) -> None:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
 
 
+def _run(plan: Plan, here: Store, there: Store, link: Link) -> None:
+    try:
+        _carry_out(plan, Transfer(here, there, link), here, there, link)
+    except MissingObjectError as cause:
+        problem = "expected it to stay, found it gone: the source is changing; try again"
+        raise ChangedError(cause.where, problem) from cause
+
+
 def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
     transfer.make_root(_FOLDERS)
     small = Transfer(here, there, "copy") if link == "symbolic" else transfer
@@ -273,7 +275,7 @@ def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: 
         put_again(there, step)
     for folder, inner in plan.labels.items():
         source, target = here.child(folder), replace(there, place=there.place.child(folder))
-        _carry_out(inner, Transfer(source, target, link), source, target, link)
+        _run(inner, source, target, link)
     _compare_sizes(there, sizes)
     for path, new in plan.schemas:
         small.files({path: new})

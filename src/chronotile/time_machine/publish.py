@@ -20,6 +20,7 @@ from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.sound_array import sound_history
 from chronotile.check.array import check
+from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
@@ -35,7 +36,6 @@ from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
 from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, schema_at
-from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

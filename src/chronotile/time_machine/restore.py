@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
+from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
@@ -25,7 +26,6 @@ from chronotile.time_machine.schema_metadata import (
     plan_metadata_back,
     plan_schema,
 )
-from chronotile.visibility.tags import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

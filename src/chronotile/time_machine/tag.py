@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import array_version, sealing_key
+from chronotile.check.array_tags import moment_in, tags_of
 from chronotile.check.findings import RefusedError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
@@ -23,7 +24,6 @@ from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, visible_metadata
-from chronotile.visibility.tags import moment_in, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

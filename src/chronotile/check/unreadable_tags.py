@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.check.array_tags import tags_of
 from chronotile.check.findings import Finding, finding
 from chronotile.format.kinds import META
 from chronotile.format.timestamps import time_text
 from chronotile.visibility.gaps import gaps_of, metadata_merged_over
-from chronotile.visibility.tags import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
