@@ -98,8 +98,7 @@ def vacuum(
         orphans: Remove also unfinished fragments that no commit names.
         orphans_age_ms: How old the newest file of an orphan must be, and a delete that goes.
         whole_orphans: Remove also orphans that lack only a commit, which may have been lost.
-        loose_deletes: Remove also the files of deletes that a `.con` holds. The engine can then
-            never consolidate commits again, as it looks for them (F1).
+        loose_deletes: Remove also files of deletes in a `.con`: no engine consolidates then (F1).
         deletes: Remove also deletes that no fragment needs: all cells in their reach are purged.
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
         keep: Moments: windows that end there stay as they are, as those of tags always do.
@@ -118,10 +117,7 @@ def vacuum(
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     wanted = _Wanted(
-        commits=mode in ("commits", "all"),
-        fragments=mode in ("fragments", "all"),
-        footers=mode in ("fragment-meta", "all"),
-        metadata=mode in ("array-meta", "all"),
+        mode=mode,
         orphans_age_ms=orphans_age_ms if orphans or whole_orphans else None,
         whole_orphans=whole_orphans,
         deletes_age_ms=orphans_age_ms if deletes else None,
@@ -136,10 +132,7 @@ def vacuum(
 class _Wanted(NamedTuple):
     """What the caller wants to remove."""
 
-    commits: bool
-    fragments: bool
-    footers: bool
-    metadata: bool
+    mode: Mode
     orphans_age_ms: int | None
     """How old an orphan must be; None to keep all orphans."""
     whole_orphans: bool
@@ -149,6 +142,10 @@ class _Wanted(NamedTuple):
     """Extensions of loose commits that stay even if a `.con` holds them."""
     keep: tuple[tuple[Moment, ...], float | None]
     """Moments, and days, whose windows are left as they are, beside those of tags."""
+
+    def has(self, mode: Mode) -> bool:
+        """Whether to look at files of that kind."""
+        return self.mode in (mode, "all")
 
 
 def _vacuum(
@@ -163,7 +160,7 @@ def _vacuum(
     history, rules = sound_history(store, key)
     kept = kept_windows(store, history, *wanted.keep)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
-    if wanted.fragments:
+    if wanted.has("fragments"):
         removal = removable(history, rules, partial(inspect, store, history), kept)
     orphans: tuple[Orphan, ...] = ()
     notes = [*_losses(removal), *removal.notes, *held_by_windows(store, removal)]
@@ -171,10 +168,15 @@ def _vacuum(
         oldest = now_ms() - wanted.orphans_age_ms
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
         notes += more
-    plan = make_plan(store, history, removal, commits=wanted.commits, kept=wanted.kept)
+    plan = make_plan(store, history, removal, commits=wanted.has("commits"), kept=wanted.kept)
     gone = {folder.path.rpartition("/")[2] for folder in plan.folders}
     metadata = plan_metadata_removal(
-        store, history, gone, footers=wanted.footers, metadata=wanted.metadata, kept=kept
+        store,
+        history,
+        gone,
+        footers=wanted.has("fragment-meta"),
+        metadata=wanted.has("array-meta"),
+        kept=kept,
     )
     going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
     notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]
