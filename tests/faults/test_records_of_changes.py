@@ -43,7 +43,9 @@ FLEET = """
 from chronotile.spark.options import Options
 from chronotile.spark.runs import new_run
 from chronotile.spark.fleet_maintenance import maintain
-maintain(sys.argv[1], Options(), new_run(sys.argv[2]), dry_run=False, fragments=False)
+from chronotile.spark.maintenance_policy import Rule
+rule = Rule(consolidate="commits", vacuum="commits")
+maintain(sys.argv[1], Options(), new_run(sys.argv[2]), rule, dry_run=False)
 """
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -22,8 +23,9 @@ from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
 from chronotile.errors import StorageError
-from chronotile.spark import fleet_plan, pipeline, register
+from chronotile.spark import fleet_plan, maintenance_job, pipeline, register
 from chronotile.spark.buckets import bucket_of
+from chronotile.spark.maintenance_job import STOP, Due, Work
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
@@ -35,7 +37,6 @@ from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
@@ -549,14 +550,14 @@ def test_maintenance_that_kills_its_worker_stops_nobody(
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(3):
         maker.array(root / f"array-{number}", 110, seed=number, loose=110)
-    group = pipeline._maintain_group
+    group = maintenance_job.maintain_group
 
-    def die(arrays: tuple[str, ...], *more: Any, **named: Any) -> Any:
-        if any(array.endswith("array-1") for array in arrays):
+    def die(arrays: tuple[Due, ...], work: Work) -> Any:
+        if any(one.array.endswith("array-1") for one in arrays):
             os.kill(os.getpid(), signal.SIGKILL)
-        return group(arrays, *more, **named)
+        return group(arrays, work)
 
-    monkeypatch.setattr(pipeline, "_maintain_group", die)
+    monkeypatch.setattr(maintenance_job, "maintain_group", die)
     told = run(spark, job(root, out, maintain=True))
     assert dict(told.maintained)["maintain refused"] == 1
     left = [len(list((root / f"array-{n}" / "__commits").glob("*.wrt"))) for n in range(3)]
@@ -613,6 +614,11 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
         ("vacuum", 0, 120),
     ]
     assert [without_outcome(row) for row in rows] == plan, "the plan is what is then done"
+    files = pq.read_table(out / "maintenance_files").to_pylist()
+    assert [row["op"] for row in files].count("remove") == 120
+    assert not any(
+        (Path(row["array"]) / row["path"]).exists() for row in files if row["op"] != "put"
+    )
     records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
     assert sorted((one["command"], len(one["steps"])) for one in records) == [
         ("consolidate", 1),
@@ -629,6 +635,55 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
     assert pq.read_table(out / "maintenance").num_rows == 0
     run(spark, job(root, out))
     assert not os.path.lexists(out / "maintenance")
+
+
+def test_maintenance_by_policy(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert SparkSession.getActiveSession() is spark
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for name in ("a", "b", "c", "kept"):
+        maker.array(root / name, 110, seed=ord(name[0]), loose=110)
+    text = """
+        [limits]
+        removed_files = 250
+        parallel = 2
+        arrays_per_minute = 6000
+        [[rule]]
+        arrays = ["**/kept"]
+        [[rule]]
+        arrays = ["root/*"]
+        consolidate = "commits"
+        vacuum = "commits"
+    """
+    (tmp_path / "policy.toml").write_text(text)
+    call = ["pipeline", str(root), "--out", str(out), "--maintain", "--json", "--policy"]
+    call.append(str(tmp_path / "policy.toml"))
+    plans = {"consolidate planned": 2, "maintain left": 1, "vacuum planned": 2}
+
+    def told(status: int, *more: str) -> Any:
+        assert cli.main([*call, *more]) == status
+        return json.loads(capfd.readouterr().out)["maintained"]
+
+    assert told(0, "--dry-run") == plans
+    planned = [row for row in names_of_files(out) if row[1] == "remove"]
+    (out / STOP).touch()
+    assert told(1) == {"maintain stopped": 3}
+    (out / STOP).unlink()
+    assert told(0) == {name.replace("planned", "done"): count for name, count in plans.items()}
+    assert [row for row in names_of_files(out) if row[1] == "remove"] == planned
+    left = {path.name: len(list(path.glob("__commits/*.wrt"))) for path in arrays_in(root)}
+    assert left == {"a": 0, "b": 0, "c": 110, "kept": 110}
+    assert told(0) == {"consolidate done": 1, "vacuum done": 1}
+    (tmp_path / "policy.toml").write_text("[[rules]]")
+    assert cli.main(call) == 1
+    assert "did you mean 'rule'" in capfd.readouterr().err
+
+
+def names_of_files(out: Path) -> list[tuple[str, str, str]]:
+    rows = pq.read_table(out / "maintenance_files").to_pylist()
+    return sorted((row["array"], row["op"], row["path"]) for row in rows)
 
 
 def without_outcome(row: dict[str, Any]) -> dict[str, Any]:

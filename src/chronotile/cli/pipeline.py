@@ -54,6 +54,12 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
 @click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
 @click.option(
+    "--policy",
+    metavar="FILE",
+    type=Place("file"),
+    help="With --maintain: a TOML file of which arrays, what is done to them, and limits.",
+)
+@click.option(
     "--max-unreadable",
     metavar="N",
     type=Parsed("limit", read_limit),
@@ -139,10 +145,12 @@ def _job(
     maintain: bool,
     dry_run: bool,
     fragments: bool,
+    policy: str | None,
     partition_bytes: int | None,
     reach: Reach,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
+    from chronotile.spark.maintenance_policy import read_policy
     from chronotile.spark.options import PARTITION_BYTES, Options
     from chronotile.spark.pipeline import Job
 
@@ -163,6 +171,7 @@ def _job(
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,
+        policy=read_policy(policy, access.storage) if policy else None,
         max_unreadable=max_unreadable,
     )
 
@@ -171,9 +180,11 @@ def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, 
     """Refuses options that make no sense together."""
     if bool(roots) == (arrays is not None):
         raise wrong_call(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
-    for name in ("dry_run", "fragments"):
+    for name in ("dry_run", "fragments", "policy"):
         if asked[name] and not asked["maintain"]:
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
+    if asked["policy"] and asked["fragments"]:
+        raise wrong_call("expected --policy or --fragments, found both")
 
 
 def _check_places(master: str | None, **places: tuple[str, ...]) -> None:

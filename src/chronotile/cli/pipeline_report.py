@@ -30,14 +30,15 @@ class PipelineReport:
 
     @property
     def status(self) -> int:
-        """3 if something could not be read, 1 if a finding is severe enough, else 0."""
+        """3: something could not be read; 1: a grave finding, or maintenance stopped; else 0."""
         from chronotile.dataset.check_all import UNREADABLE
 
         grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on != NEVER else ()
         found = [(severity, code) for severity, code, _ in self.summary.totals.findings]
         if ("error", UNREADABLE) in found:
             return 3
-        return int(any(severity in grave for severity, _ in found))
+        was_stopped = any(outcome.endswith(" stopped") for outcome, _ in self.summary.maintained)
+        return int(was_stopped or any(severity in grave for severity, _ in found))
 
     def to_json(self) -> dict[str, Any]:
         """The form of `Summary.to_json`."""

@@ -80,6 +80,21 @@ def to_ms(
         raise BadTimeError(where, f"expected {_EXPECTED}, {found}") from None
 
 
+def duration_ms(text: str, where: str = "duration") -> int:
+    """Read a length of time, such as `30m`, `2h`, `1d12h` or `3w`.
+
+    Raises:
+        BadTimeError: It is none.
+
+    >>> duration_ms("1d12h")
+    129600000
+    """
+    if not _AGO.fullmatch(text):
+        expected = "expected a length of time such as 30m, 2h, 7d or 3w"
+        raise BadTimeError(where, f"{expected}, found {text[:60]!r}")
+    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
 def _of_number(number: int, where: str) -> int:
     if not 0 <= number <= MAX_TIMESTAMP:
         raise BadTimeError(where, f"expected milliseconds of 64 bits, found {str(number)[:40]}")
@@ -93,8 +108,7 @@ def _of_text(text: str, where: str, look_up: Callable[[str], int | None] | None)
         return _of_number(int(text) if len(text) <= 20 else MAX_TIMESTAMP + 1, where)
     ago = "1d" if text == "yesterday" else text
     if _AGO.fullmatch(ago):
-        past = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(ago))
-        return max(now_ms() - past, 0)
+        return max(now_ms() - duration_ms(ago), 0)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

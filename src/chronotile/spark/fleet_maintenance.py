@@ -1,25 +1,20 @@
-"""Maintenance of a fleet.
+"""Maintenance of one array of a fleet.
 
-In: the findings of a run. Out: which arrays need maintenance, and a table of what `consolidate` and
-`vacuum` did, or would do, to each. An array that they refuse is a row like any other.
+In: an array, and the rule of a policy. Out: rows of what `consolidate` and `vacuum` did, or would
+do, to it, command by command and file by file. An array that they refuse is a row like any other.
 
 Before a change, a record in the output names the files that it puts and removes; the report of the
 change replaces the record. A record that still says `begun` belongs to maintenance that was killed.
-A dry run plans what the run then does: it plans `vacuum` for the array with the `.con` that
+A dry run plans what the run then does: it plans `vacuum` for the array with the files that
 `consolidate` would put.
-
-Maintenance vacuums only commits, unless the user asks for fragments: without replaced fragments, a
-dense array loses time travel.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
@@ -29,72 +24,86 @@ from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from chronotile.change.change_report import Report
-    from chronotile.change.vacuum import Mode
+    from chronotile.spark.maintenance_policy import Rule
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Run
-
-MENDED_BY_COMMITS = (
-    "many-loose-commits",
-    "con-superseded",
-    "con-name-range",
-    "delete-duplicate",
-    "delete-ignored",
-)
-"""Findings that go when commits are consolidated and vacuumed."""
-
-MENDED_BY_FRAGMENTS = ("vac-absolute",)
-"""Findings that go when fragments are vacuumed."""
+    from chronotile.storage.store import Store
 
 MAINTENANCE = columns(
     "array string, command string, dry_run boolean, outcome string, put bigint, removed bigint, "
     "bytes_put bigint, bytes_removed bigint, notes array<string>"
 )
-"""`outcome` is `done`, `planned` (of a dry run), `nothing` or `refused`; `notes` says why. If a
-task is lost after its work is done, the task that runs again reports `nothing`; the record tells
-what the first one did."""
+"""`outcome` is `done`, `planned` (of a dry run), `nothing`, `refused`, `left` (a limit) or
+`stopped` (the stop switch); `notes` says why. If a task is lost after its work is done, the task
+that runs again reports `nothing`; the record tells what the first one did."""
+
+MAINTENANCE_FILES = columns(
+    "array string, command string, dry_run boolean, op string, path string, size bigint, "
+    "reason string"
+)
+"""Each file that was put or removed, or would be, by name."""
 
 
-def arrays_in_need(findings: Iterable[pa.Table], *, fragments: bool) -> tuple[str, ...]:
-    """The arrays with a finding that maintenance mends, sorted.
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What was done to an array."""
 
-    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "array": ["a", "b"]})
-    >>> arrays_in_need([table], fragments=False)
-    ('a',)
-    """
-    mended = pa.array((*MENDED_BY_COMMITS, *(MENDED_BY_FRAGMENTS if fragments else ())))
-    arrays: set[str] = set()
-    for table in findings:
-        arrays.update(table.filter(pc.is_in(table["code"], mended))["array"].to_pylist())
-    return tuple(sorted(arrays))
+    rows: tuple[dict[str, Any], ...]
+    """Rows of `MAINTENANCE`."""
+    files: tuple[dict[str, Any], ...] = ()
+    """Rows of `MAINTENANCE_FILES`."""
+
+    @property
+    def removed(self) -> tuple[int, int]:
+        """Files and bytes that were removed."""
+        return sum(r["removed"] for r in self.rows), sum(r["bytes_removed"] for r in self.rows)
 
 
-def maintain(
-    array: str, options: Options, run: Run, *, dry_run: bool, fragments: bool
-) -> list[dict[str, Any]]:
-    """Consolidates and vacuums one array; returns a row of the report for each command."""
+def maintain(array: str, options: Options, run: Run, rule: Rule, *, dry_run: bool) -> Maintained:
+    """Consolidates and vacuums one array, as its rule says."""
     store = open_store(array, options.storage_options)
-    mode: Mode = "all" if fragments else "commits"
-    rows = []
-    for command in ("consolidate", "vacuum"):
+    rows: list[dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
+    for command, mode in (("consolidate", rule.consolidate), ("vacuum", rule.vacuum)):
+        if mode is None:
+            continue
         try:
-            key, record = options.read_key(), _Record(run, array)
-            if command == "consolidate":
-                report = consolidate(array, dry_run=dry_run, key=key, store=store, before=record)
-                new = {step.path: step.data for step in report.steps}
-                store = overlaid(store, new) if dry_run and new else store
-            else:
-                report = vacuum(
-                    array, mode=mode, dry_run=dry_run, key=key, store=store, before=record
-                )
+            record = _Record(run, array)
+            report = _change(command, store, options, rule, record, dry_run=dry_run)
             record.finish(report)
         except Exception as error:  # one bad array must not stop a fleet
-            rows.append(_refused(array, command, error, dry_run=dry_run))
+            rows.append(_without_steps(array, command, "refused", _words(error), dry_run=dry_run))
             break  # vacuum removes nothing from an array that could not be consolidated
         rows.append(_row(array, report))
-    return rows
+        files += _files(array, report)
+        new = {step.path: step.data for step in report.steps if step.op == "put"}
+        store = overlaid(store, new) if dry_run and new else store
+    return Maintained(tuple(rows), tuple(files))
+
+
+def _change(
+    command: str, store: Store, options: Options, rule: Rule, record: _Record, *, dry_run: bool
+) -> Report:
+    key = options.read_key()
+    if command == "consolidate":
+        assert rule.consolidate is not None
+        mode = rule.consolidate
+        return consolidate(
+            store.uri, mode=mode, dry_run=dry_run, key=key, store=store, before=record
+        )
+    assert rule.vacuum is not None
+    return vacuum(
+        store.uri,
+        mode=rule.vacuum,
+        dry_run=dry_run,
+        orphans=rule.orphans,
+        orphans_age_ms=rule.age_ms,
+        deletes=rule.deletes,
+        key=key,
+        store=store,
+        before=record,
+    )
 
 
 class _Record:
@@ -133,12 +142,31 @@ def _row(array: str, report: Report) -> dict[str, Any]:
     }
 
 
-def broken_off(array: str, words: str, dry_run: bool) -> dict[str, Any]:
+def _files(array: str, report: Report) -> list[dict[str, Any]]:
+    head = {"array": array, "command": report.command, "dry_run": report.dry_run}
+    return [
+        {**head, "op": one.op, "path": one.path, "size": one.size, "reason": one.reason}
+        for one in report.steps
+    ]
+
+
+def broken_off(array: str, words: str, dry_run: bool) -> Maintained:
     """The row of an array whose maintenance never ended."""
-    return _refused(array, "maintain", ChronotileError(array, words), dry_run=dry_run)
+    return passed_over(array, "refused", str(ChronotileError(array, words)), dry_run=dry_run)
 
 
-def _refused(array: str, command: str, error: Exception, *, dry_run: bool) -> dict[str, Any]:
+def passed_over(array: str, outcome: str, why: str, *, dry_run: bool) -> Maintained:
+    """The row of an array that nothing was done to."""
+    return Maintained((_without_steps(array, "maintain", outcome, why, dry_run=dry_run),))
+
+
+def _without_steps(
+    array: str, command: str, outcome: str, why: str, *, dry_run: bool
+) -> dict[str, Any]:
     counts = dict.fromkeys(("put", "removed", "bytes_put", "bytes_removed"), 0)
-    head = {"array": array, "command": command, "dry_run": dry_run, "outcome": "refused"}
-    return {**head, **counts, "notes": [str(error) or type(error).__name__]}
+    head = {"array": array, "command": command, "dry_run": dry_run, "outcome": outcome}
+    return {**head, **counts, "notes": [why]}
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.buckets import bucket_of, may_share
-from chronotile.spark.fleet_maintenance import MAINTENANCE, arrays_in_need, broken_off, maintain
 from chronotile.spark.fleet_plan import BucketShare, FleetPlan, plan_fleet
+from chronotile.spark.maintenance_job import Work, arrays_due, pause_s, run_maintenance, stops_of
+from chronotile.spark.maintenance_policy import Policy, simple_policy
 from chronotile.spark.older_run_rows import WRITTEN, OlderBucket, unlisted_unread
 from chronotile.spark.pipeline_task import (
     UNREAD_MAX,
@@ -40,7 +38,6 @@ from chronotile.spark.pipeline_task import (
 from chronotile.spark.read_share import folder_findings
 from chronotile.spark.run_summary import Summary
 from chronotile.spark.runs import Part, Run, last_run, new_run
-from chronotile.spark.shares import packed
 from chronotile.spark.surviving_tasks import Care, Results, run_job
 from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 
@@ -57,8 +54,6 @@ MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
 
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
-_FEW = 16
-"""Arrays that one task tries again, or maintains."""
 _KILLED = "each process that tried was killed, as where memory runs out"
 
 
@@ -76,6 +71,8 @@ class Job:
     """Maintenance only reports what it would do."""
     fragments: bool = False
     """Maintenance vacuums fragments as well."""
+    policy: Policy | None = None
+    """What maintenance does to which arrays; None for commits of those that need it."""
     max_unreadable: Limit = MAX_UNREADABLE
     """How much of the fleet may be unreadable before the run publishes nothing."""
 
@@ -154,8 +151,8 @@ class _Pipeline:
         maintained: tuple[tuple[str, int], ...] = ()
         everything = (*unread, *hidden)
         if job.maintain:
-            part, maintained = self._maintain(run_, parts, {one.array for one in everything})
-            parts.append(part)
+            made, maintained = self._maintain(run_, parts, {one.array for one in everything})
+            parts += made
         words = {
             "format": FORMAT,
             "asked": self._asked(),
@@ -280,28 +277,20 @@ class _Pipeline:
 
     def _maintain(
         self, run_: Run, parts: list[Part], unread: Collection[str]
-    ) -> tuple[Part, tuple[tuple[str, int], ...]]:
+    ) -> tuple[list[Part], tuple[tuple[str, int], ...]]:
         job = self._job
+        policy = job.policy or simple_policy(fragments=job.fragments)
         findings = (run_.read(part) for part in parts if part.table == "findings")
-        needy = arrays_in_need(findings, fragments=job.fragments)
-        groups = list(packed((array for array in needy if array not in unread), _FEW))
-        work = partial(
-            _maintain_group,
+        arrays = (run_.read(part) for part in parts if part.table == "arrays")
+        work = Work(
             options=job.options,
-            run_=run_,
+            run=run_,
             dry_run=job.dry_run,
-            fragments=job.fragments,
+            stops=stops_of(policy, job.out, job.out_storage, job.options),
+            pause_s=pause_s(policy),
         )
-        care = Care(
-            split=lambda group: [(array,) for array in group] if len(group) > 1 else [],
-            give_up=lambda group: [broken_off(array, _KILLED, job.dry_run) for array in group],
-        )
-        progress = partial(self._progress, "maintaining arrays")
-        results = run_job(self._spark, work, groups, progress, _results(run_), care)
-        rows = [row for group in results for row in group]
-        outcomes = Counter(f"{row['command']} {row['outcome']}" for row in rows)
-        report = run_.write("maintenance", pa.Table.from_pylist(rows, schema=MAINTENANCE))
-        return report, tuple(sorted(outcomes.items()))
+        due = arrays_due(policy, findings, arrays, unread)
+        return run_maintenance(self._spark, due, policy, work, _results(run_), self._progress)
 
 
 def _results(run_: Run) -> Results:
@@ -311,16 +300,6 @@ def _results(run_: Run) -> Results:
 def _split(task: Task) -> list[Task]:
     """Splits the work of a task into smaller pieces."""
     return [replace(task, share=share, problems=()) for share in task.share.split()]
-
-
-def _maintain_group(
-    arrays: tuple[str, ...], options: Options, run_: Run, *, dry_run: bool, fragments: bool
-) -> list[dict[str, Any]]:
-    return [
-        row
-        for array in arrays
-        for row in maintain(array, options, run_, dry_run=dry_run, fragments=fragments)
-    ]
 
 
 class _Older:

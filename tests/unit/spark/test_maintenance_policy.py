@@ -1,0 +1,249 @@
+"""Policies of maintenance, without Spark: what they say, which arrays are due, what is done."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from support.fleets import FIRST_MS, FleetMaker, make_template
+
+from chronotile.errors import ChronotileError
+from chronotile.spark import maintenance_job
+from chronotile.spark.fleet_maintenance import maintain
+from chronotile.spark.maintenance_job import (
+    Due,
+    Work,
+    arrays_due,
+    maintain_group,
+    pause_s,
+    stopped_by,
+)
+from chronotile.spark.maintenance_policy import Limits, Policy, Rule, policy_of, read_policy
+from chronotile.spark.options import Options
+from chronotile.spark.runs import new_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = """
+stop = "s3://lake/stop"
+
+[limits]
+arrays = 10
+removed_files = 1000
+removed_bytes = 50_000_000
+arrays_per_minute = 120
+parallel = 2
+
+[[rule]]
+arrays = ["**/audit"]
+
+[[rule]]
+arrays = ["sales/**", "s3://other/*"]
+except = ["sales/raw/*"]
+consolidate = "all"
+vacuum = "fragments"
+quiet = "1h"
+always = true
+orphans = true
+deletes = true
+age = "7d"
+"""
+
+
+def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(TEXT)
+    policy = read_policy(str(tmp_path / "policy.toml"))
+    assert policy.stop == "s3://lake/stop"
+    assert policy.limits == Limits(
+        arrays=10, removed_files=1000, removed_bytes=50_000_000, arrays_per_minute=120, parallel=2
+    )
+    nothing, rule = policy.rules
+    assert rule == Rule(
+        arrays=("sales/**", "s3://other/*"),
+        left=("sales/raw/*",),
+        consolidate="all",
+        vacuum="fragments",
+        quiet_ms=3_600_000,
+        always=True,
+        orphans=True,
+        deletes=True,
+        age_ms=7 * 86_400_000,
+    )
+    chosen = {
+        "s3://lake/sales/a": rule,
+        "s3://lake/sales/a/b": rule,
+        "/data/sales/a": rule,
+        "s3://other/x": rule,
+        "s3://other/x/y": None,
+        "s3://lake/sales/raw/a": None,
+        "s3://lake/sales/audit": nothing,
+        "s3://lake/resales/a": None,
+    }
+    assert {array: policy.rule_of(array) for array in chosen} == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rule = 3", "rule: expected a list, found 3"),
+        ("", r"expected at least one \[\[rule\]\], found none"),
+        ("[[rule]]\n", "rule 1: expected patterns of arrays, found none"),
+        ("[[rule]]\narrays = 'a'", "arrays: expected a list, found 'a'"),
+        ("[[rule]]\narrays = [1]", "arrays: expected a list of patterns"),
+        ("[[rule]]\narrays = ['a']\nvacum = 'all'", "found 'vacum'; did you mean 'vacuum'"),
+        ("[[rule]]\narrays = ['a']\nvacuum = 'everything'", "expected one of commits, fragments"),
+        ("[[rule]]\narrays = ['a']\nquiet = 'soon'", "quiet: expected a length of time"),
+        ("[[rule]]\narrays = ['a']\norphans = true", "expected vacuum with orphans"),
+        ("[[rule]]\narrays = ['a']\nalways = 1", "always: expected true or false, found 1"),
+        ("[limits]\narrays = 0", "arrays: expected a whole number above 0, found 0"),
+        ("[limits]\nremoved = 5", "limits: expected a known key, found 'removed'"),
+        ("[limits]\nparallel = true", "parallel: expected a whole number above 0, found True"),
+        ("stop = ['x']", "stop: expected a text"),
+        ("stopp = 'x'", "did you mean 'stop'"),
+        ("a = ", "expected a policy in TOML, found: Invalid value"),
+        ("\udcff", "expected a policy in TOML"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused_as_a_whole(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "policy.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ChronotileError, match=words):
+        read_policy(str(tmp_path / "policy.toml"))
+
+
+def test_which_arrays_are_due() -> None:
+    now = 10_000_000
+    findings = pa.table(
+        {
+            "array": ["/l/a", "/l/b", "/l/c", "/l/d", "/l/e", "/l/e"],
+            "code": [
+                "many-loose-commits",
+                "superseded-bytes",
+                "metadata-unconsolidated",
+                "many-loose-commits",
+                "tile-corrupt",
+                "con-superseded",
+            ],
+        }
+    )
+    times = [now, None, now - 100, 5, 5, now - 50]
+    arrays = pa.table(
+        {
+            "array": [f"/l/{name}" for name in "abcdef"],
+            "last_timestamp": pa.array(times, pa.int64()),
+        }
+    )
+
+    def due(*rules: dict[str, Any]) -> str:
+        policy = policy_of({"rule": [{"arrays": ["**"], **rule} for rule in rules]})
+        found = arrays_due(policy, [findings], [arrays], ["/l/d"], now)
+        return "".join(one.array[-1] for one in found)
+
+    assert due({"vacuum": "commits"}) == "ae"
+    assert due({"vacuum": "all", "consolidate": "commits"}) == "abe"
+    assert due({"consolidate": "fragment-meta"}) == "c"
+    assert due({"vacuum": "commits", "quiet": "1ms"}) == "e"
+    assert due({"vacuum": "commits", "always": True}) == "abcef"
+    assert due({"vacuum": "commits", "always": True, "quiet": "60ms"}) == "bce"
+    assert due({"arrays": ["**/a"]}, {"vacuum": "commits"}) == "e"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    for number in range(3):
+        maker.array(tmp_path / "root" / f"{number}", 12, seed=number, loose=12, deletes=2)
+    return tmp_path / "root"
+
+
+def group(root: Path, **rule: Any) -> tuple[Due, ...]:
+    asked = Rule(**{"consolidate": "all", "vacuum": "all", **rule})
+    return tuple(Due(str(array), asked) for array in sorted(root.glob("[0-9]")))
+
+
+def names(done: maintenance_job.GroupDone, work: Work) -> list[tuple[str, str, str]]:
+    rows = [row for part in done.parts for row in work.run.read(part).to_pylist()]
+    # A file that is put gets a name of its own each time; one that goes has it already.
+    return sorted((r["array"], r["op"], r["path"] if r["op"] == "remove" else "") for r in rows)
+
+
+def test_a_dry_run_names_the_files_that_the_run_then_removes(root: Path, tmp_path: Path) -> None:
+    before = sorted(root.rglob("*"))
+    plan = Work(options=Options(), run=new_run(str(tmp_path / "plan")), dry_run=True)
+    real = Work(options=Options(), run=new_run(str(tmp_path / "real")), dry_run=False)
+    files = {str(path) for path in before if path.is_file()}
+    planned = maintain_group(group(root), plan)
+    assert sorted(root.rglob("*")) == before
+    done = maintain_group(group(root), real)
+    told = names(done, real)
+    assert names(planned, plan) == told
+    gone = files - {str(path) for path in root.rglob("*")}
+    assert {f"{array}/{path}" for array, op, path in told if op == "remove"} == gone
+    assert len(gone) == 30  # the deletes keep their own files
+    for one, other in zip(planned.arrays, done.arrays, strict=True):
+        assert one.removed == other.removed
+        outcomes = [row["outcome"] for row in (*one.rows, *other.rows)]
+        assert outcomes == ["planned", "planned", "done", "done"]
+    again = maintain_group(group(root), real)
+    assert not again.parts
+    assert {row["outcome"] for one in again.arrays for row in one.rows} == {"nothing"}
+
+
+def test_the_stop_switch_ends_the_work_between_two_arrays(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch = tmp_path / "stop"
+    run = new_run(str(tmp_path / "out"))
+    stops = ((str(switch), ()), (str(tmp_path / "no" / "folder" / "stop"), ()))
+    work = Work(options=Options(), run=run, dry_run=False, stops=stops)
+
+    def then_stop(array: str, *rest: Any, **more: Any) -> Any:
+        done = maintain(array, *rest, **more)
+        switch.touch()
+        return done
+
+    monkeypatch.setattr(maintenance_job, "maintain", then_stop)
+    done = maintain_group(group(root), work)
+    outcomes = [[row["outcome"] for row in one.rows] for one in done.arrays]
+    assert outcomes == [["done", "done"], ["stopped"], ["stopped"]]
+    assert done.arrays[1].rows[0]["notes"] == [f"{switch} is there"]
+    assert {array for array, _, _ in names(done, work)} == {str(root / "0")}
+    assert len(list((root / "1" / "__commits").iterdir())) == 12
+    switch.unlink()
+    # Nobody can say whether it is there: then nothing is changed.
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    assert "expected to look for" in str(stopped_by([(str(tmp_path / "link" / "stop"), ())]))
+
+
+def test_the_pace_is_kept(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = Policy(rules=(Rule(),), limits=Limits(arrays_per_minute=60, parallel=2))
+    assert pause_s(policy) == 2.0
+    now = [0.0]
+    begun: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def slow(array: str, *rest: Any, **more: Any) -> Any:
+        begun.append(now[0])
+        now[0] += 0.5 if array.endswith("0") else 3.0
+        return maintain(array, *rest, **more)
+
+    monkeypatch.setattr(maintenance_job, "maintain", slow)
+    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True, pause_s=2.0)
+    maintain_group(group(root), work)
+    assert begun == [0.0, 2.0, 5.0]
+
+
+def test_deletes_and_orphans_go_only_by_their_age(root: Path, tmp_path: Path) -> None:
+    orphan = root / "0" / "__fragments" / f"__{FIRST_MS}_{FIRST_MS}_{'a' * 32}_22"
+    orphan.mkdir()
+    (orphan / "a0.tdb").write_bytes(b"half")
+    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True)
+    young = maintain_group(group(root, orphans=True)[:1], work)
+    assert not any("a" * 32 in path for _, _, path in names(young, work))
+    old = maintain_group(group(root, orphans=True, age_ms=0)[:1], work)
+    assert any("a" * 32 in path for _, _, path in names(old, work))
