@@ -100,6 +100,8 @@ def _change(
         orphans=rule.orphans,
         orphans_age_ms=rule.age_ms,
         deletes=rule.deletes,
+        keep=rule.keep,
+        keep_days=rule.keep_days,
         key=key,
         store=store,
         before=record,

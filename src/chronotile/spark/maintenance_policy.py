@@ -22,7 +22,10 @@ and knows nothing of Spark.
     orphans = false               # vacuum also unfinished fragments that no commit names
     deletes = false               # vacuum also deletes that no fragment needs
     age = "24h"                   # how old such an orphan or delete has to be
+    keep = ["release-1"]          # times and tags: windows that end there stay as they are
+    keep_days = 30                # and windows that end within so many days
 
+Tags that an array has are always kept; an array that lacks a tag of `keep` is refused.
 An array that no rule matches is left alone. `*`, `?` and `[…]` match within a part of a path, `**`
 any number of parts; a pattern that is neither a URI nor an absolute path matches the end of one.
 """
@@ -79,6 +82,9 @@ class Rule:
     orphans: bool = False
     deletes: bool = False
     age_ms: int = HOURS_24
+    keep: tuple[str, ...] = ()
+    """Times and tags whose windows a vacuum leaves as they are."""
+    keep_days: int | None = None
 
     def matches(self, array: str) -> bool:
         """Whether the rule is for an array.
@@ -184,8 +190,8 @@ def _rule(document: Any, where: str) -> Rule:
         raise ChronotileError(where, f"expected a table, found {document!r:.60}")
     table = _Table(document, where)
     rule = Rule(
-        arrays=table.patterns("arrays", ()),
-        left=table.patterns("except", ()),
+        arrays=table.texts("arrays"),
+        left=table.texts("except"),
         consolidate=table.one_of("consolidate", get_args(ConsolidateMode)),
         vacuum=table.one_of("vacuum", get_args(VacuumMode)),
         quiet_ms=table.duration("quiet", 0),
@@ -193,12 +199,15 @@ def _rule(document: Any, where: str) -> Rule:
         orphans=table.take("orphans", bool, False),
         deletes=table.take("deletes", bool, False),
         age_ms=table.duration("age", HOURS_24),
+        keep=table.texts("keep"),
+        keep_days=table.count("keep_days"),
     )
     table.check_all_known()
     if not rule.arrays:
         raise ChronotileError(where, "expected patterns of arrays, found none")
-    if rule.vacuum is None and (rule.orphans or rule.deletes):
-        raise ChronotileError(where, "expected vacuum with orphans or deletes, found none")
+    for name in ("orphans", "deletes", "age", "keep", "keep_days"):
+        if rule.vacuum is None and document.get(name):
+            raise ChronotileError(where, f"expected vacuum with {name}, found none")
     return rule
 
 
@@ -218,11 +227,11 @@ class _Table:
             raise self._wrong(name, f"expected {words[kind]}, found {value!r:.60}")
         return value
 
-    def patterns(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """A list of patterns."""
-        values = self.take(name, list, list(default))
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        values = self.take(name, list, [])
         if not all(isinstance(one, str) and one for one in values):
-            raise self._wrong(name, f"expected a list of patterns, found {values!r:.60}")
+            raise self._wrong(name, f"expected a list of texts, found {values!r:.60}")
         return tuple(values)
 
     def count(self, name: str) -> int | None:

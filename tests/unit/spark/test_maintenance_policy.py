@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
 
 from chronotile.errors import ChronotileError
@@ -23,6 +24,7 @@ from chronotile.spark.maintenance_job import (
 from chronotile.spark.maintenance_policy import Limits, Policy, Rule, policy_of, read_policy
 from chronotile.spark.options import Options
 from chronotile.spark.runs import new_run
+from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +52,8 @@ always = true
 orphans = true
 deletes = true
 age = "7d"
+keep = ["2024-01-01", "release-1"]
+keep_days = 30
 """
 
 
@@ -71,6 +75,8 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         orphans=True,
         deletes=True,
         age_ms=7 * 86_400_000,
+        keep=("2024-01-01", "release-1"),
+        keep_days=30,
     )
     chosen = {
         "s3://lake/sales/a": rule,
@@ -92,11 +98,12 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("", r"expected at least one \[\[rule\]\], found none"),
         ("[[rule]]\n", "rule 1: expected patterns of arrays, found none"),
         ("[[rule]]\narrays = 'a'", "arrays: expected a list, found 'a'"),
-        ("[[rule]]\narrays = [1]", "arrays: expected a list of patterns"),
+        ("[[rule]]\narrays = [1]", "arrays: expected a list of texts"),
         ("[[rule]]\narrays = ['a']\nvacum = 'all'", "found 'vacum'; did you mean 'vacuum'"),
         ("[[rule]]\narrays = ['a']\nvacuum = 'everything'", "expected one of commits, fragments"),
         ("[[rule]]\narrays = ['a']\nquiet = 'soon'", "quiet: expected a length of time"),
         ("[[rule]]\narrays = ['a']\norphans = true", "expected vacuum with orphans"),
+        ("[[rule]]\narrays = ['a']\nkeep_days = 3", "expected vacuum with keep_days"),
         ("[[rule]]\narrays = ['a']\nalways = 1", "always: expected true or false, found 1"),
         ("[limits]\narrays = 0", "arrays: expected a whole number above 0, found 0"),
         ("[limits]\nremoved = 5", "limits: expected a known key, found 'removed'"),
@@ -247,3 +254,28 @@ def test_deletes_and_orphans_go_only_by_their_age(root: Path, tmp_path: Path) ->
     assert not any("a" * 32 in path for _, _, path in names(young, work))
     old = maintain_group(group(root, orphans=True, age_ms=0)[:1], work)
     assert any("a" * 32 in path for _, _, path in names(old, work))
+
+
+def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
+    """In a dense array, time travel hangs on the fragments that a consolidation has replaced."""
+    array = EngineArray(tmp_path / "array").create(sparse=False)
+    for at in (10, 20, 30, 40):
+        array.write(at, {1: at, 2: 2 * at})
+    array.consolidate("fragments")
+    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True)
+
+    def gone(**rule: Any) -> set[int]:
+        due = Due(array.uri, Rule(**{"vacuum": "fragments", **rule}))
+        paths = [
+            path for _, op, path in names(maintain_group((due,), work), work) if op == "remove"
+        ]
+        return {int(path.split("__")[2].split("_")[0]) for path in paths if "__fragments/" in path}
+
+    assert gone() == {10, 20, 30, 40}
+    assert gone(keep=("20",)) == {30, 40}
+    add_tag(array.uri, "release", at=30)
+    assert gone() == {40}
+    assert gone(keep_days=10**5) == set()
+    refused = maintain_group((Due(array.uri, Rule(vacuum="all", keep=("nightly",))),), work)
+    (row,) = refused.arrays[0].rows
+    assert (row["outcome"], "found 'nightly'" in row["notes"][0]) == ("refused", True)
