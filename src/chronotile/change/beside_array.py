@@ -6,15 +6,12 @@ there. Knows nothing of what the array holds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chronotile.errors import StorageError
 from chronotile.format.timestamps import iso_time
 from chronotile.storage.place import Place
 from chronotile.storage.store import Store
-
-if TYPE_CHECKING:
-    from chronotile.change.change_report import Report
 
 
 def folder_beside(store: Store, suffix: str) -> tuple[Store, str]:
@@ -48,7 +45,25 @@ def stamp(at_ms: int) -> str:
     return (iso_time(at_ms) or str(at_ms)).replace("-", "").replace(":", "")
 
 
-def save_begun(store: Store, report: Report) -> str:
+class Saved(Protocol):
+    """What can be written down: a report of one array, or of a group."""
+
+    @property
+    def command(self) -> str:
+        """What was done."""
+
+    @property
+    def at_ms(self) -> int:
+        """When."""
+
+    def to_json(self) -> str:
+        """The report as text."""
+
+    def begun_json(self) -> str:
+        """The report of steps that are about to begin."""
+
+
+def save_begun(store: Store, report: Saved) -> str:
     """Writes the planned steps beside the array; `save_report` removes the file.
 
     A file that stays without a report of the same command shows that the command was broken off.
@@ -59,7 +74,7 @@ def save_begun(store: Store, report: Report) -> str:
     return path
 
 
-def save_report(store: Store, report: Report, begun: str | None = None) -> str:
+def save_report(store: Store, report: Saved, begun: str | None = None) -> str:
     """Writes a report beside the array, removes what `save_begun` wrote, and gives the URI.
 
     >>> from chronotile.change.change_report import Report

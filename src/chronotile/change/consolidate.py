@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
+from chronotile.change.merged_files import array_metadata
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
@@ -137,7 +138,7 @@ def _planned(store: Store, history: History, rules: Rules, mode: Mode, *, update
     if mode in ("fragment-meta", "all"):
         plan = plan._replace(footers=plan_footers(store, history, rules))
     if mode in ("array-meta", "all"):
-        plan = plan._replace(metadata=plan_metadata(store, history))
+        plan = plan._replace(metadata=plan_metadata(store, array_metadata(history)))
     return plan
 
 
@@ -151,7 +152,7 @@ def _carry_out(
     if plan.commits.steps:
         more = ignore_removed(store, history, plan.commits.rows)
     if plan.metadata.steps:
-        put_metadata(store, history, plan.metadata)
+        put_metadata(store, array_metadata(history), plan.metadata)
     late = (f"{path} is gone already: another maintainer's file replaced it" for path in gone)
     return more, tuple(late)
 

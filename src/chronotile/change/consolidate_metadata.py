@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.sound_array import array_version
+from chronotile.change.merged_files import put_vacuum
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError, ChangedError
 from chronotile.format import tiles
@@ -38,11 +38,8 @@ from chronotile.visibility.rules import is_inside
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chronotile.history.reading import History
+    from chronotile.change.merged_files import MergeFolder
     from chronotile.storage.store import Store
-
-FIRST_WITH_RELATIVE_LINES = 19
-"""The first format version in which the engine writes the lines of a `.vac` without the array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,46 +52,49 @@ class MetadataPlan:
     """The last moment of the merged file."""
 
 
-def plan_metadata(store: Store, history: History) -> MetadataPlan:
+def plan_metadata(store: Store, known: MergeFolder) -> MetadataPlan:
     """Plans one file for the metadata that an open at any later time sees.
+
+    Args:
+        store: Where the array, or the group, is.
+        known: Its metadata.
 
     Raises:
         ChangedError: A file is gone since the array was listed.
         KeyNeededError: The array is encrypted, and there is no key.
         RefusedError: A file cannot be read.
     """
-    named = [(text, try_parse(text)) for text in history.listing.meta]
-    names = [name for text, name in named if name is not None]
-    listed = {target for vacuum in history.meta_vacuums for target in vacuum.targets}
+    names = [name for name in map(try_parse, known.names) if name is not None]
+    listed = {target for vacuum in known.vacuums for target in vacuum.targets}
     live = sorted((name for name in names if name.text not in listed), key=time_order)
     if len(live) < 2:
         return MetadataPlan()
     first, last = min(name.t1 for name in live), max(name.t2 for name in live)
-    seen = _seen_again(history, [n for n in names if n.text in listed], first, last)
+    seen = _seen_again(known, [n for n in names if n.text in listed], first, last)
     if seen is not None:
         note = f"metadata stays as it is: {META}/{seen} is hidden from some windows only"
         return MetadataPlan(notes=(note,))
-    files = list(_read(store, history, live))
+    files = list(_read(store, known, live))
     items, undecided = _merged(files)
     if undecided is not None:
         note = f"metadata stays as it is: several files of one time set {undecided!r:.80}, and "
         return MetadataPlan(notes=(f"{note}which of them counts is not defined",))
     payload = encode_items(items)
-    done = _already_merged(history, files, payload, first, last)
+    done = _already_merged(known, files, payload, first, last)
     steps: list[Step] = []
     text = done or new_name(first, last, None)
     if done is None:
-        key = history.key if any(file.is_encrypted for file in files) else None
-        data = tiles.encode(payload, version=array_version(history), key=key)
+        key = known.key if any(file.is_encrypted for file in files) else None
+        data = tiles.encode(payload, version=known.version, key=key)
         keys = count_text(len(items), "key")
         steps.append(put(f"{META}/{text}", data, f"{keys} of {len(files)} files"))
     replaced = [name.text for name in live if name.text != done]
-    data = encode_lines(_lines(store, history, replaced))
+    data = encode_lines(known.lines(store, replaced))
     steps.append(put(f"{META}/{text}.vac", data, f"hides the {len(replaced)} files"))
     return MetadataPlan(steps=tuple(steps), last=last)
 
 
-def put_metadata(store: Store, history: History, plan: MetadataPlan) -> None:
+def put_metadata(store: Store, known: MergeFolder, plan: MetadataPlan) -> None:
     """Puts merged metadata and its `.vac`.
 
     Raises:
@@ -103,17 +103,17 @@ def put_metadata(store: Store, history: History, plan: MetadataPlan) -> None:
     *merged, vacuum = plan.steps
     for step in merged:
         put_compared(store, step.path, step.data)
-    known = {*history.listing.meta, *(step.path.rpartition("/")[2] for step in merged)}
+    before = {*known.names, *(step.path.rpartition("/")[2] for step in merged)}
     now = set(store.list_names(META).files)
-    fresh = [try_parse(text) for text in now - known]
-    if known - now or any(name is None or name.t1 <= plan.last for name in fresh):
+    fresh = [try_parse(text) for text in now - before]
+    if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
         store.remove([step.path for step in merged])
         problem = "expected the metadata as it was read, found it changed; try again"
         raise ChangedError(store.uri_of(META), problem)
-    put_compared(store, vacuum.path, vacuum.data)
+    put_vacuum(store, vacuum)
 
 
-def _seen_again(history: History, hidden: Iterable[Name], first: int, last: int) -> str | None:
+def _seen_again(known: MergeFolder, hidden: Iterable[Name], first: int, last: int) -> str | None:
     """A hidden file that some window sees together with a merged file of that range.
 
     A `.vac` outside of the range can hide a file that lies inside of it. A window that covers the
@@ -123,16 +123,16 @@ def _seen_again(history: History, hidden: Iterable[Name], first: int, last: int)
         start, end = min(first, name.t1), max(last, name.t2)
         if not any(
             is_inside(vacuum.name.t1, vacuum.name.t2, start, end)
-            for vacuum in history.meta_vacuums
+            for vacuum in known.vacuums
             if name.text in vacuum.targets
         ):
             return name.text
     return None
 
 
-def _read(store: Store, history: History, names: Sequence[Name]) -> Iterator[MetadataFile]:
+def _read(store: Store, known: MergeFolder, names: Sequence[Name]) -> Iterator[MetadataFile]:
     try:
-        yield from read_metadata(store, names, history.key)
+        yield from read_metadata(store, names, known.key)
     except BadFileError as error:
         problem = f"expected metadata that can be read, found {error.where}: {error.problem}"
         raise RefusedError(store.uri, problem) from error
@@ -156,21 +156,13 @@ def _merged(files: Sequence[MetadataFile]) -> tuple[list[MetadataItem], bytes | 
 
 
 def _already_merged(
-    history: History, files: Sequence[MetadataFile], payload: bytes, first: int, last: int
+    known: MergeFolder, files: Sequence[MetadataFile], payload: bytes, first: int, last: int
 ) -> str | None:
     """A file that says just this, of this range and without a `.vac`: its maker was broken off."""
-    vacuums = {vacuum.name.text for vacuum in history.meta_vacuums}
+    vacuums = {vacuum.name.text for vacuum in known.vacuums}
     alike = (
         file.name.text
         for file in files
         if (file.name.t1, file.name.t2) == (first, last) and file.payload == payload
     )
     return max((text for text in alike if first < last and text not in vacuums), default=None)
-
-
-def _lines(store: Store, history: History, names: Iterable[str]) -> list[str]:
-    """The lines of the `.vac`, as the engine writes them in an array of that version."""
-    if array_version(history) >= FIRST_WITH_RELATIVE_LINES:
-        return [f"/{META}/{name}" for name in names]
-    scheme = "file://" if store.place.scheme == "file" else ""
-    return [f"{scheme}{store.uri_of(f'{META}/{name}')}" for name in names]

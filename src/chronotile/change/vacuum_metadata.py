@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step
-from chronotile.errors import ChangedError, ChronotileError
-from chronotile.format import tiles
-from chronotile.format.array_metadata import decode_items
+from chronotile.change.merged_files import MergeFolder, array_metadata
+from chronotile.errors import ChangedError
 from chronotile.format.con_names import rank
-from chronotile.format.kinds import FRAGMENT_META, META
+from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
 from chronotile.history.meta_files import MetaFile, read_consolidated
@@ -90,7 +89,7 @@ def plan_metadata_removal(
     )
     if not metadata or not history.meta_vacuums:
         return MetadataRemoval(footers=steps, relied_on=relied_on)
-    plan = _Merged(store, history, kept)
+    plan = Replaced(store, array_metadata(history), kept)
     return MetadataRemoval(
         footers=steps,
         metadata=tuple(plan.steps()),
@@ -115,19 +114,32 @@ def remove_metadata(store: Store, history: History, plan: MetadataRemoval) -> No
                 raise _changed(store, path)
         store.remove(step.path for step in plan.footers)
     if plan.metadata:
-        relied_on = {**plan.merged, **plan.vacuums}
-        for path, data in store.read_many(relied_on):
-            if data != relied_on[path]:
-                raise _changed(store, path)
-        # A bucket removes many in no order, and a `.vac` must be there as long as what it lists.
-        batch: list[str] = []
-        for step in plan.metadata:
-            batch.append(step.path)
-            if step.path.endswith(".vac"):
-                store.remove(batch[:-1])
-                store.remove(batch[-1:])
-                batch = []
-        store.remove(batch)
+        remove_replaced(store, plan.metadata, {**plan.merged, **plan.vacuums})
+
+
+def remove_replaced(store: Store, steps: Sequence[Step], relied_on: Mapping[str, bytes]) -> None:
+    """Removes files that others replace, each `.vac` behind what it lists.
+
+    Args:
+        store: Where they are.
+        steps: The removals, in order.
+        relied_on: Files that must be there as they were read.
+
+    Raises:
+        ChangedError: Such a file is gone or has changed; nothing was removed.
+    """
+    for path, data in store.read_many(relied_on):
+        if data != relied_on[path]:
+            raise _changed(store, path)
+    # A bucket removes many in no order, and a `.vac` must be there as long as what it lists.
+    batch: list[str] = []
+    for step in steps:
+        batch.append(step.path)
+        if step.path.endswith(".vac"):
+            store.remove(batch[:-1])
+            store.remove(batch[-1:])
+            batch = []
+    store.remove(batch)
 
 
 def _changed(store: Store, path: str) -> ChangedError:
@@ -169,19 +181,20 @@ def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
     return retired
 
 
-class _Merged:
-    """The `.vac` files of `__meta`, and which of them can be carried out."""
+class Replaced:
+    """The `.vac` files of a folder, and which of them can be carried out."""
 
-    def __init__(self, store: Store, history: History, kept: Sequence[Kept]) -> None:
-        self._there = frozenset(history.listing.meta)
-        self._sizes = _sizes(store, META)
-        self._by_name = {vacuum.name.text: vacuum for vacuum in history.meta_vacuums}
+    def __init__(self, store: Store, known: MergeFolder, kept: Sequence[Kept] = ()) -> None:
+        self._folder = known.folder
+        self._there = frozenset(known.names)
+        self._sizes = _sizes(store, known.folder)
+        self._by_name = {vacuum.name.text: vacuum for vacuum in known.vacuums}
         wanted = [name for name in self._by_name if name in self._there]
         self.readable: dict[str, bytes] = {}
-        for path, data in store.read_many(f"{META}/{name}" for name in wanted):
-            if isinstance(data, bytes) and _is_readable(data, path, history.key):
+        for path, data in store.read_many(f"{self._folder}/{name}" for name in wanted):
+            if isinstance(data, bytes) and known.is_readable(data, path):
                 self.readable[path] = data
-        found = store.read_many(vacuum.path for vacuum in history.meta_vacuums)
+        found = store.read_many(vacuum.path for vacuum in known.vacuums)
         self.vacuums = {path: data for path, data in found if isinstance(data, bytes)}
         self._held = {
             v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
@@ -195,7 +208,7 @@ class _Merged:
             for name, vacuum in self._by_name.items()
         }
         """What stays of what each `.vac` lists."""
-        staying = {f"{META}/{v.name.text}" for v in self._done} - {f"{META}/{n}" for n in gone}
+        staying = {f"{self._folder}/{v.name.text}" for v in self._done if v.name.text not in gone}
         self.readable = {p: data for p, data in self.readable.items() if p in staying}
 
     def steps(self) -> Iterator[Step]:
@@ -205,7 +218,7 @@ class _Merged:
             for target in vacuum.targets:
                 if target in self._there and target not in seen:
                     seen.add(target)
-                    yield self._removal(f"{META}/{target}", f"listed in {vacuum.path}")
+                    yield self._removal(f"{self._folder}/{target}", f"listed in {vacuum.path}")
             yield self._removal(vacuum.path, "nothing is left of what it lists")
         done = {vacuum.path for vacuum in self._done}
         for name, vacuum in self._by_name.items():
@@ -245,7 +258,7 @@ class _Merged:
 
     def _is_safe(self, name: str, above: frozenset[str]) -> bool:
         """Whether a merged file can be read, or one that it was merged into in turn."""
-        if f"{META}/{name}" in self.readable:
+        if f"{self._folder}/{name}" in self.readable:
             return True
         return any(
             self._is_safe(other, above | {name})
@@ -261,11 +274,3 @@ class _Merged:
         """Those whose merged file was merged in turn go before the `.vac` that lists it."""
         names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
         return [self._by_name[name] for name in names]
-
-
-def _is_readable(data: bytes, path: str, key: bytes | None) -> bool:
-    try:
-        decode_items(tiles.decode(data, path, key=key).payload, path)
-    except ChronotileError:
-        return False
-    return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, reporting
+from chronotile.cli.options import MOMENT, Place, access_options, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
     from chronotile.dataset.check_all import FleetCheck
+    from chronotile.format.timestamps import Moment
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
@@ -91,6 +92,9 @@ class CheckReport:
     type=click.Choice([*_STYLES, "none"]),
     help="The least severity that the exit status tells of: warning, or error if only errors show.",
 )
+@click.option(
+    "--as-of", metavar="TIME", type=MOMENT, help="Of a group: can it be read whole at this time?"
+)
 @click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
 @click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
 @access_options
@@ -99,11 +103,12 @@ def check(
     places: tuple[str, ...],
     severity: str,
     fail_on: str | None,
+    as_of: Moment | None,
     log_only: bool,
     deep: bool,
     access: Access,
 ) -> CheckReport:
-    """What is wrong, surprising or overdue in each ARRAY, or in all arrays below a folder.
+    """What is wrong, surprising or overdue in each ARRAY, or in all arrays of a folder or group.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. The check reads the log and the metadata of each fragment, and compares them with the
@@ -114,6 +119,10 @@ def check(
     from chronotile.dataset.check_all import check_fleet
     from chronotile.report.output import progress
 
+    if as_of is not None:
+        from chronotile.cli.group_as_of import check_as_of
+
+        return check_as_of(places, severity, fail_on or "warning", as_of, access)
     if log_only and deep:
         raise click.UsageError("expected --log-only or --deep, found both")
     with progress("opening fragments" if deep else "checking arrays") as step:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, reporting, window_options
+from chronotile.cli.options import (
+    access_options,
+    array_argument,
+    or_group,
+    reporting,
+    window_options,
+)
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -149,6 +155,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 @window_options
 @access_options
 @reporting
+@or_group("group_each:each_member")
 def explain(array: str, name: str | None, window: Ends, access: Access) -> ExplainReport:
     """Why don't I see my data? What an open of ARRAY sees, what it does not, and what to do.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, reporting
+from chronotile.cli.options import access_options, array_argument, or_group, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,7 @@ def domain_words(domain: str | None) -> str:
 @click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
 @access_options
 @reporting
+@or_group("group_each:each_member")
 def fragments(array: str, whole_names: bool, access: Access) -> FragmentsReport:
     """What each fragment of ARRAY holds: cells, bytes, tiles, domain.
 

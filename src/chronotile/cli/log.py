@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument, reporting
+from chronotile.cli.options import MOMENT, access_options, array_argument, or_group, reporting
 from chronotile.errors import BadTimeError
-from chronotile.format.kinds import EVENTS
+from chronotile.format.kinds import DATASET_EVENTS, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,13 +127,16 @@ def _cells(log: Log) -> dict[str, int]:
 @array_argument
 @click.option("--since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
 @click.option("--until", metavar="TIME", type=MOMENT, help="Not after this.")
-@click.option("--kind", "kinds", type=click.Choice(EVENTS), multiple=True, help="Only this kind.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
+)
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
 @click.option("--no-size", is_flag=True, help="Look into no fragment's folder.")
 @access_options
 @reporting
+@or_group("group_log:group_log")
 def log(
     array: str,
     since: Moment,

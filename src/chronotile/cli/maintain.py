@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument, json_option, say
+from chronotile.cli.options import (
+    MOMENT,
+    access_options,
+    array_argument,
+    json_option,
+    say,
+    wrong_call,
+)
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -84,7 +91,7 @@ class ChangeReport:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Change:
+class Change:
     """One call of a command that changes an array."""
 
     array: str
@@ -94,13 +101,27 @@ class _Change:
     place: str | None
     """Where the JSON report goes; None is beside the array, `-` is nowhere."""
     as_json: bool
+    pattern: str | None = None
+    """Of a group: the members to change."""
+    outside: bool = False
+    """Of a group: whether to change members that lie outside of its folder."""
     begun: str | None = None
     """The path of the record that says `begun`, beside the array."""
 
     def run(self, function: Callable[..., Report], **options: Any) -> int:
         """Makes a change, and reports it; gives the exit status."""
+        from chronotile.history.folder_kinds import GroupFoundError
+
         shared = {"key": self.key, "store": self.store, "dry_run": self.dry_run}
-        return self.finish(function(self.array, **shared, **options))
+        try:
+            done = function(self.array, **shared, **options)
+        except GroupFoundError:
+            from chronotile.cli.group_change import run_on_group
+
+            return run_on_group(self, function, options)
+        if self.pattern is not None or self.outside:
+            raise wrong_call("--member, --outside: expected a group, found an array")
+        return self.finish(done)
 
     def ask(self, function: Callable[..., Report], **options: Any) -> int:
         """Makes a change that may have an odd time: a terminal is asked about that."""
@@ -162,19 +183,30 @@ def _changing(function: F) -> F:
         type=click.Path(dir_okay=False),
         help="Where the JSON report goes: beside the array, in ARRAY.reports. '-' for nowhere.",
     )
+    @click.option("--member", "pattern", metavar="PATTERN", help="Of a group: only such members.")
+    @click.option("--outside", is_flag=True, help="Of a group: also members outside of its folder.")
     @access_options
     @json_option
     @functools.wraps(function)
     def call(
-        array: str, dry_run: bool, place: str | None, access: Access, as_json: bool, **rest: Any
+        array: str,
+        dry_run: bool,
+        place: str | None,
+        pattern: str | None,
+        outside: bool,
+        access: Access,
+        as_json: bool,
+        **rest: Any,
     ) -> Any:
-        change = _Change(
+        change = Change(
             array=array,
             store=access.open_store(array),
             key=access.key,
             dry_run=dry_run,
             place=place,
             as_json=as_json,
+            pattern=pattern,
+            outside=outside,
         )
         return function(change, **rest)
 
@@ -189,7 +221,7 @@ def _changing(function: F) -> F:
     "--allow-null-loss", is_flag=True, help="Go on although rows with NULL or NaN go too."
 )
 @_older
-def delete(change: _Change, **options: Any) -> int:
+def delete(change: Change, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
 
     Rows written at or before the commit's time disappear from every open that covers it.
@@ -208,7 +240,7 @@ def delete(change: _Change, **options: Any) -> int:
 @_at
 @click.option("--experimental", is_flag=True, help="I know that the engine takes it for a delete.")
 @_older
-def update(change: _Change, **options: Any) -> int:
+def update(change: Change, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
 
     Today's engine takes an update for a delete: the rows disappear, and no value is set.
@@ -229,7 +261,7 @@ def update(change: _Change, **options: Any) -> int:
 @click.option(
     "--updates", is_flag=True, help="Take updates in too: the engine loses sight of them."
 )
-def consolidate(change: _Change, **options: Any) -> int:
+def consolidate(change: Change, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
     The mode fragment-meta puts the footers of all visible fragments into one .meta, which saves an
@@ -272,7 +304,7 @@ def consolidate(change: _Change, **options: Any) -> int:
     help="Remove also deletes that no fragment needs: all cells in their reach are purged.",
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
-def vacuum(change: _Change, orphan_age: float, keep_deletes: bool, **options: Any) -> int:
+def vacuum(change: Change, orphan_age: float, keep_deletes: bool, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
     A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
@@ -293,7 +325,7 @@ def vacuum(change: _Change, orphan_age: float, keep_deletes: bool, **options: An
 @_changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
 @click.option("--restore", metavar="MANIFEST", help="Undo a repair.")
-def repair(change: _Change, accept_loss: bool, restore: str | None) -> int:
+def repair(change: Change, accept_loss: bool, restore: str | None) -> int:
     """Take out of ARRAY what keeps the engine from reading it, into ARRAY.quarantine.
 
     Nothing is destroyed: the report has the command that undoes it. Exits with 1 if something is

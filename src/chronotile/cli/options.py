@@ -7,6 +7,7 @@ Light to load: a heavy module is imported only when a command runs.
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.log import Log
     from chronotile.storage.store import Store
 
@@ -126,6 +128,47 @@ class Access:
         with progress("reading the commit log") as step:
             watched = store.watched(lambda what, _: step() if what == "read.done" else None)
             return Log(read_history(watched, key=self.key), store)
+
+    def open_dataset(self, group: str) -> Dataset:
+        """Opens a group."""
+        from chronotile.dataset.open_dataset import open_dataset
+
+        return open_dataset(group, self.key, self.storage)
+
+
+def or_group(handler: str) -> Callable[[F], F]:
+    """Lets a command take a group too, and adds `--member`.
+
+    Where ARRAY is a group, the call goes to a handler, `module:function` below `chronotile.cli`:
+    `handler(command, dataset, pattern, **options)`. The handler gets the command itself, which it
+    may call for one array.
+    """
+
+    def wrap(function: F) -> F:
+        @click.option(
+            "--member",
+            "pattern",
+            metavar="PATTERN",
+            help="Of a group: only members whose path fits, as ms/*.",
+        )
+        @functools.wraps(function)
+        def call(*args: Any, pattern: str | None, **given: Any) -> Any:
+            from chronotile.history.folder_kinds import GroupFoundError
+
+            try:
+                report = function(*args, **given)
+            except GroupFoundError:
+                module, _, name = handler.partition(":")
+                home = importlib.import_module(f"chronotile.cli.{module}")
+                dataset = given["access"].open_dataset(given["array"])
+                return getattr(home, name)(function, dataset, pattern, **given)
+            if pattern is not None:
+                raise wrong_call("--member: expected a group, found an array")
+            return report
+
+        return call  # type: ignore[return-value]  # the same to click, which passes names
+
+    return wrap
 
 
 def access_options(function: F) -> F:

@@ -44,6 +44,8 @@ COMMANDS = {
         "explain": Entry("explain:explain", "Why something is, or is not, visible."),
         "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
         "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
+        "members": Entry("members:members", "The members of a group, as a tree."),
+        "moments": Entry("members:moments", "When all members of a group can be read whole."),
         "check": Entry("check:check", "What is wrong, surprising or overdue."),
     },
     "Change": {

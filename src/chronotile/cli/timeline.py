@@ -17,6 +17,7 @@ from chronotile.cli.options import (
     Place,
     access_options,
     array_argument,
+    or_group,
     reporting,
     wrong_call,
 )
@@ -77,6 +78,7 @@ class TimelineReport:
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @access_options
 @reporting
+@or_group("group_timeline:group_timeline")
 def timeline(
     array: str, output: str, now: Moment | None, cells: bool, access: Access
 ) -> TimelineReport:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, array_argument, reporting, wrong_call
+from chronotile.cli.options import (
+    Place,
+    access_options,
+    array_argument,
+    or_group,
+    reporting,
+    wrong_call,
+)
 from chronotile.errors import printable
 
 if TYPE_CHECKING:
@@ -204,6 +211,7 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 )
 @access_options
 @reporting
+@or_group("group_usage:group_usage")
 def usage(array: str, output: str | None, access: Access) -> UsageReport:
     """Why ARRAY is so large: bytes by reason, by field and part, and the largest fragments.
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, reporting, window_options
+from chronotile.cli.options import (
+    access_options,
+    array_argument,
+    or_group,
+    reporting,
+    window_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,6 +113,7 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @access_options
 @reporting
+@or_group("group_each:each_member")
 def visible(array: str, window: Ends, cells: bool, access: Access) -> VisibleReport:
     """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
 

@@ -1,7 +1,8 @@
-"""Checks of every array at or below some folders.
+"""Checks of every array at or below some folders, and of the groups there.
 
-In: folders or arrays. Out: `FleetCheck`: findings, array by array, and the folders that could not
-be listed. One array or folder that cannot be read does not stop the others.
+In: folders, groups or arrays. Out: `FleetCheck`: findings, array by array, and the folders that
+could not be listed. Members of groups are followed, wherever they lie. One array or
+folder that cannot be read does not stop the others.
 
 A damaged array differs from one that could not be read: if the storage refuses, or memory runs
 out, the array may be sound, and needs no repair.
@@ -28,12 +29,14 @@ from chronotile.errors import (
     UnsupportedFilterError,
     WrongKeyError,
 )
+from chronotile.format.kinds import GROUP
+from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import read_history
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """Arrays, folders above arrays, or patterns of them; one or several."""
@@ -89,7 +92,7 @@ def check_fleet(
     deep: bool = False,
     on_fragment: Callable[[], None] | None = None,
 ) -> FleetCheck:
-    """Check every array at or below the roots.
+    """Check every array at or below the roots, and the members of every group there.
 
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
@@ -107,16 +110,16 @@ def check_fleet(
         StorageError: The only root cannot be listed.
         ChronotileError: Both `log_only` and `deep` are asked for.
 
-    >>> from chronotile.storage.place import find_place
-    from chronotile.storage.store import open_store
+    >>> from chronotile.storage.store import open_store
     >>> open_store("memory:doc-fleet").put_if_absent("a/__schema/s", b"")
     >>> [item.code for item in check_fleet("memory:doc-fleet").findings]
     ['name-malformed']
     """
     if log_only and deep:
         raise ChronotileError("check", "expected log_only or deep, found both")
-    fleet = _find(roots, storage_options)
+    fleet = _find(roots, storage_options, key)
     findings: list[Finding] = []
+    findings += _group_findings(fleet.groups, key, storage_options)
     looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
@@ -135,14 +138,15 @@ def check_fleet(
     return FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
 
 
-def _find(roots: Roots, storage_options: Mapping[str, str] | None) -> Fleet:
+def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | None) -> Fleet:
     """The arrays below each root; of several, one that cannot be searched stops no other."""
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
     arrays: dict[str, Found] = {}
     problems: dict[str, Unlisted] = {}
+    groups: set[str] = set()
     for root in wanted:
         try:
-            fleet = find_arrays(root, storage_options)
+            fleet = find_arrays(root, storage_options, follow=True, key=key)
         except ReadError as error:
             if len(wanted) == 1:
                 raise
@@ -151,10 +155,34 @@ def _find(roots: Roots, storage_options: Mapping[str, str] | None) -> Fleet:
             continue
         arrays |= {array.uri: array for array in fleet.arrays}
         problems |= {problem.uri: problem for problem in fleet.problems}
-        if not fleet.arrays and not fleet.problems:
+        groups |= set(fleet.groups)
+        if not fleet.arrays and not fleet.problems and not fleet.groups:
             place = find_place(root).uri
             problems[place] = Unlisted(place, NO_ARRAY, missing=True)
-    return Fleet(tuple(sorted(arrays.values())), tuple(problems.values()))
+    found = tuple(sorted(arrays.values()))
+    return Fleet(found, tuple(problems.values()), groups=tuple(sorted(groups)))
+
+
+def _group_findings(
+    groups: Iterable[str], key: bytes | None, storage_options: Mapping[str, str] | None
+) -> Iterator[Finding]:
+    """The findings on groups; those on a group in another are told with that."""
+    from chronotile.dataset.check_group import check_group
+    from chronotile.dataset.open_dataset import open_dataset
+
+    told: set[str] = set()
+    for group in groups:
+        if group in told:
+            continue
+        try:
+            dataset = open_dataset(group, key, storage_options)
+            now = now_ms()
+            found = list(check_group(dataset, now))
+            yield from found
+            if not any(item.path.startswith(GROUP) and item.severity == "error" for item in found):
+                told |= {node.uri for node in dataset.tree(now) if node.found == "group"}
+        except Exception as error:  # no error of one group may stop the others
+            yield unreadable(group, error)
 
 
 def unreadable(array: str, error: Exception, more: str = "") -> Finding:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from chronotile.check.array import check
 from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
 from chronotile.dataset.check_all import unreadable
-from chronotile.dataset.find_arrays import is_array
 from chronotile.dataset.member_place import is_below
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.group_reading import is_group
+from chronotile.history.folder_kinds import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
 

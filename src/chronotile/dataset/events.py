@@ -1,94 +1,142 @@
-"""What happened in a dataset: the objects of all members in one order of time.
+"""What happened in a dataset: the events of all members in one order of time.
 
-In: a dataset. Out: an Arrow table, one row an object of an array and one a list of members. No
-words: `report` finds them.
+In: a dataset. Out: the events of every array, each with its member, and of every list of members;
+one by one, or as a table. Finds no words for arrays: `log.events` does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
+from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
+from chronotile.history.time_columns import with_times
+from chronotile.log.events import Event, Story, Window, array_sizes, events_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.format.groups import GroupEntry
     from chronotile.history.group_reading import GroupHistory
 
-EVENTS_SCHEMA = pa.schema(
-    [
-        ("member", pa.string()),
-        ("array", pa.string()),
-        ("name", pa.string()),
-        ("kind", pa.string()),
-        ("t1", pa.uint64()),
-        ("t2", pa.uint64()),
-        ("time", pa.timestamp("ms", "UTC")),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("because", pa.string()),
-        ("path", pa.string()),
-    ]
-)
-_MOST_MS = 1 << 63
+
+class MemberEvent(NamedTuple):
+    """One thing that happened to one member."""
+
+    member: str
+    """Its path in the dataset; empty for the group itself."""
+    array: str
+    """Where it lies."""
+    event: Event
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, as `log --json` prints it."""
+        return {"member": self.member, "array": self.array, **self.event.to_dict()}
 
 
-def events_table(dataset: Dataset) -> pa.Table:
-    """Every object of every member, in time order; `member` is empty for the group's own lists.
+class Told(NamedTuple):
+    """The events of a dataset, and the members that could not be read."""
 
-    `status`, `reason` and `because` tell whether an open now sees it.
+    events: tuple[MemberEvent, ...]
+    errors: dict[str, ChronotileError]
+    """Path of a member -> why."""
+
+
+def member_events(
+    dataset: Dataset,
+    window: Window | None = None,
+    *,
+    pattern: str | None = None,
+    sizes: bool = True,
+    reverse: bool = False,
+) -> Told:
+    """The events of all members, the newest first.
+
+    Args:
+        dataset: The group.
+        window: Which events.
+        pattern: Only members whose path fits, such as `ms/*/X`; all others are not read.
+        sizes: Add up the files of each array.
+        reverse: The oldest first.
+    """
+    window = window or Window(kinds=frozenset(DATASET_EVENTS))
+    found: list[MemberEvent] = []
+    errors: dict[str, ChronotileError] = {}
+    groups = [("", dataset.group)]
+    for node in dataset.tree():
+        if pattern is not None and not fnmatchcase(node.path, pattern):
+            continue
+        if node.history is not None:
+            groups.append((node.path, node.history))
+        if node.found != "array" or node.store is None:
+            continue
+        log = dataset.read_log(node)
+        if isinstance(log, ChronotileError):
+            errors[node.path] = log
+            continue
+        known = array_sizes(node.store.list_prefix(sizes=True)) if sizes else {}
+        story = Story(log, log.view(), known, applied=sizes)
+        found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
+    for path, history in groups:
+        if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
+            found += [MemberEvent(path, history.group, e) for e in _lists(history, window)]
+    found.sort(key=_order, reverse=not reverse)
+    return Told(tuple(found), errors)
+
+
+def dataset_events(dataset: Dataset) -> pa.Table:
+    """The events of all members as a table, the newest first: the columns of `log.events()` too.
 
     Raises:
         ChronotileError: A member cannot be read.
     """
-    rows = list(_lists("", dataset.group))
-    for node in dataset.tree():
-        if node.history is not None:
-            rows += _lists(node.path, node.history)
-    for node, log in dataset.read_logs():
-        if isinstance(log, ChronotileError):
-            raise log
-        rows += [
-            {
-                "member": node.path,
-                "array": node.uri,
-                "name": item.name,
-                "kind": "write" if item.kind == "fragment" else item.kind,
-                "t1": item.t1,
-                "t2": item.t2,
-                "time": _time(item.t2),
-                "status": item.status,
-                "reason": item.reason,
-                "because": item.because,
-                "path": item.path,
-            }
-            for item in log.view().explain()
-        ]
-    table = pa.Table.from_pylist(rows, schema=EVENTS_SCHEMA)
-    order = [("t2", "ascending"), ("t1", "ascending"), ("member", "ascending")]
-    return table.take(pc.sort_indices(table, sort_keys=[*order, ("name", "ascending")]))
+    told = member_events(dataset)
+    for error in told.errors.values():
+        raise error
+    table = with_times(events_table(one.event for one in told.events))
+    members = pa.array([one.member for one in told.events], pa.string())
+    arrays = pa.array([one.array for one in told.events], pa.string())
+    return table.add_column(0, "member", members).add_column(1, "array", arrays)
 
 
-def _lists(path: str, group: GroupHistory) -> Iterator[dict[str, Any]]:
-    for file in group.files:
-        yield {
-            "member": path,
-            "array": group.group,
-            "name": file.name.text,
-            "kind": "members",
-            "t1": file.name.t1,
-            "t2": file.name.t2,
-            "time": _time(file.name.t2),
-            "status": "visible",
-            "reason": "in-window",
-            "path": file.path,
-        }
+def _order(one: MemberEvent) -> tuple[int, int, str, str]:
+    return (one.event.t2 or 0, -(one.event.t1 or 0), one.member, one.event.name)
 
 
-def _time(moment: int | None) -> int | None:
-    """A moment that Arrow can hold as a time."""
-    return moment if moment is not None and moment < _MOST_MS else None
+def _lists(history: GroupHistory, window: Window) -> Iterator[Event]:
+    """Each list of members, and what it changed."""
+    before: dict[str, GroupEntry] = {}
+    for file in history.files:
+        after = dict(before)
+        for entry in () if file.details is None else file.details.entries:
+            if entry.is_deletion:
+                after.pop(entry.key, None)
+            else:
+                after[entry.key] = entry
+        name = file.name
+        late = window.until is not None and name.t1 > window.until
+        if not late and name.t2 >= window.since:
+            text = _words(before, after) if file.details is not None else "changed the members"
+            notes = () if file.details is not None else ("it cannot be read",)
+            yield Event(
+                *(name.text, GROUP_EVENT, name.t1, name.t2, text, notes, file.size, None),
+                *(file.path, None, (), "visible", "in-window", None),
+            )
+        before = after
+
+
+def _words(before: dict[str, GroupEntry], after: dict[str, GroupEntry]) -> str:
+    added = sorted(key for key in after if key not in before)
+    removed = sorted(key for key in before if key not in after)
+    moved = sorted(key for key in after if key in before and after[key] != before[key])
+    parts = []
+    for word, keys in (("added", added), ("removed", removed), ("moved", moved)):
+        if keys:
+            few = ", ".join(keys[:5]) + (f" and {len(keys) - 5:,} more" if len(keys) > 5 else "")
+            parts.append(f"{word} {few}")
+    return "; ".join(parts) or f"told its {count_text(len(after), 'member')} anew"

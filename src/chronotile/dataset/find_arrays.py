@@ -1,11 +1,14 @@
 """Finding the arrays of a fleet.
 
 In: folders, or patterns of folders, on any storage. Out: `Fleet`: every array below them, each
-with the weight of its commit log, and the folders that could not be listed. Opens no file.
+with the weight of its commit log, the groups, and the folders that could not be listed. Of a group
+it reads the lists of members; it opens no other file.
 
 A folder with a schema, or with another folder that only arrays have, is an array. The search does
 not go below it: the arrays in its `__labels` are parts of it. The search goes through every other
-folder, which is a group or a plain folder.
+folder, which is a group or a plain folder. If it follows members, it goes to those of each group
+too, which may lie outside of the roots. A member that is not there is no problem here: a check of
+its group tells of it.
 """
 
 from __future__ import annotations
@@ -13,27 +16,30 @@ from __future__ import annotations
 import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.dataset.member_place import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
-from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA, SCHEMA
+from chronotile.format.kinds import COMMITS
+from chronotile.format.timestamps import now_ms
+from chronotile.history.folder_kinds import OF_GROUPS, is_array, is_group
+from chronotile.history.group_reading import read_group
 from chronotile.storage.store import open_store
+from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from chronotile.storage.store import Folder, Store
 
-    _Visited: TypeAlias = "tuple[Found | None, tuple[Store, ...], tuple[Unlisted, ...]]"
 
 CONCURRENCY = 64
 """Folders to list at once: in a bucket most of the time is waiting."""
 
-_OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
-_OF_GROUPS = frozenset({"__group", "__meta"})
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 
@@ -67,6 +73,8 @@ class Fleet(NamedTuple):
     problems: tuple[Unlisted, ...]
     left: tuple[str, ...] = ()
     """Folders that the search did not come to, as it had listed as many as it was allowed to."""
+    groups: tuple[str, ...] = ()
+    """The groups that were met, sorted."""
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -81,6 +89,8 @@ def find_arrays(
     weigh: bool = False,
     missing_ok: bool = False,
     known: Container[str] = (),
+    follow: bool = False,
+    key: bytes | None = None,
     concurrency: int = CONCURRENCY,
     most: int | None = None,
 ) -> Fleet:
@@ -96,6 +106,8 @@ def find_arrays(
         weigh: List also the commit files of each array, for `Found.weight`.
         missing_ok: Put a root that does not exist among the problems.
         known: Folders that are known to be arrays, and are not listed again.
+        follow: Go to the members of groups too, wherever they lie.
+        key: The key of encrypted groups.
         concurrency: Folders to list at once.
         most: Folders to list at most, or a few more; `Fleet.left` has the others.
 
@@ -115,7 +127,8 @@ def find_arrays(
     stores = [
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
-    search = _Search(weigh, known, most)
+    visit = partial(_visit, weigh=weigh, follow=follow, key=key)
+    search = _Search(visit, known, most)
     fresh = search.fresh(stores)
     left = search.on_disk([store for store in fresh if store.place.scheme == "file"])
     remote = [store for store in fresh if store.place.scheme != "file"]
@@ -127,16 +140,24 @@ def find_arrays(
             raise ArrayNotFoundError(root.uri, root.message)
     arrays, problems = search.arrays.values(), search.problems.values()
     rest = tuple(sorted(store.uri for store in left))
-    return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)), rest)
+    groups = tuple(sorted(search.groups))
+    return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)), rest, groups)
 
 
 class _Search:
     """One search, with the arrays and problems that it has found so far."""
 
-    def __init__(self, weigh: bool, known: Container[str] = (), most: int | None = None) -> None:
-        self.weigh = weigh
+    def __init__(
+        self,
+        visit: Callable[[Store], _Visited],
+        known: Container[str] = (),
+        most: int | None = None,
+    ) -> None:
+        self.visit = visit
         self.known = known
         self._most = most
+        self.groups: set[str] = set()
+        self._members: set[str] = set()
         self.arrays: dict[str, Found] = {}
         self.problems: dict[str, Unlisted] = {}
         self._seen: set[str] = set()
@@ -154,15 +175,19 @@ class _Search:
         """Keep the result of a visit, and give the folders to visit next."""
         self._visited += 1
         try:
-            array, folders, problems = visit()
+            found = visit()
         except ChronotileError as error:
             missing = isinstance(error, ArrayNotFoundError)
+            if missing and store.uri in self._members:
+                return []
             self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
             return []
-        if array is not None:
-            self.arrays[array.uri] = array
-        self.problems |= {problem.uri: problem for problem in problems}
-        return self.fresh(folders)
+        if found.array is not None:
+            self.arrays[found.array.uri] = found.array
+        self.groups |= {store.uri} if found.is_group else set()
+        self.problems |= {problem.uri: problem for problem in found.problems}
+        self._members |= {member.uri for member in found.members}
+        return self.fresh((*found.folders, *found.members))
 
     def _may_go_on(self) -> bool:
         return self._most is None or self._visited < self._most
@@ -171,7 +196,7 @@ class _Search:
         """Visit folders of a disk, one by one: threads gain nothing there. Gives those left."""
         while waiting and self._may_go_on():
             store = waiting.pop()
-            waiting += self._taken(store, partial(_visit, store, self.weigh))
+            waiting += self._taken(store, partial(self.visit, store))
         return waiting
 
     def in_buckets(self, waiting: list[Store], concurrency: int) -> list[Store]:
@@ -183,7 +208,7 @@ class _Search:
             while running or (waiting and self._may_go_on()):
                 while waiting and running < 2 * concurrency and self._may_go_on():
                     store = waiting.pop()
-                    visit = pool.submit(_visit, store, self.weigh)
+                    visit = pool.submit(self.visit, store)
                     visit.add_done_callback(lambda visit, store=store: done.put((store, visit)))  # type: ignore[misc]
                     running += 1
                 store, visit = done.get()
@@ -192,17 +217,41 @@ class _Search:
         return waiting
 
 
-def _visit(store: Store, weigh: bool) -> _Visited:
+class _Visited(NamedTuple):
+    """What a visit to one folder found."""
+
+    array: Found | None = None
+    folders: tuple[Store, ...] = ()
+    members: tuple[Store, ...] = ()
+    problems: tuple[Unlisted, ...] = ()
+    is_group: bool = False
+
+
+def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
-        return Found(store.uri, _weight(store, folder) if weigh else 0), (), ()
-    below = [store.child(name) for name in folder.folders if name not in _OF_GROUPS]
+        return _Visited(Found(store.uri, _weight(store, folder) if weigh else 0))
+    below = [store.child(name) for name in folder.folders if name not in OF_GROUPS]
     problems = [
         Unlisted(store.uri_of(stranger.path), f"{stranger.what}: arrays below it were not searched")
         for stranger in folder.strangers
         if stranger.kind == "folder"
     ]
-    return None, tuple(below), tuple(problems)
+    members: list[Store] = []
+    if follow and is_group(folder):
+        try:
+            members += _members(store, key)
+        except ChronotileError as error:
+            words = f"its members cannot be told: {error.problem}"
+            problems.append(Unlisted(store.uri, words))
+    return _Visited(None, tuple(below), tuple(members), tuple(problems), is_group(folder))
+
+
+def _members(store: Store, key: bytes | None) -> Iterator[Store]:
+    """Where the members of a group lie, now."""
+    for entry in members_at(read_group(store, key=key), 0, now_ms()).values():
+        with suppress(ChronotileError):  # a URI that may not be followed
+            yield member_store(store, entry)
 
 
 def _weight(store: Store, folder: Folder) -> int:
@@ -214,18 +263,6 @@ def _weight(store: Store, folder: Folder) -> int:
             return WEIGHT_OF_ARRAY  # the read of the array will say what is wrong
     sizes = sum(entry.size or 0 for entry in files)
     return WEIGHT_OF_ARRAY + WEIGHT_OF_FILE * len(files) + sizes
-
-
-def is_array(folder: Folder) -> bool:
-    """Whether a folder is an array, perhaps a damaged one, by the names in it.
-
-    >>> from chronotile.storage.store import Folder
-    >>> is_array(Folder(folders=("__schema",))), is_array(Folder(folders=("__group", "a")))
-    (True, False)
-    """
-    if not _OF_ARRAYS.isdisjoint(folder.folders):
-        return True
-    return any(entry.path == OLD_SCHEMA for entry in folder.files)
 
 
 def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:
@@ -255,7 +292,7 @@ def _matches(store: Store, patterns: list[str]) -> Iterator[Store]:
     if is_array(folder):
         return
     for name in folder.folders:
-        if name in _OF_GROUPS:
+        if name in OF_GROUPS:
             continue
         if pattern == _ANY_DEPTH:
             yield from _matches(store.child(name), patterns)

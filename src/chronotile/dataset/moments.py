@@ -1,7 +1,7 @@
 """The moments at which a dataset can be read whole.
 
-In: a dataset, and the logs of its arrays. Out: `Moment`s, and what keeps an array from being whole
-at a moment. Changes nothing.
+In: a dataset, and the logs of its arrays. Out: `WholeState`s, and what keeps an array from being
+whole at a moment. Changes nothing.
 
 An array is whole at T if it was created by then, and if every cell that was written up to T can be
 read at T. A fragment that was merged from others over T, in an array without a time for each cell,
@@ -39,7 +39,7 @@ class Span(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-class Moment(NamedTuple):
+class WholeState(NamedTuple):
     """A stretch of time with one state of the whole dataset, readable throughout."""
 
     t: int
@@ -73,7 +73,7 @@ def span_of(log: Log) -> Span:
     return Span(created, frozenset(changes), tuple(gaps_of(rules)))
 
 
-def find_moments(dataset: Dataset) -> tuple[Moment, ...]:
+def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:
     """Finds the stretches of time at which every member can be read whole, in order.
 
     A moment at which the dataset has no array is none of them.
@@ -116,7 +116,7 @@ def _span(dataset: Dataset, node: Node) -> Span:
 
 def _whole(
     trees: dict[int, tuple[Node, ...]], spans: dict[str, Span], now: int
-) -> Iterator[Moment]:
+) -> Iterator[WholeState]:
     borders = set(trees)
     changed: dict[int, Counter[str]] = {}
     paths = {n.uri: n.path for tree in trees.values() for n in tree if n.found == "array"}
@@ -139,7 +139,7 @@ def _whole(
             continue
         until = None if after == MAX_TIMESTAMP else after - 1
         told = sorted(path for path in changed.get(moment, ()) if path)
-        yield Moment(moment, until, len(arrays), tuple(told))
+        yield WholeState(moment, until, len(arrays), tuple(told))
 
 
 def _is_whole(span: Span, moment: int) -> bool:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.dataset.tree import LookedUp, Member, Node, direct_members, walk
 from chronotile.errors import ChronotileError
-from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.timestamps import now_ms
+from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.reading import read_history
 from chronotile.log import Log
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.check.findings import Finding
-    from chronotile.dataset.moments import Moment
+    from chronotile.dataset.moments import WholeState
+    from chronotile.format.timestamps import Moment
     from chronotile.log import View
     from chronotile.storage.store import Store
 
@@ -65,23 +65,28 @@ class Dataset:
         """The key that opens encrypted members."""
         return self.group.key
 
-    def members(self, at: int | None = None) -> tuple[Member, ...]:
+    def members(self, at: Moment | None = None) -> tuple[Member, ...]:
         """The members of the group itself, at a moment, by name: what `tiledb.Group` lists.
 
         Nothing is looked up where the members lie: `tree` does that.
 
         Args:
-            at: In ms since the epoch; now if it is left out.
+            at: In ms since the epoch, or in any spelling that `Log.view` takes; now if left out.
 
         Raises:
             ChronotileError: A list of members cannot be read.
         """
         return direct_members(self.store, self.group, _moment(at))
 
-    def tree(self, at: int | None = None) -> tuple[Node, ...]:
+    def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The members at any depth, each looked up where it lies; a group before its members."""
         # A tree now and one at a moment that is still to come are the same.
         return self._trees(_moment(at))
+
+    def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
+        """The members of the group itself, each looked up where it lies."""
+        end = _moment(at)
+        return tuple(walk(self.store, self.group, end, self._looked_up, nested=False))
 
     @cached_property
     def _trees(self) -> Callable[[int], tuple[Node, ...]]:
@@ -93,12 +98,12 @@ class Dataset:
     def _looked_up(self) -> LookedUp:
         return LookedUp()
 
-    def arrays(self, at: int | None = None) -> tuple[Node, ...]:
+    def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The arrays at any depth, each place once."""
         return tuple(node for node in self.tree(at) if node.found == "array")
 
     def read_logs(
-        self, at: int | None = None, on_array: Callable[[str], None] | None = None
+        self, at: Moment | None = None, on_array: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Node, Log | ChronotileError]]:
         """The log of each array, or why it cannot be read, one by one.
 
@@ -132,7 +137,7 @@ class Dataset:
             found[node.path] = log
         return found
 
-    def view(self, end: int | None = None) -> DatasetView:
+    def view(self, end: Moment | None = None) -> DatasetView:
         """The dataset as of a moment: its members then, and what an open of each sees."""
         last = _moment(end)
         views, errors = {}, {}
@@ -143,7 +148,7 @@ class Dataset:
                 views[node.path] = log.view(end=last)
         return DatasetView(end=last, nodes=self.tree(last), views=views, errors=errors)
 
-    def check(self, *, as_of: int | None = None, log_only: bool = False) -> tuple[Finding, ...]:
+    def check(self, *, as_of: Moment | None = None, log_only: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the group and with every member, group by group, array by array.
 
         Args:
@@ -153,16 +158,20 @@ class Dataset:
         from chronotile.dataset.check_group import check_as_of, check_dataset
 
         if as_of is not None:
-            return check_as_of(self, as_of)
+            return check_as_of(self, _moment(as_of))
         return check_dataset(self, log_only=log_only)
 
     def events(self) -> pa.Table:
-        """What happened in the dataset, one row an object of a member, in time order."""
-        from chronotile.dataset.events import events_table
+        """What happened in the dataset: the columns of `log.events()`, each row with its member.
 
-        return events_table(self)
+        Raises:
+            ChronotileError: A member cannot be read.
+        """
+        from chronotile.dataset.events import dataset_events
 
-    def moments(self) -> tuple[Moment, ...]:
+        return dataset_events(self)
+
+    def moments(self) -> tuple[WholeState, ...]:
         """The stretches of time at which every member can be read whole, in order."""
         from chronotile.dataset.moments import find_moments
 
@@ -195,8 +204,5 @@ def open_dataset(
     return Dataset(store, read_group(store, key=key))
 
 
-def _moment(at: int | None) -> int:
-    end = now_ms() if at is None else at
-    if not 0 <= end <= MAX_TIMESTAMP:
-        raise ChronotileError("moment", f"expected 0 <= at < 2^64, found {end}")
-    return end
+def _moment(at: Moment | None) -> int:
+    return now_ms() if at is None else to_ms(at, "at")

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from chronotile.dataset.find_arrays import is_array
 from chronotile.dataset.member_place import is_below, member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError
-from chronotile.history.group_reading import GroupHistory, is_group, read_group
+from chronotile.history.folder_kinds import is_array, is_group
+from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 
@@ -102,7 +102,12 @@ class LookedUp:
 
 
 def walk(
-    root: Store, history: GroupHistory, end: int, looked_up: LookedUp | None = None
+    root: Store,
+    history: GroupHistory,
+    end: int,
+    looked_up: LookedUp | None = None,
+    *,
+    nested: bool = True,
 ) -> Iterator[Node]:
     """Looks up the members of a group at a moment, and of every group in it.
 
@@ -111,17 +116,21 @@ def walk(
         history: What was read of it.
         end: The moment.
         looked_up: What is known from another moment.
+        nested: Go into the groups that are members.
 
     Raises:
         ChronotileError: The root's own list of members cannot be read.
     """
-    search = _Search(root, history.key, end, looked_up or LookedUp())
+    search = _Search(root, history.key, end, looked_up or LookedUp(), nested)
     yield from search.members(root, history, "", (root.uri,))
 
 
 class _Search:
-    def __init__(self, root: Store, key: bytes | None, end: int, looked_up: LookedUp) -> None:
+    def __init__(
+        self, root: Store, key: bytes | None, end: int, looked_up: LookedUp, nested: bool
+    ) -> None:
         self.root, self.key, self.end, self.looked_up = root, key, end, looked_up
+        self.nested = nested
         self.seen: set[str] = {root.uri}
 
     def members(
@@ -154,7 +163,8 @@ class _Search:
             groups = self.looked_up.groups
             history = groups.get(place.uri) or read_group(place, key=self.key)
             groups[place.uri] = history
-            below = list(self.members(place, history, node.path, (*above, place.uri)))
+            inner = (*above, place.uri)
+            below = list(self.members(place, history, node.path, inner)) if self.nested else []
         except ChronotileError as error:
             yield _changed(node, "unreadable", error.problem)
             return

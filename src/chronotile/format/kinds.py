@@ -51,6 +51,10 @@ ROOT_FILES = (".ok", ".vac", ".meta")
 
 EVENTS = (*dict.fromkeys(COMMIT_WORDS[1:]), *FILE_WORDS.values(), "schema", "meta", "fragment-meta")
 """What can happen to an array, as `log` names it."""
+GROUP_EVENT = "members"
+"""What can happen to a group: its list of members changed."""
+DATASET_EVENTS = (*EVENTS, GROUP_EVENT)
+"""What can happen to a dataset."""
 
 Kind: TypeAlias = Literal[
     "wrt",

@@ -20,15 +20,16 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import GroupDetails, decode_details
-from chronotile.format.kinds import GROUP, GROUP_MARKER, META
+from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import Name, try_parse
+from chronotile.history.folder_kinds import find_below, is_array, is_group
 from chronotile.history.reading import ATTEMPTS, Problem, VacuumFile
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.storage.store import Folder, Store
+    from chronotile.storage.store import Store
 
 _VAC = ".vac"
 
@@ -62,16 +63,6 @@ class GroupHistory:
     key: bytes | None = field(repr=False)
 
 
-def is_group(folder: Folder) -> bool:
-    """Whether a folder is a group, by the names in it.
-
-    >>> from chronotile.storage.store import Folder
-    >>> is_group(Folder(folders=("__group",))), is_group(Folder(folders=("__schema",)))
-    (True, False)
-    """
-    return GROUP in folder.folders or any(entry.path == GROUP_MARKER for entry in folder.files)
-
-
 def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     """Lists and reads the details files of a group, anew if a file vanishes in between.
 
@@ -87,8 +78,10 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     ()
     """
     raw_key = key.encode() if isinstance(key, str) else key
-    if not is_group(store.list_dir()):
-        raise ArrayNotFoundError(store.uri, f"expected a group, found no {GROUP}")
+    folder = store.list_dir()
+    if not is_group(folder):
+        found = "an array" if is_array(folder) else f"no {GROUP}; {find_below(store).words()}"
+        raise ArrayNotFoundError(store.uri, f"expected a group, found {found}")
     for _ in range(ATTEMPTS):
         try:
             return _read_once(store, raw_key)

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.errors import ArrayNotFoundError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -30,6 +29,7 @@ from chronotile.format.kinds import (
     WRITES,
 )
 from chronotile.format.names import is_name, parse_name, version_of
+from chronotile.history.folder_kinds import no_array
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     names = set(root.files)
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
-        raise ArrayNotFoundError(store.uri, "expected an array, found no schema")
+        raise no_array(store, root)
     links = _links(found, "folder-link")
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]

@@ -132,6 +132,8 @@ def plan_fleet(
     run: Run,
     before: int | None,
     progress: Callable[[int, int], None],
+    *,
+    follow: bool = False,
 ) -> FleetPlan:
     """Finds the arrays of a fleet, and divides them.
 
@@ -141,6 +143,8 @@ def plan_fleet(
         run: The run, for files of the plan.
         before: The number of buckets in the last run, if this one uses its tables.
         progress: Called now and then with (tasks done, all tasks).
+        follow: Go to members of groups outside of the roots too, if the driver alone can search.
+            Tasks, each with folders of its own, would find one member several times.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -148,6 +152,8 @@ def plan_fleet(
     """
     fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER)
     if not fleet.left:
+        if follow and fleet.groups:
+            fleet = find_fleet(options, weigh=before is None, follow=True)
         return _plan_here(fleet, options.partition_bytes, before)
     return _Search(spark, options, run).plan(fleet, before, progress)
 

@@ -137,7 +137,9 @@ class _Pipeline:
         job, older = self._job, _Older(self._last())
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
-        self._plan = plan_fleet(self._spark, job.options, run_, older.buckets, look)
+        # Members of groups outside of the roots are read, and never changed.
+        follow = not job.maintain
+        self._plan = plan_fleet(self._spark, job.options, run_, older.buckets, look, follow=follow)
         done = self._read(run_, older)
         unread, hidden = self._unread(done)
         done = sum_of((done, self._write_unread(run_, older, unread, hidden)))

@@ -11,7 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.dataset.check_all import may_pass, unlisted, words
-from chronotile.spark.tables import ArrayTables, findings_table, tables_of_unreadable
+from chronotile.dataset.members_table import member_rows
+from chronotile.dataset.open_dataset import open_dataset
+from chronotile.spark.tables import (
+    ArrayTables,
+    findings_table,
+    members_table,
+    tables_of_unreadable,
+)
 from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
@@ -68,11 +75,26 @@ def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
     """One table of all arrays of a share, batch by batch."""
     name = options.table
+    if name == "members":
+        for group in share.arrays:
+            yield from members_of(group, options).to_batches(BATCH_ROWS)
+        return
     make = partial(tables_of, options=options, names=(name,))
     for _, tables in in_order(make, share.arrays):
         yield from tables[name].to_batches(BATCH_ROWS)
     if name == "findings":
         yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
+
+
+def members_of(group: str, options: Options) -> pa.Table:
+    """The members of one group, each with what is there; none of a group that cannot be read."""
+    try:
+        dataset = open_dataset(group, options.read_key(), options.storage_options)
+        rows = [row.to_dict() for row in member_rows(dataset, sizes=False, nested=False)]
+    except Exception as error:  # one bad group must not stop a fleet
+        _log.warning("no members of %s: %s", group, words(error))
+        rows = []
+    return members_table(rows)
 
 
 def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:

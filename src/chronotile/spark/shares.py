@@ -25,6 +25,8 @@ SHARES_MIN = 4
 """Shares of a small fleet, so that a few cores have work."""
 WEIGHT_MIN = 1 << 19
 """Weight of a share that is worth a task of its own."""
+GROUPS_MAX = 64
+"""Groups that one task lists the members of."""
 
 
 class Share(NamedTuple):
@@ -41,11 +43,28 @@ def find_fleet(
     *,
     weigh: bool = True,
     most: int | None = None,
+    follow: bool = False,
 ) -> Fleet:
-    """The arrays that the options ask for, without those that a filter leaves out."""
+    """The arrays that the options ask for, without those that a filter leaves out.
+
+    Args:
+        options: With the roots.
+        only: Arrays; None for all.
+        weigh: Whether to weigh each array.
+        most: Folders to list at most.
+        follow: Whether to go to members of groups that lie outside of the roots.
+    """
     listed = options.arrays is not None
     roots = options.uris() if listed else options.roots
-    fleet = find_arrays(roots, options.storage_options, weigh=weigh, missing_ok=listed, most=most)
+    fleet = find_arrays(
+        roots,
+        options.storage_options,
+        weigh=weigh,
+        missing_ok=listed,
+        most=most,
+        follow=follow,
+        key=options.key,
+    )
     if only is None:
         return fleet
     return Fleet(tuple(array for array in fleet.arrays if array.uri in only), ())
@@ -63,6 +82,15 @@ def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
     limit = min(partition_bytes, max(total // SHARES_MIN, min(WEIGHT_MIN, total), 1))
     groups = packed(fleet.arrays, ARRAYS_MAX, lambda array: array.weight, limit)
     return _with_problems((tuple(array.uri for array in group) for group in groups), fleet.problems)
+
+
+def group_shares(fleet: Fleet) -> tuple[Share, ...]:
+    """Splits the groups of a fleet into shares, for the table `members`.
+
+    >>> [share.arrays for share in group_shares(Fleet((), (), groups=("g", "h")))]
+    [('g', 'h')]
+    """
+    return tuple(map(Share, packed(fleet.groups, GROUPS_MAX)))
 
 
 def _with_problems(

@@ -16,7 +16,7 @@ from chronotile.errors import ChronotileError
 from chronotile.spark.options import OF_STREAMS, Options, read_options
 from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
-from chronotile.spark.shares import Share, find_fleet, shares
+from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
 from chronotile.spark.tables import TABLES
 
@@ -81,8 +81,12 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share."""
-        fleet = find_fleet(self.options, self.filters.arrays)
-        made = shares(fleet, self.options.partition_bytes)
+        fleet = find_fleet(self.options, self.filters.arrays, follow=True)
+        made = (
+            group_shares(fleet)
+            if self.options.table == "members"
+            else shares(fleet, self.options.partition_bytes)
+        )
         return [SharePartition(share) for share in made or (Share(()),)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,8 @@ from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from chronotile.check.findings import Finding
     from chronotile.check.looked_at import Reach
     from chronotile.log import Log
@@ -93,9 +95,13 @@ TABLES: dict[str, pa.Schema] = {
         "array string, path string, fragment string, field string, part string, bytes bigint, "
         "reason string, freed_by string"
     ),
+    "members": columns(
+        "group string, name string, kind string, found string, array string, stored_uri string, "
+        "relative boolean, commits bigint, last_timestamp bigint, problem string"
+    ),
 }
 """Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
-pipeline does not write it."""
+pipeline does not write it; `members` has a row a member of each group."""
 
 WINDOWED = ("commits", "conditions", "fragments")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -229,6 +235,26 @@ def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Findings as a table."""
     rows = [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
     return pa.Table.from_pylist(rows, schema=SCHEMAS["findings"])
+
+
+def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Members, as `dataset.members_table` gives them, as a table."""
+    made = [
+        {
+            "group": row["group"],
+            "name": _clean(row["name"]),
+            "kind": row["kind"],
+            "found": row["found"],
+            "array": _clean(row["uri"]),
+            "stored_uri": _clean(row["stored_uri"]),
+            "relative": row["is_relative"],
+            "commits": row["commits"],
+            "last_timestamp": None if row["changed"] is None else _capped(row["changed"]),
+            "problem": _clean(row["error"] or row["problem"] or None),
+        }
+        for row in rows
+    ]
+    return pa.Table.from_pylist(made, schema=TABLES["members"])
 
 
 def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:

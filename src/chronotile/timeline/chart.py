@@ -25,6 +25,7 @@ from chronotile.timeline.axes import (
     printable_document,
 )
 from chronotile.timeline.counted_chart import counted
+from chronotile.timeline.lanes import lanes_chart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,10 @@ def _convert() -> Any:
 def spec_text(picture: Picture) -> str:
     """The chart as a Vega-Lite document."""
     counts = picture.counts
-    chart = _drawn(picture) if counts is None else counted(picture, counts)
+    if picture.lanes:
+        chart = lanes_chart(picture)
+    else:
+        chart = _drawn(picture) if counts is None else counted(picture, counts)
     with altair().data_transformers.enable("default", max_rows=None):
         return json.dumps(printable_document(chart.to_dict()))
 

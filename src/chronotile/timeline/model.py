@@ -58,6 +58,8 @@ class Bar(NamedTuple):
     because: str | None
     holds: str
     """Its cells and bytes in words; empty if nobody asked, or it cannot be told."""
+    lane: str = ""
+    """The array that it is of, in a picture of many."""
 
 
 class Mark(NamedTuple):
@@ -70,6 +72,7 @@ class Mark(NamedTuple):
     """The place of the first moment at which it is in force."""
     text: str
     notes: tuple[str, ...]
+    lane: str = ""
 
 
 class Span(NamedTuple):
@@ -123,6 +126,8 @@ class Picture:
     """The number of all fragments."""
     commits: int
     """The number of all deletes and updates."""
+    lanes: tuple[str, ...] = ()
+    """The arrays of a dataset, by their paths; empty in the picture of one array."""
 
     @property
     def title(self) -> str:

@@ -1,0 +1,140 @@
+"""Files of one folder that a merged file replaces: metadata, or a group's lists of members.
+
+In: what was listed of a folder. Out: `MergeFolder`, which tells how the engine names these files in
+a `.vac`, and which of them can be read. An array and a group keep metadata in the same way; only
+the lines of their `.vac` files differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from chronotile.change.sound_array import array_version
+from chronotile.errors import ChangedError, ChronotileError
+from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
+from chronotile.format.commit_files import decode_vac
+from chronotile.format.groups import decode_details
+from chronotile.format.kinds import GROUP, META
+from chronotile.format.names import try_parse
+from chronotile.history.reading import VacuumFile
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import MissingObjectError, ObjectExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chronotile.change.change_report import Step
+    from chronotile.history.group_reading import GroupHistory
+    from chronotile.history.reading import History
+    from chronotile.storage.store import Store
+
+FIRST_WITH_RELATIVE_LINES = 19
+"""The first format version in which the engine writes the lines of a `.vac` without the array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeFolder:
+    """The files of a folder, and the `.vac` files in it."""
+
+    folder: str
+    names: tuple[str, ...]
+    """All files, `.vac` files too."""
+    vacuums: tuple[VacuumFile, ...]
+    """The `.vac` files, with the lines that hide something here."""
+    version: int
+    """The format version of new files."""
+    has_relative_lines: bool
+    key: bytes | None = field(repr=False)
+
+    def lines(self, store: Store, names: Iterable[str]) -> list[str]:
+        """The lines of a `.vac` that hides some files, as the engine writes them."""
+        if self.has_relative_lines:
+            return [f"/{self.folder}/{name}" for name in names]
+        scheme = "file://" if store.place.scheme == "file" else ""
+        return [f"{scheme}{store.uri_of(f'{self.folder}/{name}')}" for name in names]
+
+    def is_readable(self, data: bytes, path: str) -> bool:
+        """Whether a file is what the folder holds."""
+        decode = decode_details if self.folder == GROUP else decode_items
+        try:
+            decode(tiles.decode(data, path, key=self.key).payload, path)
+        except ChronotileError:
+            return False
+        return True
+
+
+def put_vacuum(store: Store, step: Step) -> None:
+    """Puts the `.vac` of a merged file, unless another maintainer has put the same.
+
+    Raises:
+        ChangedError: Another maintainer has put another; try again.
+    """
+    try:
+        put_compared(store, step.path, step.data)
+    except ObjectExistsError as cause:
+        try:
+            found: bytes | None = store.read(step.path)
+        except MissingObjectError:
+            found = None
+        if found != step.data:
+            problem = "expected to be the one who writes it, found another; try again"
+            raise ChangedError(store.uri_of(step.path), problem) from cause
+
+
+def array_metadata(history: History) -> MergeFolder:
+    """The metadata of an array."""
+    version = array_version(history)
+    return MergeFolder(
+        folder=META,
+        names=history.listing.meta,
+        vacuums=history.meta_vacuums,
+        version=version,
+        has_relative_lines=version >= FIRST_WITH_RELATIVE_LINES,
+        key=history.key,
+    )
+
+
+def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
+    """The metadata of a group; reads its `.vac` files."""
+    found = []
+    for path, data in store.read_many(f"{META}/{n}" for n in history.meta if n.endswith(".vac")):
+        name = try_parse(path.rpartition("/")[2].removesuffix(".vac"))
+        if name is not None and isinstance(data, bytes):
+            found.append(VacuumFile(path=path, name=name, lines=tuple(decode_vac(data, path))))
+    return _of_group(store, history, META, history.meta, found)
+
+
+def group_lists(store: Store, history: GroupHistory) -> MergeFolder:
+    """The lists of members of a group."""
+    names = [file.name.text for file in history.files]
+    names += [vacuum.path.rpartition("/")[2] for vacuum in history.vacuums]
+    return _of_group(store, history, GROUP, tuple(names), history.vacuums)
+
+
+def _of_group(
+    store: Store,
+    history: GroupHistory,
+    folder: str,
+    names: tuple[str, ...],
+    vacuums: Iterable[VacuumFile],
+) -> MergeFolder:
+    """Whole URIs: the lines of a copied group hide nothing, for the engine and for us."""
+    versions = [file.format_version for file in history.files]
+    whole = MergeFolder(
+        folder=folder,
+        names=names,
+        vacuums=(),
+        version=max(versions, default=0) or NEWEST_VERSION,
+        has_relative_lines=False,
+        key=history.key,
+    )
+    plain = [name for name in names if not name.endswith(".vac")]
+    here = set(whole.lines(store, plain))
+    kept = (replace(one, lines=tuple(x for x in one.lines if x in here)) for one in vacuums)
+    return replace(whole, vacuums=tuple(kept))
+
+
+NEWEST_VERSION = 22
+"""The version of files in a group that has no list of members yet."""

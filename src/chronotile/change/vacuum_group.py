@@ -1,0 +1,109 @@
+"""Removal of a group's own files that merged ones replace: lists of members, and metadata.
+
+In: a group. Out: fewer files, and a report. Touches no member.
+
+A list goes if a `.vac` names it, and the merged list that the `.vac` belongs to is there, can be
+read, and tells of every member that the list tells of, as late or later. What the plan relies on is
+read again just before the removal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Before, Report, tell
+from chronotile.change.consolidate_group import sound_group
+from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
+from chronotile.change.vacuum_metadata import Replaced, remove_replaced
+from chronotile.format.kinds import META
+from chronotile.format.timestamps import time_text
+from chronotile.storage.store import Store, open_store
+from chronotile.visibility.group_members import last_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chronotile.change.change_report import Step
+    from chronotile.history.group_reading import GroupHistory
+    from chronotile.history.reading import VacuumFile
+
+
+def vacuum_group(
+    group: str,
+    *,
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    before: Before = None,
+) -> Report:
+    """Removes the lists of members, and the metadata, that merged files of a group replace.
+
+    An open now sees the same before and after. An open at a time before the merged list sees no
+    members any more; a note says so first.
+
+    Args:
+        group: A path or a URI.
+        dry_run: Remove nothing.
+        key: The key of an encrypted group.
+        storage_options: What the storage needs to know.
+        store: The store, if it is open already.
+        before: Called with the planned steps, before the first.
+
+    Raises:
+        RefusedError: A list of members is damaged.
+        ChangedError: Somebody else changes the same files; try again.
+    """
+    opened = store or open_store(group, storage_options)
+    history = sound_group(opened, key)
+    uncovered = [vacuum for vacuum in history.vacuums if not _is_covered(history, vacuum)]
+    steps: list[Step] = []
+    notes: list[str] = [
+        f"what {vacuum.path} lists is kept: the merged list does not tell of all of it"
+        for vacuum in uncovered
+    ]
+    relied_on: dict[str, bytes] = {}
+    for folder in (
+        _without(group_lists(opened, history), uncovered),
+        group_metadata(opened, history),
+    ):
+        replaced = Replaced(opened, folder)
+        steps += replaced.steps()
+        notes += _notes(folder, replaced)
+        relied_on |= {**replaced.readable, **replaced.vacuums}
+    report = Report("vacuum", opened.uri, dry_run=dry_run, steps=tuple(steps), notes=tuple(notes))
+    if dry_run or not steps:
+        return report
+    tell(before, report)
+    remove_replaced(opened, steps, relied_on)
+    return report
+
+
+def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
+    """Whether the merged list tells of all that the lists which it hides tell of."""
+    details = {file.name.text: file.details for file in history.files}
+    merged = details.get(vacuum.name.text)
+    if merged is None:
+        return not any(target in details for target in vacuum.targets)
+    told = last_entries([merged]).keys()
+    hidden = [found for target in vacuum.targets if (found := details.get(target)) is not None]
+    return last_entries(hidden).keys() <= told
+
+
+def _without(folder: MergeFolder, uncovered: list[VacuumFile]) -> MergeFolder:
+    names = {vacuum.path for vacuum in uncovered}
+    return replace(folder, vacuums=tuple(v for v in folder.vacuums if v.path not in names))
+
+
+def _notes(folder: MergeFolder, replaced: Replaced) -> Iterator[str]:
+    if folder.folder == META:
+        yield from replaced.notes()
+        return
+    for vacuum in folder.vacuums:
+        if set(vacuum.targets) & set(folder.names):
+            first = vacuum.name.t2
+            yield (
+                f"opens of the group at a time before {first} ({time_text(first)}) will see "
+                "no members: the lists of that time go"
+            )

@@ -1,0 +1,135 @@
+"""`consolidate`, `vacuum`, `repair` and other changes of a group: member by member.
+
+In: one call of a command, whose ARRAY is a group. Out: the changed members, one report on standard
+output, and one beside the group. `dataset.over_members` decides the order; a failure of one member
+stops no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chronotile.cli.options import say
+from chronotile.errors import ChronotileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.cli.maintain import Change
+    from chronotile.dataset.over_members import GroupReport
+
+ONE_ARRAY = ("write_delete", "write_update")
+"""Changes whose words make sense for one array only."""
+_OF_ARRAYS = ("before", "announce")
+"""Options that tell of one array before it is changed: the plan tells of all at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChangeReport:
+    """What a command did to the members of a group, or would do."""
+
+    report: GroupReport
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `GroupReport.to_dict`."""
+        return self.report.to_dict()
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """A line for the group, then a few for each member."""
+        from chronotile.report.output import Text
+
+        report = self.report
+        yield Text(f"{report.group}: {report.summary()}", "bold")
+        for one in report.outcomes:
+            path = one.path or "the group itself"
+            if one.error is not None:
+                style = "yellow" if one.skipped else "red"
+                yield Text(f"  {path}: {one.error}", style)
+            if one.report is not None:
+                yield Text(f"  {path}: {one.report.summary()}")
+                for note in one.report.notes:
+                    yield Text(f"      note: {note}", "yellow")
+                for item in one.report.findings:
+                    yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
+
+
+def run_on_group(change: Change, function: Callable[..., Any], options: dict[str, Any]) -> int:
+    """Makes a change to every member, and reports it; gives the exit status."""
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.over_members import change_members
+    from chronotile.history.group_reading import read_group
+    from chronotile.report.output import emit, progress
+
+    if function.__name__ in ONE_ARRAY:
+        problem = "expected an array, found a group; name the member whose rows are meant"
+        raise ChronotileError(change.array, problem)
+    dataset = Dataset(change.store, read_group(change.store, key=change.key))
+    for_each = {name: value for name, value in options.items() if name not in _OF_ARRAYS}
+    begun = _Begun(change)
+    with progress(f"{function.__name__}: members", len(dataset.tree())) as step:
+        done = change_members(
+            dataset,
+            function.__name__,
+            function,
+            for_each,
+            change_group=_of_group(function.__name__),
+            dry_run=change.dry_run,
+            outside=change.outside,
+            pattern=change.pattern,
+            before=begun.record,
+            on_member=lambda _: step(),
+        )
+    emit(GroupChangeReport(report=done), as_json=change.as_json)
+    begun.save(done)
+    return 1 if done.failed or done.findings else 0
+
+
+def _of_group(command: str) -> Any:
+    """What a command does to a group's own files."""
+    from chronotile.change.consolidate_group import consolidate_group
+    from chronotile.change.vacuum_group import vacuum_group
+
+    return {"consolidate": consolidate_group, "vacuum": vacuum_group}.get(command)
+
+
+class _Begun:
+    """The record that a command has begun, and then its report, beside the group."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+        self.path: str | None = None
+
+    def record(self, plan: GroupReport) -> None:
+        """Tells what cannot be done or undone, and writes down what is about to happen."""
+        from chronotile.change.beside_array import save_begun
+
+        for one in plan.failed:
+            say(f"note: {one.path or 'the group itself'} is left as it is: {one.error}")
+        for one in plan.outcomes:
+            for note in () if one.report is None else one.report.notes:
+                say(f"note: {one.path or 'the group itself'}: {note}")
+        change = self.change
+        if change.place is None:
+            self.path = save_begun(change.store, plan)
+        elif change.place != "-":
+            Path(change.place).write_text(plan.begun_json(), encoding="utf-8")
+
+    def save(self, done: GroupReport) -> None:
+        """Saves the report, if anything was done."""
+        from chronotile.change.beside_array import save_report
+
+        change = self.change
+        if done.dry_run or not done.has_steps or change.place == "-":
+            return
+        try:
+            if change.place is None:
+                say(f"report: {save_report(change.store, done, self.path)}")
+            else:
+                Path(change.place).write_text(done.to_json(), encoding="utf-8")
+        except (ChronotileError, OSError) as error:
+            # The members have changed already: no report undoes that.
+            say(f"chronotile: the report could not be kept: {error}")
