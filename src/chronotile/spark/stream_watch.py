@@ -81,7 +81,14 @@ class Watch:
         """
         listed, storage = self._options.arrays is not None, self._options.storage_options
         roots = self._options.uris() if listed else self._options.roots
-        fleet = find_arrays(roots, storage, missing_ok=listed, known=self._known)
+        fleet = find_arrays(
+            roots,
+            storage,
+            missing_ok=listed,
+            known=self._known,
+            follow=True,
+            key=self._options.key,
+        )
         problems = {one.uri: f"cannot be listed: {one.message}" for one in fleet.problems}
         marks: dict[str, str] = {}
         stores = [open_store(uri, storage) for uri in fleet.uris]
