@@ -208,6 +208,9 @@ class ArrayTables:
         arrays = pa.repeat(self.log.array, len(usage))
         return pa.table([arrays, *usage.columns], schema=TABLES["usage"])
 
+    def _members(self) -> pa.Table:
+        return TABLES["members"].empty_table()  # an array has none: `members_table` is of groups
+
     def _findings(self) -> pa.Table:
         return findings_table(self.findings)
 
