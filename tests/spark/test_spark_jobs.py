@@ -100,9 +100,9 @@ def read(spark: SparkSession, root: Any, table: str, **options: str) -> DataFram
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
-    assert rows_of(read(spark, CORPUS, name)) == expected(
-        (case.array for case in CASES.values()), name
-    )
+    # Some are too old for a folder of schemas, and some are members of groups.
+    arrays = {case.array for case in CASES.values()} | set(arrays_in(CORPUS))
+    assert rows_of(read(spark, CORPUS, name)) == expected(arrays, name)
 
 
 @pytest.mark.parametrize("name", TABLES)
