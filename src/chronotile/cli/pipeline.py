@@ -67,6 +67,12 @@ if TYPE_CHECKING:
     help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
     "published: 0.001, so in a fleet of fewer than 1,000 none.",
 )
+@click.option(
+    "--inventory",
+    metavar="MANIFEST",
+    help="An inventory of the bucket, by its manifest.json: nothing is listed. Without ROOT, all.",
+)
+@click.option("--fresh", is_flag=True, help="With --inventory: ask each array for newer commits.")
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
 @click.option(
     "--check",
@@ -146,6 +152,8 @@ def _job(
     dry_run: bool,
     fragments: bool,
     policy: str | None,
+    inventory: str | None,
+    fresh: bool,
     partition_bytes: int | None,
     reach: Reach,
 ) -> Job:
@@ -161,6 +169,8 @@ def _job(
         key=access.key,
         storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,
+        inventory=inventory and _absolute(inventory),
+        fresh=fresh,
         check=reach,
     )
     return Job(
@@ -178,8 +188,12 @@ def _job(
 
 def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, Any]) -> None:
     """Refuses options that make no sense together."""
-    if bool(roots) == (arrays is not None):
+    if asked["inventory"] is not None and arrays is not None:
+        raise wrong_call("expected --inventory or --arrays, found both")
+    if asked["inventory"] is None and bool(roots) == (arrays is not None):
         raise wrong_call(f"expected ROOT or --arrays, found {'both' if roots else 'neither'}")
+    if asked["fresh"] and asked["inventory"] is None:
+        raise wrong_call("expected --inventory with --fresh")
     for name in ("dry_run", "fragments", "policy"):
         if asked[name] and not asked["maintain"]:
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")

@@ -54,6 +54,9 @@ class PipelineReport:
             f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
             f"{size_text(totals.bytes)} in {count_text(summary.files_read, 'file')} read"
         )
+        if summary.inventory_age_s is not None:
+            age = f"by an inventory that is {summary.inventory_age_s / 3600:.1f} hours old"
+            yield f"{age}: what is newer is not told, but with --fresh"
         if summary.unchanged:
             yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
         if summary.unreadable:

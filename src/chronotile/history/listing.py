@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
 _ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
+LISTED = frozenset(_LISTED)
+"""The folders that a listing of an array lists."""
 _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS})
 
 

@@ -2,7 +2,8 @@
 
 In: options. Out: `FleetPlan`: a share for each bucket that has arrays. The driver lists the top of
 the fleet. If that is not all of it, tasks go on from there, and leave what they find in files, one
-for each bucket: the driver then knows how many arrays there are, and no array by name.
+for each bucket: the driver then knows how many arrays there are, and no array by name. With an
+inventory of the bucket nobody lists anything: the files then hold the listing of each array too.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import io
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
+from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, read_objects
+from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.spark.buckets import bucket_count, bucket_of
 from chronotile.spark.frames import collected, rows_in_tasks
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
-from chronotile.storage.place import Entry
+from chronotile.storage.place import Entry, is_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,24 +43,16 @@ IN_DRIVER = 4096
 """Folders that the driver lists by itself: a fleet of about as many arrays needs no task for it."""
 GROUPS = 512
 """Tasks that search for arrays, at most."""
+BYTES_OF_ARRAY = 4096
+"""Bytes of an inventory that an array takes, about: they tell how many buckets to make."""
 PIECES = 16
 """Pieces of a bucket whose task has died: two such steps find the array that killed it."""
 PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
-PLAN = pa.schema(
-    [
-        ("bucket", pa.int64()),
-        ("array", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("modified_ms", pa.int64()),
-        ("etag", pa.string()),
-    ]
-)
-"""A row of a plan: an array, or one of its files if a listing of them is at hand."""
+_SHUFFLED = pa.schema([("bucket", pa.int64()), ("rows", pa.binary())])
 _TOLD = pa.schema([("bucket", pa.int64()), ("file", pa.string()), ("arrays", pa.int64())])
-_ROWS_IN_GROUP = 1 << 16
+_ENTRY = ("path", "size", "modified_ms", "etag")
 
 
 class Place(NamedTuple):
@@ -124,6 +121,8 @@ class FleetPlan(NamedTuple):
     shares: tuple[BucketShare, ...]
     arrays: int
     problems: tuple[Unlisted, ...]
+    inventory: Inventory | None = None
+    """The inventory that the arrays were found in."""
 
 
 def plan_fleet(
@@ -150,6 +149,8 @@ def plan_fleet(
         ArrayNotFoundError: A root does not exist.
         StorageError: A root cannot be listed.
     """
+    if options.inventory is not None:
+        return _plan_by_inventory(spark, options, run, before)
     fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER)
     if not fleet.left:
         if follow and fleet.groups:
@@ -166,6 +167,27 @@ def _plan_here(fleet: Fleet, partition_bytes: int, before: int | None) -> FleetP
         arrays.setdefault(bucket_of(uri, buckets), []).append(uri)
     shares = [BucketShare(bucket=one, arrays=tuple(arrays[one])) for one in sorted(arrays)]
     return FleetPlan(buckets, tuple(shares), len(fleet.arrays), fleet.problems)
+
+
+def _plan_by_inventory(
+    spark: SparkSession, options: Options, run: Run, before: int | None
+) -> FleetPlan:
+    """A plan without a single LIST: tasks read the files of an inventory."""
+    inventory = read_manifest(str(options.inventory), options.storage_options)
+    below = prefixes_in(inventory, options.roots)
+    total = sum(file.size for file in inventory.files)
+    buckets = bucket_count(total // BYTES_OF_ARRAY, 0, 1, before)
+
+    def read(number: int) -> Iterator[tuple[int, bytes]]:
+        objects = read_objects(inventory, inventory.files[number])
+        return by_bucket(listing_rows(objects, inventory.bucket, below), buckets)
+
+    shares: tuple[BucketShare, ...] = ()
+    if inventory.files:
+        rows = rows_in_tasks(spark, len(inventory.files), read, _SHUFFLED)
+        shares = write_plan(rows, buckets, run)
+    arrays = sum(share.count for share in shares)
+    return FleetPlan(buckets, shares, arrays, (), inventory)
 
 
 class _FoundFile(NamedTuple):
@@ -199,12 +221,11 @@ class _Search:
     def _rows(self, files: list[str], buckets: int) -> DataFrame:
         run = self._run
 
-        def read(number: int) -> Iterator[tuple[Any, ...]]:
+        def read(number: int) -> Iterator[tuple[int, bytes]]:
             found = pq.read_table(io.BytesIO(run.store().read(files[number])))
-            for uri in found["array"].to_pylist():
-                yield bucket_of(uri, buckets), uri, None, None, None, None
+            return by_bucket(found, buckets)
 
-        return rows_in_tasks(self._spark, len(files), read, PLAN)
+        return rows_in_tasks(self._spark, len(files), read, _SHUFFLED)
 
 
 def _search(folders: tuple[str, ...], options: Options, run: Run) -> _FoundFile:
@@ -214,70 +235,74 @@ def _search(folders: tuple[str, ...], options: Options, run: Run) -> _FoundFile:
 
 
 def _write_found(run: Run, uris: Iterable[str]) -> str:
-    path = f"{run.staging}/found/{secrets.token_hex(8)}.parquet"
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({"array": pa.array([*uris], pa.string())}), buffer)
-    run.store().put_if_absent(path, buffer.getvalue())
-    return path
+    return _write_file(run, "found/", pa.table({"array": pa.array([*uris], pa.string())}))
+
+
+def by_bucket(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """The rows of each bucket, in a form that can be sent: few and large."""
+    arrays = names["array"].combine_chunks().dictionary_encode()
+    of_array = [bucket_of(uri, buckets) for uri in arrays.dictionary.to_pylist()]
+    bucket = pa.array(of_array, pa.int64()).take(arrays.indices)
+    order = pc.sort_indices(bucket)
+    names, bucket = names.take(order), bucket.take(order).to_numpy()
+    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, names.schema) as stream:
+            stream.write_table(names.slice(start, end - start).combine_chunks())
+        yield int(bucket[start]), sink.getvalue()
 
 
 def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ...]:
     """Brings the rows of each bucket together, and leaves them in a file for each.
 
     Args:
-        rows: Rows as in `PLAN`, in any order.
+        rows: What `by_bucket` gave, in any order.
         buckets: The number of buckets.
         run: The run; its staging folder gets the files.
     """
 
-    def write(given: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        # Rows come in the order of their buckets.
+    def write(given: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
         for bucket, own in groupby(given, key=itemgetter(0)):
-            file = _PlanFile(run, bucket)
-            while group := list(islice(own, _ROWS_IN_GROUP)):
-                file.add(group)
-            yield file.end()
+            tables = [pa.ipc.open_stream(data).read_all() for _, data in own]
+            names = whole_arrays(tables) if "path" in tables[0].column_names else _unique(tables)
+            if len(names):
+                arrays = len(names["array"].unique())
+                yield bucket, _write_file(run, f"plan/{bucket:04d}-", names), arrays
 
-    order = ("bucket", "array", "path")
-    told = collected(rows.repartition(buckets, "bucket").sortWithinPartitions(*order), write, _TOLD)
+    sorted_rows = rows.repartition(min(buckets, GROUPS), "bucket").sortWithinPartitions("bucket")
+    told = collected(sorted_rows, write, _TOLD)
     return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
 
 
-class _PlanFile:
-    """The file of one bucket, while it is written."""
+def _unique(tables: list[pa.Table]) -> pa.Table:
+    return pa.table({"array": pa.concat_tables(tables)["array"].unique()}).sort_by("array")
 
-    def __init__(self, run: Run, bucket: int) -> None:
-        self._run, self._bucket = run, bucket
-        self._buffer = io.BytesIO()
-        self._writer = pq.ParquetWriter(self._buffer, PLAN, compression="zstd")
-        self._arrays, self._last = 0, None
 
-    def add(self, rows: list[tuple[Any, ...]]) -> None:
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, PLAN, strict=True)]
-        for uri in arrays[1].unique().to_pylist():
-            self._arrays += uri != self._last
-            self._last = uri
-        self._writer.write_batch(pa.record_batch(arrays, schema=PLAN))
-
-    def end(self) -> tuple[int, str, int]:
-        self._writer.close()
-        path = f"{self._run.staging}/plan/{self._bucket:04d}-{secrets.token_hex(8)}.parquet"
-        self._run.store().put_if_absent(path, self._buffer.getvalue())
-        return self._bucket, path, self._arrays
+def _write_file(run: Run, start: str, table: pa.Table) -> str:
+    path = f"{run.staging}/{start}{secrets.token_hex(8)}.parquet"
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    run.store().put_if_absent(path, buffer.getvalue())
+    return path
 
 
 def _places_in(run: Run, path: str) -> Iterator[Place]:
     file = pq.ParquetFile(io.BytesIO(run.store().read(path)))
+    if "path" not in file.schema_arrow.names:
+        for batch in file.iter_batches(columns=["array"]):
+            yield from map(Place, batch.column(0).to_pylist())
+        return
     array: str | None = None
     entries: list[Entry] = []
-    for batch in file.iter_batches(1 << 16, columns=PLAN.names[1:]):
+    for batch in file.iter_batches(1 << 16, columns=["array", *_ENTRY]):
         for uri, *words in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if uri != array:
                 if array is not None:
-                    yield Place(array, tuple(entries) or None)
+                    yield Place(array, tuple(entries))
                 array, entries = uri, []
-            if words[0] is not None:
+            # A name out of bounds is no part of an array, and never a path.
+            if is_path(str(words[0]).removesuffix("/")):
                 entries.append(Entry(*words))
     if array is not None:
-        yield Place(array, tuple(entries) or None)
+        yield Place(array, tuple(entries))

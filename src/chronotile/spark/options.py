@@ -78,6 +78,10 @@ class Options:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     partition_bytes: int = PARTITION_BYTES
     check: Reach = "log"
+    inventory: str | None = None
+    """The manifest of an inventory of the bucket, for the pipeline."""
+    fresh: bool = False
+    """With an inventory: ask each array whether it has newer commits."""
     push_filters: bool = False
     state: str | None = None
     max_arrays: int | None = None

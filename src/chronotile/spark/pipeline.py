@@ -116,6 +116,7 @@ def run(
         reads=done.reads,
         seconds=time.monotonic() - began,
         maintained=maintained,
+        inventory_age_s=pipeline.inventory_age_s,
     )
 
 
@@ -131,6 +132,11 @@ class _Pipeline:
         self._killers: list[Unread] = []
         """Arrays that kill every process that reads them."""
         self._plan = FleetPlan(0, (), 0, ())
+
+    @property
+    def inventory_age_s(self) -> float | None:
+        """How old the inventory is that the arrays were found in."""
+        return self._plan.inventory.age_s if self._plan.inventory else None
 
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
@@ -167,7 +173,9 @@ class _Pipeline:
     def _read(self, run_: Run, older: _Older) -> Done:
         """Reads the whole fleet, and what could not be read once more."""
         job, plan = self._job, self._plan
-        task = partial(Task, options=job.options, run=run_)
+        inventory = plan.inventory
+        after = inventory.created_ms if inventory and job.options.fresh else None
+        task = partial(Task, options=job.options, run=run_, fresh_ms=after)
         since_last, problems = job.since_last, tuple(p for p in plan.problems if not p.missing)
         shares = {share.bucket: share for share in plan.shares}
         if problems:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,10 @@ import pyarrow as pa
 
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
+from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms
+from chronotile.history.listing import LISTED
 from chronotile.spark.bucket_writer import BucketWriter
 from chronotile.spark.buckets import NO_BUCKET
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
@@ -33,6 +36,8 @@ from chronotile.spark.run_summary import Totals
 from chronotile.spark.tables import SCHEMAS, ArrayTables, findings_table, tables_of_unreadable
 from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
 from chronotile.spark.unreadable_limit import Unread
+from chronotile.storage.listed import listed
+from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from chronotile.spark.older_run_rows import OlderBucket
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Part, Run
+    from chronotile.storage.store import Store
 
 AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
@@ -67,6 +73,8 @@ class Task:
     """For `write_unread`: array -> why it could not be read."""
     hidden: frozenset[str] = frozenset()
     """The arrays among these that only the last run knows."""
+    fresh_ms: int | None = None
+    """With an inventory: look for commits that are newer than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,22 +222,35 @@ class _Bucket:
     def _outcome(self, place: Place) -> dict[str, pa.Table] | Exception | None:
         """Every table of an array; None if it is unchanged; an error if another try may succeed."""
         try:
-            return self._tables(place.uri)
+            if place.entries is not None:
+                with suppress(MissingObjectError, ChangedError):
+                    return self._by_inventory(place)
+            return self._tables(self._store(place.uri))
         except Exception as error:  # one bad array must not stop a fleet
             if may_pass(error) or isinstance(error, ArrayNotFoundError):
                 return error
             return self._without(place.uri, error)
 
-    def _tables(self, array: str) -> dict[str, pa.Table] | None:
-        options = self._task.options
-        store, began_ms = open_store(array, options.storage_options), now_ms()
+    def _store(self, array: str) -> Store:
+        store = open_store(array, self._task.options.storage_options)
+        return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
+
+    def _by_inventory(self, place: Place) -> dict[str, pa.Table] | None:
+        """Reads an array by a listing that is known; if that is outdated, by another."""
+        store, after = self._store(place.uri), self._task.fresh_ms
+        # The names of commits begin with their time, so that one short list has the new ones.
+        if after is not None and store.has_names_after(COMMITS, f"__{after}"):
+            return self._tables(store)
+        return self._tables(listed(store, place.entries or (), LISTED))
+
+    def _tables(self, store: Store) -> dict[str, pa.Table] | None:
+        options, array, began_ms = self._task.options, store.uri, now_ms()
         # Cells can go bad while the listing stays the same.
         noted = None if options.check == "deep" else self._noted.get(array)
         if noted is not None and is_unchanged(store, noted, began_ms):
             return None
         times = folder_times(store)
-        watched = store.watched(lambda what, path: self._reads.hook(array, what, path))
-        log = options.open_log(watched)
+        log = options.open_log(store)
         tables = ArrayTables(log, check=options.check, cells=options.cells)
         made = {name: tables.table(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)

@@ -97,6 +97,8 @@ class Summary:
     seconds: float
     maintained: tuple[tuple[str, int], ...] = field(default=())
     """(outcome, arrays) of maintenance, if there was any."""
+    inventory_age_s: float | None = None
+    """How old the inventory was, if the arrays were found in one."""
 
     @property
     def saved(self) -> int:
@@ -127,4 +129,5 @@ class Summary:
             "open_requests": totals.open_requests,
             "open_requests_after_maintenance": totals.requests_after,
             "maintained": dict(self.maintained),
+            "inventory_age_s": self.inventory_age_s,
         }

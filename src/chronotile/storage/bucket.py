@@ -194,6 +194,20 @@ class Bucket:
         """List one level as bare names."""
         return self.list_dir(path, sizes=False).bare()
 
+    def has_names_after(self, path: str, name: str) -> bool:
+        """Whether a prefix has a name after this one: one page tells."""
+        prefix = self._place.join(path)
+
+        def look() -> bool:
+            client = self._client()
+            pages = obstore.list(client, prefix, offset=f"{prefix}/{name}", chunk_size=1)
+            return any(len(page) for page in pages)
+
+        try:
+            return self._tried(path, look)
+        except MissingObjectError:
+            return False
+
     def change_time(self, path: str) -> None:
         """Give None: a bucket does not say when a prefix changed."""
 

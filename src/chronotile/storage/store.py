@@ -170,6 +170,21 @@ class Store:
                 return every_file(self.place)
             return self._backend.walk("", sizes=True).files
 
+    def has_names_after(self, folder: str, name: str) -> bool:
+        """Tell whether a folder has a name after this one, in the order of their text.
+
+        In a bucket this is one request, however many names come before.
+
+        >>> store = open_store("memory:doc-after")
+        >>> store.put_if_absent("__commits/__5_5_a.wrt", b"")
+        >>> store.has_names_after("__commits", "__4"), store.has_names_after("__commits", "__6")
+        (True, False)
+        """
+        with self._step("list", folder):
+            if isinstance(self._backend, Disk):
+                return any(other > name for other in self._backend.list_names(folder).files)
+            return self._backend.has_names_after(self._checked(folder), name)
+
     def change_time(self, path: str) -> int | None:
         """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
         return self._backend.change_time(path and self._checked(path))

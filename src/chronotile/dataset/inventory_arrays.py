@@ -1,0 +1,178 @@
+"""From the objects of a bucket to the listings of its arrays.
+
+In: objects, as `inventory` reads them. Out: Arrow tables with a row for each name that a listing of
+an array has: its files, and the folders in it. Works on columns, as there may be a billion objects;
+touches no storage.
+
+An inventory comes in many files, and an array's objects may stand in several. So a row is made for
+every folder that may be an array, `strong` if the object alone shows that it is one; `whole_arrays`
+then drops what turned out to be none. As in `find_arrays`, what lies inside an array is a part of
+it and no array; this is seen where both stand in one file, as keys come in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.format.kinds import (
+    COMMITS,
+    ENUMERATIONS,
+    FRAGMENT_META,
+    FRAGMENTS,
+    LABELS,
+    META,
+    OLD_SCHEMA,
+    SCHEMA,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NAMES = pa.schema(
+    [
+        ("array", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("modified_ms", pa.int64()),
+        ("etag", pa.string()),
+        ("strong", pa.bool_()),
+    ]
+)
+"""A file of an array, or, if the path ends with a slash, a folder."""
+
+_INSIDE = f"{COMMITS}|{FRAGMENTS}|{FRAGMENT_META}|{SCHEMA}|{META}|{LABELS}"
+_OLD = r"__[0-9a-f]+_[0-9a-f_]+(?:\.[a-z]+)?"
+"""Fragments and their files in the root of an array, before version 12."""
+_OLD_SCHEMA = OLD_SCHEMA.replace(".", "[.]")
+_KEY = rf"^(?:(?P<root>.*?)/)?(?P<path>(?:{_INSIDE})/.+|{_OLD_SCHEMA}|{_OLD}(?:/.+)?)$"
+_DEEPER = rf"^({ENUMERATIONS}/[^/]+|(?:{_INSIDE})/[^/]+|{_OLD})/.+$"
+_STRONG = rf"^(?:(?:{SCHEMA}|{COMMITS}|{FRAGMENTS})/|{_OLD_SCHEMA}$)"
+
+
+def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> pa.Table:
+    """The names of all folders that may be arrays, as in `NAMES`.
+
+    Args:
+        objects: Objects, as in `inventory.OBJECTS`.
+        bucket: The place of the bucket.
+        below: Only keys below these prefixes; all if there are none.
+
+    >>> keys = ["g/a/__schema/s", "g/a/__fragments/f/x.tdb", "g/a/__fragments/f/y.tdb"]
+    >>> nulls = [pa.nulls(3, pa.int64()), pa.nulls(3, pa.int64()), pa.nulls(3, pa.string())]
+    >>> objects = pa.table([pa.array(keys), *nulls], ["key", "size", "modified_ms", "etag"])
+    >>> rows = whole_arrays([listing_rows(objects, "s3://b")])
+    >>> [(row["array"], row["path"]) for row in rows.to_pylist()]
+    [('s3://b/g/a', '__fragments/f/'), ('s3://b/g/a', '__schema/s')]
+    """
+    prefixes = [prefix.strip("/") for prefix in below]
+    if prefixes and "" not in prefixes:
+        masks = [pc.starts_with(objects["key"], f"{prefix}/") for prefix in prefixes]
+        keep = masks[0]
+        for mask in masks[1:]:
+            keep = pc.or_(keep, mask)
+        objects = objects.filter(keep)
+    objects = objects.combine_chunks()
+    parts = pc.extract_regex(objects["key"], _KEY)
+    inside = pc.is_valid(parts)
+    arrays = _inside(objects.filter(inside), parts.filter(inside))
+    plain = objects.filter(pc.invert(inside))
+    tops = {prefix for prefix in prefixes if prefix}
+    rows = [arrays, _plain_files(plain), _folders(arrays, plain, tops)]
+    table = _deduplicated(pa.concat_tables(rows))
+    table = table.filter(pc.invert(pc.is_in(table["array"], pa.array(_nested(table), pa.string()))))
+    roots = pc.binary_join_element_wise(bucket, table["array"], "/")
+    uris = pc.utf8_rtrim(roots, "/")
+    return table.set_column(0, NAMES.field("array"), uris)
+
+
+def _inside(objects: pa.Table, parts: pa.ChunkedArray) -> pa.Table:
+    """The rows of objects that lie in a folder of an array, or in the place of one."""
+    split = parts.combine_chunks()
+    root, path = pc.struct_field(split, "root"), pc.struct_field(split, "path")
+    deep = pc.match_substring_regex(path, _DEEPER)
+    is_enumeration = pc.and_(
+        pc.starts_with(path, f"{ENUMERATIONS}/"),
+        pc.invert(pc.match_substring_regex(path, f"^{ENUMERATIONS}/[^/]+/")),
+    )
+    deep = pc.and_(deep, pc.invert(is_enumeration))
+    # RE2 takes the first alternative that fits, which is the enumeration's.
+    folder = pc.replace_substring_regex(path, _DEEPER, r"\1/")
+    return pa.table(
+        [
+            pc.fill_null(root, ""),
+            pc.if_else(deep, folder, path),
+            *(_unless(deep, objects[name]) for name in ("size", "modified_ms", "etag")),
+            pc.match_substring_regex(path, _STRONG),
+        ],
+        schema=NAMES,
+    )
+
+
+def _unless(mask: pa.Array, column: pa.ChunkedArray) -> pa.Array:
+    return pc.if_else(mask, pa.scalar(None, column.type), column.combine_chunks())
+
+
+def _plain_files(objects: pa.Table) -> pa.Table:
+    """Other objects are strangers, if their folder turns out to be an array."""
+    split = pc.extract_regex(
+        objects["key"].combine_chunks(), r"^(?:(?P<root>.*)/)?(?P<path>[^/]+)$"
+    )
+    return pa.table(
+        [
+            pc.fill_null(pc.struct_field(split, "root"), ""),
+            pc.struct_field(split, "path"),
+            *(objects[name] for name in ("size", "modified_ms", "etag")),
+            pa.repeat(False, len(objects)),
+        ],
+        schema=NAMES,
+    ).filter(pc.is_valid(split))
+
+
+def _folders(arrays: pa.Table, plain: pa.Table, tops: set[str]) -> pa.Table:
+    """Every folder is a stranger in the folder above it, if that turns out to be an array."""
+    above = pc.replace_substring_regex(plain["key"], r"/?[^/]*$", "")
+    waiting = {*arrays["array"].unique().to_pylist(), *above.unique().to_pylist()}
+    pairs: set[tuple[str, str]] = set()
+    seen: set[str] = set()
+    for start in waiting:
+        folder = start
+        while folder and folder not in tops and folder not in seen:
+            seen.add(folder)
+            parent, _, name = folder.rpartition("/")
+            pairs.add((parent, f"{name}/"))
+            folder = parent
+    ordered = sorted(pairs)
+    empty = [pa.nulls(len(ordered), field.type) for field in list(NAMES)[2:5]]
+    names = [pa.array([pair[n] for pair in ordered], pa.string()) for n in (0, 1)]
+    return pa.table([*names, *empty, pa.repeat(False, len(ordered))], schema=NAMES)
+
+
+def _nested(table: pa.Table) -> list[str]:
+    """Arrays that lie inside another one."""
+    strong = frozenset(table.filter(table["strong"])["array"].unique().to_pylist())
+    return [array for array in strong if any(above in strong for above in _above(array))]
+
+
+def _above(folder: str) -> Iterator[str]:
+    while folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
+
+
+def _deduplicated(table: pa.Table) -> pa.Table:
+    values = [(name, "max") for name in NAMES.names[2:]]
+    made = table.group_by(["array", "path"]).aggregate(values)
+    return pa.table(
+        [made[name] for name in ("array", "path", *("_".join(v) for v in values))], NAMES.names
+    ).cast(NAMES)
+
+
+def whole_arrays(tables: Iterable[pa.Table]) -> pa.Table:
+    """The names of arrays alone, each once, in order, of rows that several files gave."""
+    table = _deduplicated(pa.concat_tables([NAMES.empty_table(), *tables]))
+    arrays = table.filter(table["strong"])["array"].unique()
+    table = table.filter(pc.is_in(table["array"], arrays))
+    return table.sort_by([("array", "ascending"), ("path", "ascending")])

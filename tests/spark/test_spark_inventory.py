@@ -1,0 +1,137 @@
+"""The pipeline by an inventory of a bucket: the same rows as by LIST, and not one LIST."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from support.fleets import FIRST_MS, FleetMaker, make_template
+from support.inventories import make_inventory
+from support.spark_sessions import local_session
+
+from chronotile.cli import program as cli
+from chronotile.format.timestamps import now_ms
+from chronotile.spark.older_run_rows import WRITTEN
+from chronotile.spark.options import Options
+from chronotile.spark.pipeline import Job, run
+from chronotile.spark.runs import last_run
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from support.servers import FaultProxy, S3Server
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_session(tmp_path_factory.mktemp("warehouse")) as session:
+        yield session
+
+
+def rows(out: Path, table: str) -> list[str]:
+    last = last_run(str(out))
+    assert last is not None
+    parts = [part for part in last.parts() if part.table == table]
+    return sorted(repr(row) for part in parts for row in last.read(part).to_pylist())
+
+
+def test_an_inventory_gives_the_rows_of_a_list(
+    spark: SparkSession,
+    tmp_path: Path,
+    s3: S3Server,
+    bucket: str,
+    proxy: FaultProxy,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for number in range(8):
+        folder = root / f"group-{number % 2}" / f"array-{number}"
+        maker.array(folder, 12, seed=number, deletes=number % 3, loose=number)
+    store = open_store(bucket, s3.options)
+    for path in (path for path in sorted(root.rglob("*")) if path.is_file()):
+        store.put_if_absent(str(path.relative_to(root)), path.read_bytes())
+    store.put_if_absent("group-0/array-0/notes.txt", b"a stranger")
+    home = s3.make_bucket(f"{bucket.removeprefix('s3://')}-home")
+    manifest = make_inventory(bucket, home, s3.options, "csv", at_ms=FIRST_MS + 60_000)
+    storage = tuple(sorted(proxy.options.items()))
+
+    def lists() -> list[str]:
+        asked = [path for _, path, _ in proxy.seen if "list-type" in path]
+        proxy.seen.clear()
+        return asked
+
+    def job(out: str, **more: Any) -> Job:
+        return Job(
+            options=Options(storage=storage, **more), out=str(tmp_path / out), since_last=True
+        )
+
+    run(spark, job("listed", roots=(bucket,)))
+    assert len(lists()) > 8 * 7
+    by_inventory = job("inventory", inventory=manifest)
+    told = run(spark, by_inventory)
+    assert lists() == []
+    assert (told.read, told.totals.arrays) == (8, 8)
+    assert (told.inventory_age_s or 0) > 3600
+    for table in WRITTEN:
+        assert rows(tmp_path / "inventory", table) == rows(tmp_path / "listed", table)
+    # Unchanged files are known by size and ETag, whoever listed them.
+    again = run(spark, by_inventory)
+    assert (again.unchanged, again.reads, lists()) == (8, 0, [])
+    turned = run(spark, job("listed", inventory=manifest, roots=(bucket,)))
+    assert (turned.unchanged, turned.reads) == (8, 0)
+    # A commit that is newer than the inventory.
+    newer = f"__commits/__{FIRST_MS + 90_000}_{FIRST_MS + 90_000}_{'9' * 32}_22.wrt"
+    store.child("group-1/array-3").put_if_absent(newer, b"")
+    lists()
+    assert run(spark, by_inventory).unchanged == 8, "an inventory does not know"
+    fresh = run(spark, job("inventory", inventory=manifest, fresh=True))
+    assert (fresh.read, fresh.unchanged, fresh.totals.commits) == (1, 7, told.totals.commits + 1)
+    asked = lists()
+    assert len([path for path in asked if "start-after" in path]) == 8
+    call = [
+        "pipeline",
+        f"{bucket}/group-1",
+        "--inventory",
+        manifest,
+        "--out",
+        str(tmp_path / "cli"),
+    ]
+    storage_words = [word for pair in s3.options.items() for word in ("--storage", "=".join(pair))]
+    capfd.readouterr()
+    assert cli.main([*call, *storage_words, "--fail-on", "never"]) == 0
+    assert "hours old: what is newer is not told" in capfd.readouterr().out
+    assert cli.main([*call, *storage_words, "--json", "--fail-on", "never"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["arrays"] == 4
+    assert document["inventory_age_s"] == pytest.approx(now_ms() / 1000 - FIRST_MS / 1000, rel=0.1)
+    assert pq.read_table(tmp_path / "cli" / "arrays").num_rows == 4
+    for wrong in (["--fresh"], ["--inventory", "m", "--arrays", "a"]):
+        assert cli.main(["pipeline", "x", "--out", "y", *wrong]) == 2
+
+
+def test_a_file_that_the_inventory_knows_and_that_is_gone(
+    spark: SparkSession, tmp_path: Path, s3: S3Server, bucket: str
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "root" / "a", 6, seed=1, deletes=1)
+    store = open_store(bucket, s3.options)
+    for path in (path for path in sorted((tmp_path / "root").rglob("*")) if path.is_file()):
+        store.put_if_absent(str(path.relative_to(tmp_path / "root")), path.read_bytes())
+    home = s3.make_bucket(f"{bucket.removeprefix('s3://')}-home")
+    manifest = make_inventory(bucket, home, s3.options, "parquet", at_ms=now_ms())
+    (con,) = [e for e in store.list_prefix("a/__commits") if e.path.endswith(".con")]
+    data = store.read(con.path)
+    renamed = con.path.replace("_22.con", "_21.con")
+    store.put_if_absent(renamed, data)
+    store.remove([con.path])
+    options = Options(storage=tuple(sorted(s3.options.items())), inventory=manifest)
+    told = run(spark, Job(options=options, out=str(tmp_path / "out")))
+    assert (told.unreadable, told.totals.commits) == (0, 6)
+    sources = pq.read_table(tmp_path / "out" / "commits")["source"].unique().to_pylist()
+    assert sources == [renamed.removeprefix("a/")]
