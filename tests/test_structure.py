@@ -35,8 +35,8 @@ ROOMS = {
     "timeline": "errors format visibility log report",
     "spark": "errors storage format conditions history visibility check log change dataset",
     "cli": (
-        "errors storage format history visibility check log change single_file dataset rows "
-        "report timeline spark"
+        "errors storage format history visibility check log change time_machine single_file "
+        "dataset rows report timeline spark"
     ),
 }
 """Room -> the rooms that it may import from. Data moves from the first to the last."""

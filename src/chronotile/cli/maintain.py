@@ -87,6 +87,7 @@ class ChangeReport:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
         if report.quarantine is not None:
             yield f"quarantine: {report.quarantine}"
+        if report.restore is not None:
             yield f"to undo: {report.restore}"
 
 
@@ -171,7 +172,7 @@ class Change:
         return 1 if done.findings else 0
 
 
-def _changing(function: F) -> F:
+def changing(function: F) -> F:
     """Adds ARRAY and the options that all changes share, which the command gets as `change`."""
 
     @array_argument
@@ -214,7 +215,7 @@ def _changing(function: F) -> F:
 
 
 @click.command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'a < 3'")
-@_changing
+@changing
 @_where
 @_at
 @click.option(
@@ -234,7 +235,7 @@ def delete(change: Change, **options: Any) -> int:
 @click.command(
     epilog="\b\nExample:\n  chronotile update demo/array --where 'a < 3' --set a=4 --experimental"
 )
-@_changing
+@changing
 @_where
 @click.option("--set", "values", required=True, multiple=True, metavar="FIELD=VALUE")
 @_at
@@ -251,7 +252,7 @@ def update(change: Change, **options: Any) -> int:
 
 
 @click.command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")
-@_changing
+@changing
 @click.option(
     "--mode",
     type=click.Choice(["commits", "fragment-meta", "array-meta", "all"]),
@@ -273,7 +274,7 @@ def consolidate(change: Change, **options: Any) -> int:
 
 
 @click.command(epilog="\b\nExample:\n  chronotile vacuum demo/array --dry-run")
-@_changing
+@changing
 @click.option(
     "--mode",
     type=click.Choice(["all", "commits", "fragments", "fragment-meta", "array-meta"]),
@@ -304,6 +305,16 @@ def consolidate(change: Change, **options: Any) -> int:
     help="Remove also deletes that no fragment needs: all cells in their reach are purged.",
 )
 @click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
+@click.option(
+    "--keep",
+    metavar="TIME",
+    type=MOMENT,
+    multiple=True,
+    help="Leave windows that end then as they are, as those of tags always are.",
+)
+@click.option(
+    "--keep-days", metavar="N", type=click.FloatRange(min=0), help="And of the last days."
+)
 def vacuum(change: Change, orphan_age: float, keep_deletes: bool, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
@@ -322,7 +333,7 @@ def vacuum(change: Change, orphan_age: float, keep_deletes: bool, **options: Any
 
 
 @click.command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
-@_changing
+@changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
 @click.option("--restore", metavar="MANIFEST", help="Undo a repair.")
 def repair(change: Change, accept_loss: bool, restore: str | None) -> int:

@@ -55,6 +55,14 @@ COMMANDS = {
         "vacuum": Entry("maintain:vacuum", "Remove what has been replaced."),
         "repair": Entry("maintain:repair", "Mend what check found."),
     },
+    "Time machine": {
+        "clone": Entry("time_machine:clone", "A new array as of a moment, by links."),
+        "restore": Entry("time_machine:restore", "From now on as it was at a moment."),
+        "undelete": Entry("time_machine:undelete", "Bring the rows of a delete back."),
+        "undo": Entry("time_machine:undo", "Take the last change back."),
+        "publish": Entry("time_machine:publish", "Show staged fragments all at once."),
+        "tag": Entry("tag:tag", "Names for moments: add, list, remove."),
+    },
     "More": {
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),

@@ -1,0 +1,92 @@
+"""`chronotile tag add`, `list`, `remove`: names for moments of an array.
+
+In: an array, a name, a moment. Out: the tags, or what the change did. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.cli.maintain import Change, changing
+from chronotile.cli.options import MOMENT, access_options, array_argument, reporting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from chronotile.cli.options import Access
+
+
+@click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-01")
+def tag() -> None:
+    """Give moments of an array names, which every command takes for a time.
+
+    A tag is kept in the array's own metadata, as chronotile.tag.NAME, so that every TileDB program
+    sees it. `chronotile vacuum` keeps what a tag needs; the engine's own vacuum does not know of
+    tags, and `chronotile check` finds those that can no longer be read whole. Each command takes
+    --json.
+    """
+
+
+@tag.command()
+@changing
+@click.argument("name", metavar="NAME")
+@click.option("--at", metavar="TIME", type=MOMENT, help="The moment: now.")
+@click.option("--move", is_flag=True, help="Let a tag of that name name another moment.")
+def add(change: Change, **options: Any) -> int:
+    """Give a moment of ARRAY a name."""
+    from chronotile.time_machine.tag import add_tag
+
+    return change.run(add_tag, **options)
+
+
+@tag.command()
+@changing
+@click.argument("name", metavar="NAME")
+def remove(change: Change, **options: Any) -> int:
+    """Take a tag of ARRAY away: a vacuum may then remove what only it needs."""
+    from chronotile.time_machine.tag import remove_tag
+
+    return change.run(remove_tag, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagList:
+    """The tags of an array."""
+
+    array: str
+    tags: dict[str, int]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A name and a moment each."""
+        from chronotile.format.timestamps import iso_time
+
+        pairs = self.tags.items()
+        return [{"name": name, "at": at, "time": iso_time(at)} for name, at in pairs]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """A line, and a table."""
+        from chronotile.check.findings import count_text
+        from chronotile.format.timestamps import time_text
+        from chronotile.report.output import Text, plain_table
+
+        yield Text(f"{self.array}: {count_text(len(self.tags), 'tag')}", "bold")
+        if self.tags:
+            table = plain_table("time", "ms", "tag")
+            for name, at in self.tags.items():
+                table.add_row(time_text(at), str(at), name)
+            yield table
+
+
+@tag.command(name="list")
+@array_argument
+@access_options
+@reporting
+def list_tags(array: str, access: Access) -> TagList:
+    """List the tags of ARRAY, the earliest first."""
+    log = access.open_log(array)
+    return TagList(array=log.array, tags=log.tags)

@@ -1,0 +1,135 @@
+"""`chronotile clone`, `restore`, `undelete`, `undo`, `publish`: the time machine.
+
+In: an array, and a moment, a delete, a report or staging arrays. Out: what the change did, on
+standard output, and a JSON report beside the array. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.cli.maintain import Change, changing
+from chronotile.cli.options import MOMENT, Place, access_options, json_option, say
+
+if TYPE_CHECKING:
+    from chronotile.change.change_report import Report
+    from chronotile.cli.options import Access
+
+_from = click.option(
+    "--from", "at", metavar="TIME", type=MOMENT, help="From when on: now; after every commit."
+)
+
+
+def _run(change: Change, function: Any, **options: Any) -> int:
+    """Makes a change that `undo` takes back, and says so."""
+    status = change.run(function, before=change.record, **options)
+    if change.place is None and not change.dry_run:
+        say(f"to undo: chronotile undo {change.array}")
+    return status
+
+
+@click.command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-01")
+@click.argument("array", metavar="SOURCE", type=Place("dir"))
+@click.argument("target", metavar="TARGET", type=Place("dir"))
+@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
+@click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
+@click.option("--without", metavar="NAME", multiple=True, help="A commit to leave out.")
+@click.option(
+    "--link",
+    type=click.Choice(["hard", "symbolic", "copy"]),
+    default="hard",
+    help="How to take fragments over on one disk: hard links.",
+)
+@click.option("--dry-run", is_flag=True, help="Only list each file, its size and why.")
+@access_options
+@json_option
+def clone(
+    array: str, target: str, dry_run: bool, access: Access, as_json: bool, **options: Any
+) -> int:
+    """Make an array at TARGET that shows what an open of SOURCE at a window shows.
+
+    Fragments are linked on one disk, and copied by the storage inside one bucket. Every TileDB
+    program opens the clone. --without asks: what if this delete had not happened? SOURCE may be an
+    array that the engine refuses to open.
+    """
+    from chronotile.time_machine.clone import clone as run
+
+    change = Change(
+        array=target,
+        store=access.open_store(target),
+        key=access.key,
+        dry_run=dry_run,
+        place="-",
+        as_json=as_json,
+    )
+    made = partial(run, array, store=access.open_store(array), target_store=change.store)
+    return change.finish(made(target, key=access.key, dry_run=dry_run, **options))
+
+
+@click.command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-01 --dry-run")
+@changing
+@click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
+@_from
+@click.option("--at", "at_too", metavar="TIME", type=MOMENT, help="The same as --from.")
+@click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
+def restore(change: Change, at: Any, at_too: Any, **options: Any) -> int:
+    """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
+
+    Every window that ends before stays as it is; no fragment is removed. What goes out of sight
+    and what comes back is told first with --dry-run.
+    """
+    from chronotile.time_machine.restore import restore as run
+
+    return _run(change, run, at=at_too if at is None else at, **options)
+
+
+@click.command(epilog="\b\nExample:\n  chronotile undelete demo/array NAME --dry-run")
+@changing
+@click.argument("name", metavar="NAME")
+@_from
+@click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
+def undelete(change: Change, **options: Any) -> int:
+    """Let the rows of ARRAY that one delete or update hides come back.
+
+    From now on, and every window that ends before stays as it is; or, with --ever, in every window.
+    """
+    from chronotile.time_machine.undelete import undelete as run
+
+    return _run(change, run, **options)
+
+
+@click.command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
+@changing
+@click.argument("report", metavar="[REPORT]", required=False)
+def undo(change: Change, **options: Any) -> int:
+    """Take the last change of ARRAY back, or the one that a report beside it tells of.
+
+    That is a restore, undelete, publish, repair, delete, update or consolidate. What it put goes
+    into the quarantine. A vacuum in between can make a change final; then nothing is done.
+    """
+    from chronotile.time_machine.undo import undo as run
+
+    return change.run(run, before=change.record, **options)
+
+
+@click.command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
+@click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=Place("dir"))
+@changing
+@click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
+def publish(change: Change, staging: tuple[str, ...], at: Any) -> int:
+    """Make all fragments of STAGING arrays visible in ARRAY, in one step.
+
+    They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
+    reader sees none of it or all.
+    """
+    from chronotile.time_machine.publish import publish as run
+
+    storage = dict(change.store.options)
+
+    def publish_to(array: str, **options: Any) -> Report:
+        return run(list(staging), array, storage_options=storage, **options)
+
+    return _run(change, publish_to, at=at)
