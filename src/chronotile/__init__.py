@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset, open_dataset
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
+    from chronotile.rows.apply import apply_updates
     from chronotile.rows.blame import blame
     from chronotile.rows.diff import diff
     from chronotile.rows.read import read_rows
@@ -59,6 +60,7 @@ _HOMES = {
     "Dataset": "dataset.open_dataset",
     "Log": "log",
     "View": "log",
+    "apply_updates": "rows.apply",
     "blame": "rows.blame",
     "check_fleet": "dataset.check_all",
     "clone": "time_machine.clone",
@@ -87,6 +89,7 @@ __all__ = [
     "Log",
     "View",
     "__version__",
+    "apply_updates",
     "blame",
     "check_fleet",
     "clone",

@@ -67,6 +67,7 @@ def crasher() -> Iterator[Crasher]:
 def _child(asked: dict[str, Any], pipe: int) -> None:
     from chronotile.change.consolidate import consolidate
     from chronotile.change.vacuum import vacuum
+    from chronotile.rows.apply import apply_updates
     from chronotile.storage.store import open_store
 
     count, lock = 0, threading.Lock()
@@ -87,7 +88,7 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
     # Such as `consolidate`, `consolidate fragment-meta` or `vacuum deletes`.
     command, _, more = asked["what"].partition(" ")
     options = {"deletes": True} if more == "deletes" else {"mode": more} if more else {}
-    run: Any = {"consolidate": consolidate, "vacuum": vacuum}[command]
+    run: Any = {"consolidate": consolidate, "vacuum": vacuum, "apply": apply_updates}[command]
     run(asked["array"], store=store, **options)
 
 
@@ -95,7 +96,8 @@ def _serve() -> None:
     import tempfile
 
     import chronotile.change.consolidate
-    import chronotile.change.vacuum  # noqa: F401  (loaded before the forks)
+    import chronotile.change.vacuum
+    import chronotile.rows.apply  # noqa: F401  (loaded before the forks)
 
     for line in sys.stdin:
         asked = json.loads(line)

@@ -8,7 +8,7 @@ engine nor chronotile: every meaning is written out here.
 - A predicate is a comparison `(field, op, value)` or `("and" | "or", part, part)`. An update means
   what SQL means: NULL is no match. A delete removes whatever does not satisfy the opposite of its
   predicate: rows with NULL and NaN too, as the engine does.
-- An update writes its rows anew, at its time.
+- An update writes its rows anew, at its time; a row that has the values already it leaves alone.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class RowModel:
         seen = {**dict(zip(self.names, row.place, strict=True)), **row.values}
         if event.rank == 2:
             return row.written <= event.t and not holds(opposite(event.predicate), seen)
-        return row.written < event.t and holds(event.predicate, seen)
+        same = all(repr(row.values[name]) == repr(value) for name, value in event.values)
+        return row.written < event.t and holds(event.predicate, seen) and not same
 
     def rows(self, start: int, end: int) -> list[Values]:
         """The rows of a window, sorted."""

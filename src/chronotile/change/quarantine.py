@@ -75,9 +75,9 @@ class Quarantine:
         }
         put_compared(self.above, f"{self.folder}/{_MANIFEST}", json_text(document).encode())
 
-    def move(self, moves: Sequence[Step]) -> None:
-        """Takes files out of the array."""
-        for number, step in enumerate(moves):
+    def move(self, moves: Sequence[Step], first: int = 0) -> None:
+        """Takes files out of the array; the first has this number among those declared."""
+        for number, step in enumerate(moves, first):
             put_compared(self.above, f"{self.folder}/{_file(number, step.path)}", step.data)
             if self.store.read(step.path) != step.data:
                 problem = "expected the bytes that were read before, found others"

@@ -1,4 +1,4 @@
-"""`chronotile delete`, `update`, `consolidate`, `vacuum`, `repair`: what changes an array.
+"""`chronotile delete`, `update`, `apply`, `consolidate`, `vacuum`, `repair`: what changes an array.
 
 In: an array and what to do. Out: the changed array, a report on standard output, and a JSON
 report beside the array. Decides nothing itself: the options of a command, but for those that all
@@ -249,6 +249,19 @@ def update(change: Change, **options: Any) -> int:
     from chronotile.change.delete_update import write_update
 
     return change.ask(write_update, **options)
+
+
+@click.command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
+@_changing
+def apply(change: _Change) -> int:
+    """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
+
+    The rows get the values at the update's own time; the update goes into ARRAY.quarantine. Broken
+    off anywhere, the same command goes on. Needs the engine: pip install 'chronotile[engine]'.
+    """
+    from chronotile.rows.apply import apply_updates
+
+    return change.run(apply_updates, before=change.record)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")

@@ -51,6 +51,7 @@ COMMANDS = {
     "Change": {
         "delete": Entry("maintain:delete", "Delete rows: write a delete commit."),
         "update": Entry("maintain:update", "Set values: write an update commit."),
+        "apply": Entry("maintain:apply", "Carry out updates: write their rows."),
         "consolidate": Entry("maintain:consolidate", "Put commits into one file."),
         "vacuum": Entry("maintain:vacuum", "Remove what has been replaced."),
         "repair": Entry("maintain:repair", "Mend what check found."),

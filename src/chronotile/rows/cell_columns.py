@@ -95,7 +95,8 @@ def to_buffers(field: Field, cells: pa.Array) -> Buffers:
         lengths = pc.fill_null(pc.binary_length(cells), 0)
         ends[1:] = np.cumsum(np.asarray(lengths), dtype=np.uint64)
         data = b"".join(one or b"" for one in cells.to_pylist())
-        return Buffers(np.frombuffer(data or b"\0", np.uint8)[: len(data) or 1], ends, validity)
+        # No bytes still need an address.
+        return Buffers(np.frombuffer(data or b"\0", np.uint8)[: len(data)], ends, validity)
     if is_number(field):
         filled = pc.fill_null(cells, pa.scalar(0, cells.type)) if cells.null_count else cells
         data_array = np.ascontiguousarray(np.asarray(filled))

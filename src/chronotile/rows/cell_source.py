@@ -209,23 +209,21 @@ def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[s
 def _is_to_be_bared(log: Log, stored: StoredFooter, changes: Sequence[Change]) -> bool:
     """Whether the cells that a merged fragment calls removed are played on instead.
 
-    Not if a change that it has applied is gone, or stands there as one that matches no row (F14):
-    only the fragment knows what that change removed.
+    Not if a delete that it has applied is gone, or stands there as one that matches no row (F14):
+    only the fragment knows what that delete removed. Updates never remove a row.
     """
+    applied = set(stored.applied or ())
+    updates = {name.removesuffix(".upd") for name in applied if name.endswith(".upd")}
     there = {
         commit.name
         for commit, _ in tile_commits(log.rules, MAX_TIMESTAMP)
         if commit.schema is None or not is_harmless(commit.stored, commit.schema)
     }
-    applied = {one.removesuffix(".upd") for one in stored.applied or ()}
-    if applied <= there:
-        return True
-    updates = {change.name for change in changes if change.is_update}
-    if applied & updates:
-        problem = f"expected all deletes that {stored.fragment} has applied"
-        lost = ", ".join(sorted(applied - there))
-        raise ReadError(log.array, f"{problem}, found {lost} gone: rows of updates are in doubt")
-    return False
+    gone = sorted(name for name in applied - there if not name.endswith(".upd"))
+    if gone and updates & {change.name for change in changes}:
+        problem = f"expected all deletes that {stored.fragment} has applied, found {gone[0]} gone"
+        raise ReadError(log.array, f"{problem}: which rows of updates it removed cannot be told")
+    return not gone
 
 
 def _bared(log: Log, reader: FooterReader, stored: StoredFooter) -> bytes:

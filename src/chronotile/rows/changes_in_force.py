@@ -10,11 +10,14 @@ an array shows whose updates have been applied.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
+from chronotile.format.names import parse_name
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update
 
@@ -38,6 +41,8 @@ class Change:
     """What an update sets; None for a delete."""
     lacks: frozenset[str] = frozenset()
     """The fields that the rows of an update lack: those that were added after it (F15)."""
+    is_written: bool = False
+    """Whether the rows of an update are there already: a run of `apply` is at it, or broke off."""
 
     @property
     def is_update(self) -> bool:
@@ -90,7 +95,30 @@ def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
         else:
             changes.append(change)
     ordered = sorted(changes, key=lambda change: (change.t, not change.is_update))
-    return ChangesInForce(changes=tuple(ordered), notes=tuple(notes))
+    written = _with_rows(view, [change for change in ordered if change.is_update])
+    return ChangesInForce(
+        changes=tuple(replace(one, is_written=one.name in written) for one in ordered),
+        notes=tuple(notes),
+    )
+
+
+def uuid_of_rows(updates: Iterable[Change]) -> str:
+    """The uuid of the fragment with the rows of all updates of one moment."""
+    names = "\n".join(update.name for update in updates)
+    return hashlib.md5(names.encode(), usedforsecurity=False).hexdigest()
+
+
+def _with_rows(view: View, updates: list[Change]) -> set[str]:
+    """The updates whose rows are in the array already."""
+    if not updates:
+        return set()
+    there = {parse_name(fragment.name)[:3] for fragment in view.fragments}
+    found: set[str] = set()
+    for t, group in itertools.groupby(updates, key=lambda update: update.t):
+        same = list(group)
+        if (t, t, uuid_of_rows(same)) in there:
+            found.update(update.name for update in same)
+    return found
 
 
 def _change(history: History, commit: Delete, schema: Schema) -> Change:
@@ -102,15 +130,15 @@ def _change(history: History, commit: Delete, schema: Schema) -> Change:
     return replace(change, lacks=frozenset(lacks))
 
 
-def schema_of_rows(history: History, change: Change) -> SchemaFile | None:
-    """The schema that the rows of an update are written with.
+def schema_of_rows(history: History, *updates: Change) -> SchemaFile | None:
+    """The schema that the rows of updates of one moment are written with.
 
-    The one in force at its time; if that lacks a field which the update names, the newest that
-    does not.
+    The one in force at that time; if it lacks a field which an update names, the newest that does
+    not.
     """
-    at_its_time = schema_at(history, change.t)
+    at_its_time = schema_at(history, updates[0].t)
     candidates = (at_its_time, *reversed(history.schemas))
-    named = fields_needed([change])
+    named = fields_needed(updates)
     return next((item for item in candidates if item and _has(item, named)), at_its_time)
 
 

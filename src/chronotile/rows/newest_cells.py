@@ -82,6 +82,15 @@ def next_times(
     return until
 
 
+def is_among(columns: Sequence[pa.Array], places: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Mask of the places, a column each dimension, that are among others."""
+    count = len(columns[0])
+    codes = [coordinate_codes(both) for both in zip(columns, places, strict=True)]
+    keys = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    found: npt.NDArray[np.bool_] = np.isin(keys[:count], keys[count:])
+    return found
+
+
 def coordinate_codes(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
     """Numbers that order and tell apart the coordinates of one dimension."""
     joined = pa.concat_arrays(columns)

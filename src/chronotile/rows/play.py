@@ -5,8 +5,8 @@ left, their values now, since when, and which change did it. Knows no file and a
 
 Each cell is by itself: a change acts on it if it was written in time and is not overwritten yet.
 A row that an update matches counts as written anew at the update's time. Deletes do what the
-engine makes of them, with its faults; updates mean what they say: NULL is no match, and NaN is
-different from everything.
+engine makes of them, with its faults; updates mean what they say: NULL is no match, NaN differs
+from everything, and a row that has the values already is not touched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import (
@@ -77,14 +78,26 @@ class PlayedColumn:
         given = np.broadcast_to(column_truth(node, self.values, sense), len(self._values))
         return np.where(self.chosen == NOBODY, own, given[self.chosen])
 
+    def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
+        """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
+        cells, value = self.cells(rows), raw_value(self.base.field, raw)
+        if value is None:
+            return np.asarray(cells.is_null())
+        if value != value:
+            return np.asarray(pc.fill_null(pc.is_nan(cells), False))
+        equal = pc.equal(cells, pa.scalar(value, cells.type))
+        return np.asarray(pc.fill_null(equal, False))
+
     def cells(self, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
         """The cells now, as stored; of some rows only."""
+        own = self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
         if self.chosen is None:
-            return self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
-        places = np.arange(len(self.chosen)) if rows is None else rows
-        chosen = self.chosen[places]
-        taken = np.where(chosen == NOBODY, places, len(self.chosen) + chosen)
-        return pa.concat_arrays([self.base.cells, self.values.cells]).take(pa.array(taken))
+            return own
+        chosen = self.chosen if rows is None else self.chosen[rows]
+        if not (chosen != NOBODY).any():
+            return own
+        places = np.where(chosen == NOBODY, np.arange(len(own)), len(own) + chosen)
+        return pa.concat_arrays([own, self.values.cells]).take(pa.array(places))
 
 
 def raw_value(field: Field, raw: bytes) -> Any:
@@ -139,12 +152,13 @@ class Play:
 
     def act(self, number: int, change: Change) -> npt.NDArray[np.intp]:
         """Let one change act; give the rows that it touched."""
-        mask = self.hit_by(change)
-        hit = np.arange(len(self.times) if mask else 0) if mask.ndim == 0 else np.flatnonzero(mask)
+        hit = self.hit_by(change)
         if not len(hit):
             return hit
-        if change.values is None:
-            self._alive = both(self._alive, opposite(mask))
+        if change.values is None or change.is_written:
+            alive = self.alive.copy()
+            alive[hit] = False
+            self._alive = alive
         else:
             for name, raw in change.values:
                 if name in self.columns:
@@ -157,18 +171,26 @@ class Play:
         self.done_by[hit] = number
         return hit
 
-    def hit_by(self, change: Change) -> Mask:
-        """Mask of the rows that a change removes or sets, as they are now."""
-        if change.is_update:
-            in_time = self._there(change.t)
-            if in_time is NO:
-                return NO
-            asked = rows_asked_for(change.predicate, self._asked)
-            return both(self._alive, both(in_time, asked))
-        in_time = self._there(change.t + 1)
-        if in_time is NO:
-            return NO
-        return both(self._alive, both(in_time, opposite(self._kept(change))))
+    def hit_by(self, change: Change) -> npt.NDArray[np.intp]:
+        """The rows that a change removes or sets, as they are now."""
+        mask = self._there(change.t + (not change.is_update))
+        if mask is not NO:
+            asked = (
+                rows_asked_for(change.predicate, self._asked)
+                if change.is_update
+                else opposite(self._kept(change))
+            )
+            mask = both(self._alive, both(mask, asked))
+        rows = np.arange(len(self.times) if mask else 0) if mask.ndim == 0 else np.flatnonzero(mask)
+        return self._differing(change, rows) if change.is_update and len(rows) else rows
+
+    def _differing(self, change: Change, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Less the rows that have the values already: those are not touched."""
+        same = np.ones(len(rows), bool)
+        for name, raw in change.values or ():
+            if name in self.columns:
+                same &= self.columns[name].holds(rows, raw)
+        return rows[~same] if same.any() else rows
 
     def _there(self, moment: int) -> Mask:
         """Mask of the cells that were written before a moment, and not overwritten before it."""

@@ -70,10 +70,10 @@ class RemovedRows:
             play = Play(fields, batch.columns, batch.times, batch.lacks)
             for number, change in enumerate(self.before):
                 play.act(number, change)
-            mask = both(play.hit_by(self.change), self._is_wanted(play))
-            mask = np.broadcast_to(mask, len(play.times))
-            if mask.any():
-                yield play, np.flatnonzero(mask)
+            hit = play.hit_by(self.change)
+            wanted = hit[np.broadcast_to(self._is_wanted(play), len(play.times))[hit]]
+            if len(wanted):
+                yield play, wanted
 
     def _is_wanted(self, play: Play) -> Mask:
         found: Mask = YES

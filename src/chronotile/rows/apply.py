@@ -1,0 +1,272 @@
+"""Updates, carried out: their rows are written, for every program that reads the array.
+
+In: an array. Out: the array with a fragment for each moment of updates, the updates themselves in
+the quarantine, and a report. What an open should see stays the same; what the engine shows now is
+that.
+
+The order, for each moment that has updates, the earliest first:
+
+  1. the files of a fragment with the rows, of the update's own time: no commit names it yet;
+  2. its `.wrt`: rows that the update's predicate still matches stay hidden by the update, others
+     show; their old cells were hidden all along;
+  3. where duplicates are allowed, a delete of the same time that removes the old rows;
+  4. the update goes into the quarantine. Where a fragment has applied it, one that matches no row
+     takes its name (F14).
+
+A stop at any point leaves rows hidden that were hidden; the next run goes on from there, as the
+fragment's name follows from the updates.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Report, Step, put, tell
+from chronotile.change.harmless_deletes import harmless_tiles
+from chronotile.change.quarantine import new_quarantine
+from chronotile.change.sound_array import sealing_key
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.conditions import codec
+from chronotile.conditions.harmless import is_harmless
+from chronotile.errors import ChangedError
+from chronotile.format import tiles
+from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.names import format_name
+from chronotile.history.reading import read_history
+from chronotile.log import Log
+from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
+from chronotile.rows.engine import require_engine
+from chronotile.rows.old_row_delete import old_row_delete
+from chronotile.rows.opening import last_time, schema_in_force
+from chronotile.rows.staged_fragment import stage_fragment
+from chronotile.rows.updated_rows import updated_rows
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import ObjectExistsError, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chronotile.change.change_report import Before
+    from chronotile.change.quarantine import Quarantine
+    from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.staged_fragment import StagedFragment
+    from chronotile.rows.updated_rows import UpdatedRows
+    from chronotile.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """What is done about the updates of one millisecond."""
+
+    rows: UpdatedRows
+    name: str
+    """Of the fragment."""
+    fragment: StagedFragment | None
+    """None if no row changes."""
+    puts: tuple[Step, ...]
+    moves: tuple[Step, ...]
+    stand_ins: tuple[Step, ...]
+    """Updates that match no row, under the names of those that go."""
+
+    def steps(self) -> Iterator[Step]:
+        """What is done, a line each file; of the fragment one for all."""
+        if self.fragment is not None:
+            reason = f"{count_text(self.rows.count, 'row')} with new values, at {self.rows.t}"
+            path = f"{FRAGMENTS}/{self.name}"
+            yield Step(op="copy", path=path, size=self.fragment.size, reason=reason)
+        yield from (*self.puts, *self.moves, *self.stand_ins)
+
+
+def apply_updates(
+    array: str,
+    *,
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    before: Before = None,
+) -> Report:
+    """Carries out the updates of an array, so that every TileDB program sees their values.
+
+    The rows that an update matches, as an open right before it sees them, are written with the new
+    values at the update's own time. NULL is no match; a row that has the values already is left as
+    it is. Memory grows with the rows of one update.
+
+    Args:
+        array: A path or a URI.
+        dry_run: Change nothing; tell how many rows would be written.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+        store: The store, if it is open already.
+        before: Called with the planned steps, before the first.
+
+    Raises:
+        NoEngineError: The engine, `chronotile[engine]`, is not installed.
+        RefusedError: The array is dense, or an earlier run left other rows.
+        ChangedError: Somebody wrote to the array meanwhile; try again.
+
+    >>> apply_updates("memory:doc-nowhere")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    require_engine()
+    opened = store or open_store(array, storage_options)
+    log = Log(read_history(opened, key=key, labels=True), opened)
+    moments, notes = _planned(log)
+    steps = tuple(itertools.chain.from_iterable(moment.steps() for moment in moments))
+    report = Report("apply", opened.uri, dry_run=dry_run, steps=steps, notes=tuple(notes))
+    if not moments:
+        return report
+    quarantine = new_quarantine(opened, report.at_ms)
+    if not dry_run:
+        tell(before, report)
+        _declare(quarantine, moments, report.at_ms)
+        moved = 0
+        for moment in moments:
+            _put(log, moment, moments)
+            quarantine.move(moment.moves, moved)
+            moved += len(moment.moves)
+            for step in moment.stand_ins:
+                put_compared(opened, step.path, step.data)
+    return replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
+
+
+def _planned(log: Log) -> tuple[list[_Moment], list[str]]:
+    schema_file = schema_in_force(log, last_time(log))
+    schema = schema_file.schema
+    assert schema is not None
+    if schema.dense:
+        raise RefusedError(log.array, "expected a sparse array, found a dense one: no updates")
+    in_force = changes_in_force(log.view(0, last_time(log)), schema)
+    updates, notes = [], list(in_force.notes)
+    for change in in_force.changes:
+        if not change.is_update or is_harmless(change.stored, schema):
+            continue
+        why = _left_alone(log, change)
+        if why is not None:
+            notes.append(f"the update {change.name} is left alone: {why}")
+        else:
+            updates.append(change)
+    moments = []
+    for _, group in itertools.groupby(updates, key=lambda change: change.t):
+        moment = _moment(log, list(group))
+        if isinstance(moment, str):
+            notes.append(moment)
+        else:
+            moments.append(moment)
+    return moments, notes
+
+
+def _left_alone(log: Log, change: Change) -> str | None:
+    """Why an update cannot be carried out, if it cannot."""
+    table, rows = log.history.table, log.rules.updates.tolist()
+    (row,) = (row for row in rows if table.name(row) == change.name)
+    held = [table.path(copy) for copy in table.copies(row) if not table.is_loose(copy)]
+    if held or not table.is_loose(row):
+        return f"it stands in {(held or [table.path(row)])[0]}, which cannot be written anew"
+    return None
+
+
+def _moment(log: Log, updates: list[Change]) -> _Moment | str:
+    """What to do about the updates of one millisecond; or why nothing can be done."""
+    applied = [one for one in updates if log.applied_in.get(f"{one.name}.upd")]
+    rows = updated_rows(log, updates, applied=bool(applied))
+    key = sealing_key(log.storage, log.history)
+    fragment, puts, name = None, [], ""
+    if rows.count:
+        fragment = stage_fragment(log, rows.schema_file, rows.columns, rows.t)
+        name = format_name(rows.t, rows.t, uuid_of_rows(updates), fragment.version)
+        puts.append(put(f"{COMMITS}/{name}.wrt", b"", "commits them"))
+    if rows.count and rows.schema.allows_duplicates:
+        schemas = [item.schema for item in log.history.schemas if item.schema is not None]
+        stored = None if rows.unchanged else old_row_delete(rows, schemas)
+        if stored is None:
+            names = ", ".join(one.name for one in updates)
+            why = "no delete takes out its old rows alone, as others hold NULL or are like the new"
+            return f"the update {names} is left alone: {why}"
+        data = tiles.encode(codec.encode(stored), version=rows.schema.version, key=key)
+        puts.append(put(f"{COMMITS}/{name}.del", data, "removes the old rows"))
+    stand_ins, moves = [], []
+    for one in updates:
+        path = f"{COMMITS}/{one.name}.upd"
+        data = log.storage.read(path)
+        reason = "its rows have the values"
+        moves.append(Step(op="move", path=path, size=len(data), reason=reason, data=data))
+        if one in applied:
+            harmless = harmless_tiles(log.history, key)[".upd"]
+            reason = "matches no row: a fragment has applied the one of this name"
+            stand_ins.append(put(path, harmless, reason))
+    return _Moment(
+        rows=rows,
+        name=name,
+        fragment=fragment,
+        puts=tuple(puts),
+        moves=tuple(moves),
+        stand_ins=tuple(stand_ins),
+    )
+
+
+def _declare(quarantine: Quarantine, moments: list[_Moment], at_ms: int) -> None:
+    moves = [step for moment in moments for step in moment.moves]
+    puts = [step for moment in moments for step in (*moment.puts, *moment.stand_ins)]
+    quarantine.declare(moves, puts, at_ms)
+
+
+def _put(log: Log, moment: _Moment, moments: list[_Moment]) -> None:
+    """Puts the fragment of a moment, and what commits it."""
+    store, fragment = log.storage, moment.fragment
+    is_there = bool(moment.puts) and _is_committed(store, moment)
+    if fragment is not None and not is_there:
+        folder = f"{FRAGMENTS}/{moment.name}"
+        for name, data in fragment.files.items():
+            _put_anew(store, f"{folder}/{name}", data)
+        _refuse_changed(log, moments)
+    for step in moment.puts:
+        try:
+            put_compared(store, step.path, step.data)
+        except ObjectExistsError:
+            # An earlier run got this far. A delete that was encrypted anew has other bytes.
+            if not is_there:
+                raise
+
+
+def _is_committed(store: Store, moment: _Moment) -> bool:
+    """Whether an earlier run has committed the fragment.
+
+    Raises:
+        RefusedError: It has, but with other rows.
+    """
+    fragment = moment.fragment
+    assert fragment is not None
+    wrt = moment.puts[0].path.rpartition("/")[2]
+    if wrt not in store.list_names(COMMITS).files:
+        return False
+    folder = f"{FRAGMENTS}/{moment.name}"
+    found = dict(store.read_many(f"{folder}/{name}" for name in fragment.files))
+    if any(found[f"{folder}/{name}"] != data for name, data in fragment.files.items()):
+        problem = f"expected {folder} with the rows of now, found other rows"
+        raise RefusedError(store.uri, f"{problem}: rows were written since a run was broken off")
+    return True
+
+
+def _put_anew(store: Store, path: str, data: bytes) -> None:
+    """Puts a file of a fragment that no commit names; a broken-off run may have left another."""
+    try:
+        put_compared(store, path, data)
+    except ObjectExistsError:
+        if store.read(path, limit=2 * len(data) + 1) != data:
+            store.remove([path])
+            put_compared(store, path, data)
+
+
+def _refuse_changed(log: Log, moments: list[_Moment]) -> None:
+    """Refuses if commits came since the log was read: their rows were not looked at."""
+    ours = {
+        step.path.rpartition("/")[2] for moment in moments for step in (*moment.puts, *moment.moves)
+    }
+    fresh = set(log.storage.list_names(COMMITS).files) ^ set(log.history.listing.commits)
+    if fresh - ours:
+        problem = f"expected the commits as they were read, found {min(fresh - ours)} changed"
+        raise ChangedError(log.array, f"{problem}; try again")
