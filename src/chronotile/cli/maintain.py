@@ -253,7 +253,7 @@ def update(change: Change, **options: Any) -> int:
 
 @click.command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
 @_changing
-def apply(change: _Change) -> int:
+def apply(change: Change) -> int:
     """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
 
     The rows get the values at the update's own time; the update goes into ARRAY.quarantine. Broken
