@@ -252,7 +252,7 @@ def update(change: Change, **options: Any) -> int:
 
 
 @click.command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
-@_changing
+@changing
 def apply(change: Change) -> int:
     """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
 
