@@ -36,6 +36,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
 from chronotile.history.reading import read_history
 from chronotile.log import Log
+from chronotile.rows.cell_source import applied_updates
 from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
 from chronotile.rows.engine import require_engine
 from chronotile.rows.old_row_delete import old_row_delete
@@ -149,9 +150,9 @@ def _planned(log: Log) -> tuple[list[_Moment], list[str]]:
             notes.append(f"the update {change.name} is left alone: {why}")
         else:
             updates.append(change)
-    moments = []
+    moments, applied = [], applied_updates(log) if updates else frozenset()
     for _, group in itertools.groupby(updates, key=lambda change: change.t):
-        moment = _moment(log, list(group))
+        moment = _moment(log, list(group), applied)
         if isinstance(moment, str):
             notes.append(moment)
         else:
@@ -169,10 +170,10 @@ def _left_alone(log: Log, change: Change) -> str | None:
     return None
 
 
-def _moment(log: Log, updates: list[Change]) -> _Moment | str:
+def _moment(log: Log, updates: list[Change], applied: frozenset[str]) -> _Moment | str:
     """What to do about the updates of one millisecond; or why nothing can be done."""
-    applied = [one for one in updates if log.applied_in.get(f"{one.name}.upd")]
-    rows = updated_rows(log, updates, applied=bool(applied))
+    is_applied = any(one.name in applied for one in updates)
+    rows = updated_rows(log, updates, applied=is_applied)
     key = sealing_key(log.storage, log.history)
     fragment, puts, name = None, [], ""
     if rows.count:
@@ -194,7 +195,7 @@ def _moment(log: Log, updates: list[Change]) -> _Moment | str:
         data = log.storage.read(path)
         reason = "its rows have the values"
         moves.append(Step(op="move", path=path, size=len(data), reason=reason, data=data))
-        if one in applied:
+        if one.name in applied:
             harmless = harmless_tiles(log.history, key)[".upd"]
             reason = "matches no row: a fragment has applied the one of this name"
             stand_ins.append(put(path, harmless, reason))

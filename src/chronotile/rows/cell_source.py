@@ -206,6 +206,19 @@ def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[s
     return frozenset(name for name in named if kind(old, name) != kind(new, name))
 
 
+def applied_updates(log: Log) -> frozenset[str]:
+    """The names of the updates that some fragment has applied, visible or not."""
+    table = log.history.table
+    merged = {vacuum.name.text for vacuum in log.history.vacuums}
+    names = [table.name(row) for row in log.rules.fragments[~log.rules.missing].tolist()]
+    wanted = sorted(name for name in names if name in merged or _is_long(name))
+    found: set[str] = set()
+    for _, stored in FooterReader(log.storage, log.history).read(wanted, applied=True):
+        if not isinstance(stored, ChronotileError):
+            found.update(one for one in stored.applied or () if one.endswith(".upd"))
+    return frozenset(name.removesuffix(".upd") for name in found)
+
+
 def _is_to_be_bared(log: Log, stored: StoredFooter, changes: Sequence[Change]) -> bool:
     """Whether the cells that a merged fragment calls removed are played on instead.
 
