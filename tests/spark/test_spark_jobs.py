@@ -22,8 +22,9 @@ import chronotile as ct
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
+from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
-from chronotile.spark import fleet_plan, maintenance_job, pipeline, register
+from chronotile.spark import fleet_plan, maintenance_job, pipeline, register, shares
 from chronotile.spark.buckets import bucket_of
 from chronotile.spark.maintenance_job import STOP, Due, Work
 from chronotile.spark.options import Options
@@ -172,7 +173,9 @@ def test_another_schema_is_refused(spark: SparkSession, fleet: Path) -> None:
         frame.collect()
 
 
-def test_filters_go_down_where_spark_lets_them(spark: SparkSession, fleet: Path) -> None:
+def test_filters_go_down_where_spark_lets_them(
+    spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     array = str(fleet / "group-0" / "array-3")
     query = f"array = '{array}' and kind = 'delete' and t1 > {FIRST_MS + 9_000} and loose = false"
     plain = rows_of(read(spark, fleet, "commits").where(query))
@@ -186,7 +189,30 @@ def test_filters_go_down_where_spark_lets_them(spark: SparkSession, fleet: Path)
         assert f"= {array}" not in plan.partition("BatchScan")[0]
         assert "loose" in plan.partition("BatchScan")[0]
         assert frame.rdd.getNumPartitions() == 1
+        # Nothing else is even listed: a folder elsewhere could not be.
+        (fleet / "group-2").rename(fleet / "away")
+        (fleet / "group-2").symlink_to(fleet / "away")
+        pushed = read(spark, fleet, "commits", push_filters="true")
+        second = str(fleet / "group-0" / "array-99")
+        for other in (
+            f"array in ('{array}', '{second}')",
+            f"array like '{fleet}/group-0/array-3%'",
+        ):
+            assert rows_of(pushed.where(other)) == expected([array], "commits")
+        seen: list[str] = []
+
+        def find(roots: Iterable[str], *_: object, **__: object) -> Fleet:
+            seen.extend(roots)
+            return Fleet((), ())
+
+        monkeypatch.setattr(shares, "find_arrays", find)
+        options = Options(roots=(str(fleet),))
+        shares.find_fleet(options, [array])
+        shares.find_fleet(options, None, f"{fleet}/group-0/array-3")
+        assert seen == [array, str(fleet / "group-0")]
     finally:
+        (fleet / "group-2").unlink()
+        (fleet / "away").rename(fleet / "group-2")
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 

@@ -1,7 +1,7 @@
 """Filters that Spark hands down.
 
-In: filters of Spark on `array`, `kind`, `t1` and `t2`. Out: which arrays need not be opened, and
-which rows need not be sent. Spark itself applies all other filters.
+In: filters of Spark on `array`, `kind`, `t1` and `t2`. Out: which folders need not be listed, which
+arrays need not be opened, and which rows need not be sent. Spark itself applies all other filters.
 
 Spark hands filters down from version 4.1 on, if `spark.sql.python.filterPushdown.enabled` is on.
 """
@@ -27,6 +27,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "LessThan": pc.less,
     "LessThanOrEqual": pc.less_equal,
 }
+_STARTS = "StringStartsWith"
 
 
 class Condition(NamedTuple):
@@ -34,7 +35,7 @@ class Condition(NamedTuple):
 
     column: str
     op: str
-    """A name in `_COMPARISONS`, or `In`."""
+    """A name in `_COMPARISONS`, or `In`, or `StringStartsWith`."""
     value: Any
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
@@ -42,6 +43,8 @@ class Condition(NamedTuple):
         column = batch.column(self.column)
         if self.op == "In":
             return pc.is_in(column, pa.array(self.value, column.type))
+        if self.op == _STARTS:
+            return pc.starts_with(column, self.value)
         return _COMPARISONS[self.op](column, pa.scalar(self.value, column.type))
 
 
@@ -59,6 +62,16 @@ class Filters(NamedTuple):
             if one.column == "array" and one.op in ("EqualTo", "In")
         ]
         return frozenset.intersection(*named) if named else None
+
+    @property
+    def start(self) -> str:
+        """What the place of every array begins with that can have rows.
+
+        >>> Filters((Condition("array", "StringStartsWith", "s3://lake/a"),)).start
+        's3://lake/a'
+        """
+        starts = [c.value for c in self.conditions if c.column == "array" and c.op == _STARTS]
+        return max(starts, key=len, default="")
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that satisfy all filters.
@@ -94,7 +107,9 @@ class FilterTaker:
 def _understood(pushed: Any) -> Condition | None:
     op = type(pushed).__name__
     path: tuple[str, ...] = getattr(pushed, "attribute", ())
-    if len(path) != 1 or path[0] not in COLUMNS or op not in (*_COMPARISONS, "In"):
+    if len(path) != 1 or path[0] not in COLUMNS or op not in (*_COMPARISONS, "In", _STARTS):
+        return None
+    if op == _STARTS and path[0] in ("t1", "t2"):
         return None
     values = tuple(pushed.value) if op == "In" else (pushed.value,)
     wanted = int if path[0] in ("t1", "t2") else str

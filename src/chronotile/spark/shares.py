@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chronotile.dataset.find_arrays import Fleet, Unlisted, find_arrays
+from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from chronotile.spark.options import Options
 
@@ -40,6 +41,7 @@ class Share(NamedTuple):
 def find_fleet(
     options: Options,
     only: Collection[str] | None = None,
+    start: str = "",
     *,
     weigh: bool = True,
     most: int | None = None,
@@ -48,26 +50,55 @@ def find_fleet(
     """The arrays that the options ask for, without those that a filter leaves out.
 
     Args:
-        options: With the roots.
-        only: Arrays; None for all.
-        weigh: Whether to weigh each array.
+        options: Where to look.
+        only: A filter: the arrays that can have rows; nothing else is listed.
+        start: A filter: what the places of arrays begin with; what is elsewhere is not listed.
+        weigh: Whether to weigh arrays.
         most: Folders to list at most.
         follow: Whether to go to members of groups that lie outside of the roots.
     """
     listed = options.arrays is not None
     roots = options.uris() if listed else options.roots
+    narrowed = _narrowed(roots, only, start)
     fleet = find_arrays(
-        roots,
+        roots if narrowed is None else narrowed,
         options.storage_options,
         weigh=weigh,
-        missing_ok=listed,
+        missing_ok=listed or narrowed is not None,
         most=most,
         follow=follow,
         key=options.key,
     )
-    if only is None:
+    if only is None and not start:
         return fleet
-    return Fleet(tuple(array for array in fleet.arrays if array.uri in only), ())
+    arrays = [
+        array
+        for array in fleet.arrays
+        if (only is None or array.uri in only) and array.uri.startswith(start)
+    ]
+    return fleet._replace(arrays=tuple(arrays), problems=() if only is not None else fleet.problems)
+
+
+def _narrowed(
+    roots: Sequence[str], only: Collection[str] | None, start: str
+) -> tuple[str, ...] | None:
+    """The folders to look in, if filters make them fewer; None if all roots are needed.
+
+    >>> _narrowed(["s3://lake"], None, "s3://lake/group-1/arr")
+    ('s3://lake/group-1',)
+    >>> _narrowed(["s3://lake/a"], ["s3://lake/a/x", "s3://lake/a/y"], "")
+    ('s3://lake/a/x', 's3://lake/a/y')
+    """
+    if not start and only is None:
+        return None
+    if any(wild in root for root in roots for wild in "*?["):
+        return None
+    tops = [find_place(root).uri.rstrip("/") for root in roots]
+    wanted = [start.rpartition("/")[0]] if only is None else sorted(only)
+    near = [uri for uri in wanted if any(uri == top or uri.startswith(f"{top}/") for top in tops)]
+    # A start that is shorter than a root says nothing about what lies below it, and an array that
+    # is elsewhere may be the member of a group.
+    return tuple(near) if len(near) == len(wanted) else None
 
 
 def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:

@@ -81,7 +81,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share."""
-        fleet = find_fleet(self.options, self.filters.arrays, follow=True)
+        fleet = find_fleet(self.options, self.filters.arrays, self.filters.start, follow=True)
         made = (
             group_shares(fleet)
             if self.options.table == "members"
