@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts, bench_open_cost
+from bench import bench_facts, bench_first_hour, bench_open_cost
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -159,7 +159,7 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name not in ("work", "aim")}
 
 
-PARTS = ("log", "facts", "open-cost")
+PARTS = ("log", "facts", "open-cost", "first-hour")
 """What can be measured by itself."""
 
 
@@ -178,6 +178,8 @@ def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict
     if "open-cost" in parts:
         bench_open_cost.making(folder, rounds, say)
         bench_open_cost.requests(folder, say)
+    if "first-hour" in parts:
+        bench_first_hour.history(consolidated(folder / "long", 100_000), say)
     return rows
 
 

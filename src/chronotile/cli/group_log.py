@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronotile.cli.group_each import chosen
-from chronotile.cli.log import _event_text
-from chronotile.errors import BadTimeError
+from chronotile.cli.options import wrong_call
+from chronotile.errors import BadTimeError, printable
 from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.timestamps import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
 
     from chronotile.dataset.events import MemberEvent, Told
     from chronotile.dataset.open_dataset import Dataset
@@ -32,6 +30,8 @@ class GroupLogReport:
     arrays: int
     told: Told
     limit: int | None
+    oneline: bool
+    is_live = False
 
     @property
     def status(self) -> int:
@@ -45,22 +45,31 @@ class GroupLogReport:
         """One object for each event."""
         return [event.to_dict() for event in self._events()]
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """A line on the group, then a few lines for each event."""
-        from chronotile.report.output import Text, count_text, place_text
+    def to_text(self) -> Iterator[str]:
+        """The lines for a pipe."""
+        return self.lines(width=None, colour=False)
 
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """A line on the group, then one or a few lines for each event."""
+        from chronotile.cli.log_lines import Lines
+        from chronotile.report.output import count_text, place_text
+
+        laid_out = Lines(width=width, colour=colour)
         events = count_text(len(self.told.events), "event")
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
-        yield Text(head, "bold")
+        if not self.oneline:
+            yield printable(head)
         for event in self._events():
+            member = printable(event.member or "the group itself")
+            if self.oneline:
+                yield f"{laid_out.oneline(event.event)}  ({member})"
+                continue
             yield ""
-            first, *rest = _event_text(event.event)
-            yield Text(event.member or "the group itself", "bold cyan")
-            yield first
-            yield from rest
+            yield member
+            yield from laid_out.event(event.event)
         for path, error in self.told.errors.items():
             yield ""
-            yield Text(f"{path} cannot be read: {error}", "red")
+            yield printable(f"{path} cannot be read: {error}")
 
 
 def group_log(
@@ -73,14 +82,18 @@ def group_log(
     kinds: tuple[str, ...],
     limit: int | None,
     reverse: bool,
-    no_size: bool,
+    size: bool | None,
+    oneline: bool,
+    follow: bool,
     **rest: Any,  # noqa: ARG001  (options of arrays alone)
 ) -> GroupLogReport:
     """The history of a group and of everything in it."""
     from chronotile.dataset.events import member_events
-    from chronotile.log.events import Window
+    from chronotile.log.story import Window
     from chronotile.report.output import progress
 
+    if follow:
+        raise wrong_call("--follow: expected an array, found a group")
     first, last = to_ms(since, "--since"), None if until is None else to_ms(until, "--until")
     if last is not None and last < first:
         problem = f"expected a window that ends after it starts, found {first} to {last}"
@@ -88,6 +101,8 @@ def group_log(
     window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
     nodes = chosen(dataset, pattern)
     with progress("reading members"):
-        told = member_events(dataset, window, pattern=pattern, sizes=not no_size, reverse=reverse)
+        told = member_events(
+            dataset, window, pattern=pattern, sizes=size is not False, reverse=reverse
+        )
     arrays = sum(node.found == "array" for node in nodes)
-    return GroupLogReport(group=dataset.uri, arrays=arrays, told=told, limit=limit)
+    return GroupLogReport(group=dataset.uri, arrays=arrays, told=told, limit=limit, oneline=oneline)

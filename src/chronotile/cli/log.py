@@ -1,35 +1,36 @@
 """`chronotile log`: the history of an array.
 
-In: an array, and which events to show. Out: each event, the newest first. `events` finds the words
-for an event; this module only lays them out.
+In: an array, and which events to show. Out: each event, the newest first; or new events as they
+come. `story` finds the words for an event, `log_lines` lays them out.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chronotile.cli.options import MOMENT, access_options, array_argument, or_group, reporting
-from chronotile.errors import BadTimeError
+from chronotile.errors import BadTimeError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from rich.console import RenderableType
-
+    from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
-    from chronotile.log.events import Event, Story, Window
-    from chronotile.report.output import Text
+    from chronotile.log.events import Event
+    from chronotile.log.story import Story, Window
 
-_STYLES = {"visible": "green", "partial": "yellow", "hidden": "dim"}
-_HOW = {"missing": "its files, though committed by", "unreadable": "in"}
-"""Reason -> the words between it and the file that decides."""
+MANY = 5000
+"""Commits up to which the files of fragments are added up without being asked for."""
+POLL_SECONDS = 2.0
+"""How long `--follow` waits between two looks, unless the user says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,73 +41,92 @@ class LogReport:
     window: Window
     reverse: bool
     limit: int | None
+    oneline: bool
+    again: Callable[[], Story] | None = None
+    """Opens the array anew, to follow it; None to end after the history."""
+    wait_s: float = POLL_SECONDS
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the lines come as things happen."""
+        return self.again is not None
 
     def _events(self) -> Iterator[Event]:
-        return itertools.islice(self.story.events(self.window, reverse=self.reverse), self.limit)
+        reverse = self.reverse or self.is_live
+        return itertools.islice(self.story.events(self.window, reverse=reverse), self.limit)
 
     def to_json(self) -> list[dict[str, Any]]:
         """One object for each event."""
         return [event.to_dict() for event in self._events()]
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """A line on the array, then a few lines for each event."""
+    def to_text(self) -> Iterator[str]:
+        """The lines for a pipe."""
+        return self.lines(width=None, colour=False)
+
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """A line on the array, then one or a few lines for each event."""
+        from chronotile.cli.log_lines import Lines
         from chronotile.report.advice import NO_KEY, lacks_key
-        from chronotile.report.output import Text
 
-        yield self._headline()
+        lines = Lines(width=width, colour=colour, id_length=self._id_length())
+        if not self.oneline:
+            yield self._headline()
         if lacks_key(self.story.log.history):
-            yield Text(NO_KEY, "red")
-        for event in self._events():
-            yield ""
-            yield from _event_text(event)
+            yield NO_KEY
+        yield from self._laid_out(self._chosen(), lines)
+        if self.again is not None:
+            yield from self._laid_out(self._coming(self.again), lines)
 
-    def _headline(self) -> Text:
-        from chronotile.report.output import Text, count_text, place_text
+    def _chosen(self) -> Iterator[Event]:
+        if self.is_live and self.limit is not None:
+            # The last few, in the order in which more will follow.
+            newest = itertools.islice(self.story.events(self.window), self.limit)
+            return iter(list(newest)[::-1])
+        return self._events()
+
+    def _coming(self, again: Callable[[], Story]) -> Iterator[Event]:
+        """New events, as they come; an array that cannot be read now is looked at later."""
+        seen = {_identity(event) for event in self.story.events(self.window)}
+        while True:
+            time.sleep(self.wait_s)
+            try:
+                events = list(again().events(self.window, reverse=True))
+            except ReadError:
+                continue
+            yield from (event for event in events if _identity(event) not in seen)
+            seen.update(map(_identity, events))
+
+    def _laid_out(self, events: Iterator[Event], lines: Lines) -> Iterator[str]:
+        for event in events:
+            if self.oneline:
+                yield lines.oneline(event)
+            else:
+                yield ""
+                yield from lines.event(event)
+
+    def _id_length(self) -> int:
+        return self.story.log.id_length if self.oneline else 8
+
+    def _headline(self) -> str:
+        from chronotile.errors import printable
+        from chronotile.report.output import count_text, place_text
 
         view, history = self.story.view, self.story.log.history
-        fragments = sum(item.kind == "fragment" for item in self.story.explained)
         kind = "dense" if history.dense else "sparse"
-        text = Text(place_text(history.array), style="bold")
-        text.append(f": {kind}, {count_text(len(history.table), 'commit record')}; now ", "default")
-        text.append(f"{len(view.fragments):,} of {count_text(fragments, 'fragment')}", "green")
-        text.append(" visible, ").append(count_text(len(view.deletes), "delete"), "green")
-        text.append(" and ").append(count_text(len(view.updates), "update"), "green")
-        return text.append(" in force")
+        records = count_text(len(history.table), "commit record")
+        text = f"{place_text(history.array)}: {kind}, {records}; now {len(view.fragments):,} of "
+        text += f"{count_text(self.story.fragments, 'fragment')} visible, "
+        text += f"{count_text(len(view.deletes), 'delete')} and "
+        return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
 
 
-def _event_text(event: Event) -> Iterator[RenderableType]:
-    from chronotile.format.timestamps import span_text
-    from chronotile.report.output import Text, count_text, size_text
-
-    head = Text(span_text(event.t1, event.t2), style="yellow")
-    head.append(f"  {event.kind}  ", "bold")
-    head.append(_state(event), _STYLES[event.status])
-    yield head
-    yield f"    {event.text}"
-    for note in event.notes:
-        yield Text(f"    note: {note}", style="red")
-    size = f"{size_text(event.size)}, " if event.size is not None else ""
-    if event.cells is not None:
-        size = f"{count_text(event.cells, 'cell')}, {size}"
-    name = "" if event.name in event.source else f"{event.name}, "
-    offset = f" at byte {event.offset}" if event.offset else ""
-    also = "".join(f", also in {other}" for other in event.also)
-    yield Text(f"    {size}{name}in {event.source}{offset}{also}", style="dim")
-
-
-def _state(event: Event) -> str:
-    if event.status == "hidden":
-        how = _HOW.get(event.reason, "by") if event.because else ""
-        return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
-    if event.kind in ("delete", "update", "schema"):
-        return "in force now"
-    if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):
-        return "read by an open now"
-    return "partly visible now" if event.status == "partial" else "visible now"
+def _identity(event: Event) -> tuple[str, str]:
+    # A commit moves from its own file into a `.con`, and stays the same.
+    return event.kind, event.name
 
 
 def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.log.events import Window
+    from chronotile.log.story import Window
 
     first, last = log.moment(since, "--since"), None
     if until is not None:
@@ -119,11 +139,27 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
 
 def _cells(log: Log) -> dict[str, int]:
     """The cells of each fragment whose metadata could be read."""
-    facts = log.fragments(sizes=False).select(["name", "cells"]).to_pylist()
+    facts = log.fragments().select(["name", "cells"]).to_pylist()
     return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
 
 
-@click.command(epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01")
+def _story(array: str, access: Access, *, cells: bool, size: bool | None) -> Story:
+    from chronotile.log.story import Story, list_files
+    from chronotile.report.output import progress
+
+    opened = access.open_log(array)
+    listed = None
+    if size or (size is None and len(opened.history.table) <= MANY):
+        with progress("adding up the files"):
+            listed = list_files(access.open_store(array).list_prefix(sizes=True))
+    counts = _cells(opened) if cells else None
+    return Story(opened, opened.view(), listed, counts, look=size is not False)
+
+
+@click.command(
+    epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01\n"
+    "  chronotile log demo/array --oneline -n 20"
+)
 @array_argument
 @click.option("--since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
 @click.option("--until", metavar="TIME", type=MOMENT, help="Not after this.")
@@ -131,9 +167,22 @@ def _cells(log: Log) -> dict[str, int]:
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
+@click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
+@click.option("--follow", is_flag=True, help="Then show new commits as they come, until stopped.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.05),
+    default=POLL_SECONDS,
+    help="How often --follow looks: 2.",
+)
 @click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
-@click.option("--no-size", is_flag=True, help="Look into no fragment's folder.")
+@click.option(
+    "--size/--no-size",
+    default=None,
+    help="Add up the files of each fragment, or read nothing but the log: up to 5,000 commits.",
+)
 @access_options
 @reporting
 @or_group("group_log:group_log")
@@ -142,26 +191,24 @@ def log(
     since: Moment,
     until: Moment | None,
     kinds: tuple[str, ...],
-    limit: int | None,
-    reverse: bool,
+    follow: bool,
+    every: float,
     cells: bool,
-    no_size: bool,
+    size: bool | None,
     access: Access,
+    **layout: Any,
 ) -> LogReport:
     """The history of ARRAY: what happened, when, and whether an open now still sees it.
 
-    The newest comes first. A fragment is what one write left behind. A delete or update changes
-    no fragment: it is a condition that every read applies to rows written up to its time.
+    The newest comes first, in a pager on a terminal. A fragment is what one write left behind. A
+    delete or update changes no fragment: it is a condition that every read applies to rows written
+    up to its time.
     """
-    from chronotile.log.events import Story, array_sizes
-    from chronotile.report.output import progress
 
-    opened = access.open_log(array)
-    sizes: dict[str, int] = {}
-    if not no_size:
-        with progress("adding up the files"):
-            sizes = array_sizes(access.open_store(array).list_prefix(sizes=True))
-    window = _window(opened, since, until, kinds)
-    counts = _cells(opened) if cells else None
-    story = Story(opened, opened.view(), sizes, counts, applied=not no_size)
-    return LogReport(story=story, window=window, reverse=reverse, limit=limit)
+    def story() -> Story:
+        return _story(array, access, cells=cells, size=size)
+
+    first = story()
+    window = _window(first.log, since, until, kinds)
+    again = story if follow else None
+    return LogReport(story=first, window=window, again=again, wait_s=every, **layout)

@@ -55,11 +55,17 @@ def _at(function: F) -> F:
     return _moment(_any_time(function))
 
 
+SHOWN = 8
+"""Files that a report shows, unless all are asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
     """What a command did, or would do."""
 
     report: Report
+    verbose: bool = False
+    """Whether to show every file."""
 
     def to_json(self) -> dict[str, Any]:
         """The form of `Report.to_dict`."""
@@ -73,10 +79,13 @@ class ChangeReport:
         yield Text(f"{report.array}: {report.summary()}", "bold")
         if report.steps:
             table = plain_table("size", "what", "file", "why", right=1)
-            for step in report.steps:
+            shown = len(report.steps) if self.verbose else SHOWN
+            for step in report.steps[:shown]:
                 size = "?" if step.size is None else f"{step.size:,}"
                 table.add_row(size, step.op, step.path, step.reason)
             yield table
+            if len(report.steps) > shown:
+                yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
         for note in report.notes:
             yield Text(f"note: {note}", "yellow")
         if report.engine_open_requests is not None:
@@ -106,6 +115,7 @@ class Change:
     """Of a group: the members to change."""
     outside: bool = False
     """Of a group: whether to change members that lie outside of its folder."""
+    verbose: bool = False
     begun: str | None = None
     """The path of the record that says `begun`, beside the array."""
 
@@ -159,7 +169,7 @@ class Change:
         from chronotile.change.beside_array import save_report
         from chronotile.report.output import emit
 
-        emit(ChangeReport(report=done), as_json=self.as_json)
+        emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
         if not done.dry_run and (done.steps or self.begun) and self.place != "-":
             try:
                 if self.place is None:
@@ -176,7 +186,8 @@ def changing(function: F) -> F:
     """Adds ARRAY and the options that all changes share, which the command gets as `change`."""
 
     @array_argument
-    @click.option("--dry-run", is_flag=True, help="Only list each file, its size and why.")
+    @click.option("--dry-run", is_flag=True, help="Change nothing, and say what would be done.")
+    @click.option("--verbose", is_flag=True, help="List every file, and not the first few alone.")
     @click.option(
         "--report",
         "place",
@@ -192,6 +203,7 @@ def changing(function: F) -> F:
     def call(
         array: str,
         dry_run: bool,
+        verbose: bool,
         place: str | None,
         pattern: str | None,
         outside: bool,
@@ -208,6 +220,7 @@ def changing(function: F) -> F:
             as_json=as_json,
             pattern=pattern,
             outside=outside,
+            verbose=verbose,
         )
         return function(change, **rest)
 

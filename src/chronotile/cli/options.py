@@ -213,6 +213,8 @@ def reporting(function: F) -> F:
         from chronotile.report.output import emit
 
         report = function(*args, **rest)
+        if as_json and getattr(report, "is_live", False):
+            raise wrong_call("expected --json or --follow, found both")
         emit(report, as_json=as_json)
         return getattr(report, "status", 0)
 

@@ -15,7 +15,8 @@ from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
 from chronotile.history.time_columns import with_times
-from chronotile.log.events import Event, Story, Window, array_sizes, events_table
+from chronotile.log.events import Event, events_table
+from chronotile.log.story import Story, Window, list_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +80,8 @@ def member_events(
         if isinstance(log, ChronotileError):
             errors[node.path] = log
             continue
-        known = array_sizes(node.store.list_prefix(sizes=True)) if sizes else {}
-        story = Story(log, log.view(), known, applied=sizes)
+        listed = list_files(node.store.list_prefix(sizes=True)) if sizes else None
+        story = Story(log, log.view(), listed, look=sizes)
         found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
     for path, history in groups:
         if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
@@ -125,7 +126,7 @@ def _lists(history: GroupHistory, window: Window) -> Iterator[Event]:
             notes = () if file.details is not None else ("it cannot be read",)
             yield Event(
                 *(name.text, GROUP_EVENT, name.t1, name.t2, text, notes, file.size, None),
-                *(file.path, None, (), "visible", "in-window", None),
+                *(file.path, None, (), "visible", "in-window", None, None),
             )
         before = after
 

@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 from chronotile.errors import BadTimeError
@@ -27,6 +28,7 @@ Ends: TypeAlias = "tuple[Moment, Moment | None]"
 """Start and end of a window as a caller may give them; None is now."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = _EPOCH.toordinal()
 _MILLISECOND = timedelta(milliseconds=1)
 LAST_CALENDAR_MS = 253_402_300_799_999
 """The last millisecond of the calendar's year 9999."""
@@ -189,4 +191,11 @@ def iso_time(ms: int) -> str | None:
 
 
 def _text(seconds: int, between: str) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(between)[:19]
+    days, rest = divmod(seconds, 86_400)
+    minutes, second = divmod(rest, 60)
+    return f"{_day(days)}{between}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+
+
+@lru_cache(maxsize=1024)
+def _day(days: int) -> str:
+    return date.fromordinal(_EPOCH_DAY + days).isoformat()

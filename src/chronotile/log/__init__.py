@@ -29,7 +29,9 @@ from chronotile.history.fragment_facts import read_facts
 from chronotile.history.fragment_footers import FooterReader, count_cells
 from chronotile.history.reading import History, read_history
 from chronotile.history.time_columns import with_times
-from chronotile.log.events import Story, Window, array_sizes, events_table
+from chronotile.log.events import events_table
+from chronotile.log.short_ids import enough, find_name
+from chronotile.log.story import Story, Window, list_files
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
@@ -109,6 +111,28 @@ class Log:
         """
         return tags_of(self.storage, self.history)
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all commits, fragments, schemas and metadata files of the array."""
+        table, explained = self.history.table, self.view().explain()
+        rows = np.flatnonzero(table.counts)
+        commits = text_columns.names(table, rows).to_pylist()
+        others = (item.name for item in explained[len(self.rules.fragments) :])
+        return tuple(dict.fromkeys((*commits, *others)))
+
+    @cached_property
+    def id_length(self) -> int:
+        """How many characters of a uuid tell all names apart: the length of a short id."""
+        return enough(self.names)
+
+    def find_name(self, text: str) -> str:
+        """The name that a text means: a whole name, a file, or the start of a uuid.
+
+        Raises:
+            ChronotileError: No name fits, or several do.
+        """
+        return find_name(self.names, text, self.array)
+
     def view(self, start: Moment = 0, end: Moment | None = None) -> View:
         """What an open at [start, end] sees, both ends included.
 
@@ -140,8 +164,8 @@ class Log:
             since: Not before this.
             until: Not after this.
             kinds: Only these, such as `delete`.
-            sizes: List the array's files, for `size`; and read the footers of merged fragments,
-                to say which deletes they have applied.
+            sizes: List the array's files, for `size` and `written`; read what its metadata sets;
+                and read the footers of merged fragments, to say which deletes they have applied.
 
         Raises:
             BadTimeError: `since` or `until` is no time.
@@ -152,8 +176,8 @@ class Log:
             until=None if until is None else self.moment(until, "until"),
             kinds=frozenset(kinds),
         )
-        found = array_sizes(self.storage.list_prefix(sizes=True)) if sizes else {}
-        story = Story(self, self.view(), found, applied=sizes)
+        listed = list_files(self.storage.list_prefix(sizes=True)) if sizes else None
+        story = Story(self, self.view(), listed, look=sizes)
         return with_times(events_table(story.events(window)))
 
     def commits(self) -> pa.Table:

@@ -8,8 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.text import field_name
+from chronotile.format.cell_values import raw_to_json
+from chronotile.format.datatypes import VAR_NUM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chronotile.format.schema import Field, Schema
 
 
@@ -24,7 +28,34 @@ def _field(field: Field) -> str:
     words = field.datatype.name.lower()
     if field.enumeration_name is not None:
         words += f" of {field.enumeration_name}"
-    return f"{field_name(field.name, field)} ({words}{', nullable' if field.nullable else ''})"
+    return f"{field_name(field.name, field)} ({', '.join((words, *_details(field)))})"
+
+
+def _details(field: Field) -> Iterator[str]:
+    """Domain, tile extent, length, nullability, filters: what there is of them."""
+    if field.domain:
+        half = len(field.domain) // 2
+        low, high = (
+            raw_to_json(field, part) for part in (field.domain[:half], field.domain[half:])
+        )
+        yield f"{low} to {high}"
+    if field.tile_extent:
+        yield f"tiles of {_extent(field)}"
+    if field.cell_val_num == VAR_NUM:
+        yield "variable length"
+    elif field.cell_val_num != 1:
+        yield f"{field.cell_val_num} values in each cell"
+    if field.nullable:
+        yield "nullable"
+    if field.filters:
+        yield " + ".join(one.kind for one in field.filters)
+
+
+def _extent(field: Field) -> object:
+    """The tile extent: of a date or time, a number of its units."""
+    if field.datatype.is_float:
+        return raw_to_json(field, field.tile_extent)
+    return int.from_bytes(field.tile_extent, "little")
 
 
 def change_words(before: Schema, now: Schema) -> str:

@@ -7,13 +7,16 @@ files, so everything is made printable here; only our own styles reach a termina
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import click
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 _MANY = 200
+_CHUNK = 2000
+"""Lines to write at once."""
 _COMPACT = json.JSONEncoder(ensure_ascii=False).encode
 _ANY_WIDTH = 1 << 20
 """Columns of a pipe: its lines are never cut."""
@@ -63,6 +68,18 @@ class Report(Protocol):
         """As lines, tables and trees."""
 
 
+@runtime_checkable
+class Streamed(Protocol):
+    """A result with so many lines that they are made and written as they come."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the lines come as things happen, and not at once."""
+
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """The lines, printable, for a terminal of a width, or for a pipe."""
+
+
 def emit(report: Report, *, as_json: bool) -> None:
     """Writes a report to standard output.
 
@@ -80,6 +97,9 @@ def emit(report: Report, *, as_json: bool) -> None:
         sys.stdout.write(_encodable(json_text(report.to_json())) + "\n")
         return
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if isinstance(report, Streamed):
+        _stream(report, console)
+        return
     if console.is_terminal:
         for part in report.to_text():
             shown = _shown(part, console)
@@ -90,6 +110,24 @@ def emit(report: Report, *, as_json: bool) -> None:
     )
     for part in report.to_text():
         sys.stdout.write(_plain(_shown(part, console), console))
+
+
+def _stream(report: Streamed, console: Console) -> None:
+    """Writes lines: through a pager on a terminal, else many at once, or each as it comes."""
+    is_terminal = console.is_terminal
+    colour = is_terminal and console.color_system is not None
+    lines = report.lines(width=console.width if is_terminal else None, colour=colour)
+    if report.is_live:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+    elif is_terminal and sys.stdin.isatty():
+        # Less leaves at once if all fits the screen, passes colours on, and clears nothing.
+        os.environ.setdefault("LESS", "FRX")
+        click.echo_via_pager((f"{line}\n" for line in lines), color=colour)
+    else:
+        while chunk := list(itertools.islice(lines, _CHUNK)):
+            sys.stdout.write("\n".join(chunk) + "\n")
 
 
 def json_text(value: Any) -> str:

@@ -17,6 +17,7 @@ from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import YES, Mask, both
 from chronotile.conditions.update_values import parse_cells
 from chronotile.errors import ChronotileError
+from chronotile.log.short_ids import uuid_of
 from chronotile.rows.cell_columns import shown, shown_type
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
@@ -115,10 +116,13 @@ def removed_of(log: Log, name: str) -> RemovedRows:
     """
     wanted = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
     every = log.view(0, last_time(log))
-    found = [one for one in (*every.deletes, *every.updates) if one.name == wanted]
-    if not found:
+    changes = (*every.deletes, *every.updates)
+    short = [one for one in changes if wanted and (uuid_of(one.name) or "").startswith(wanted)]
+    found = [one for one in changes if one.name == wanted] or short
+    if len(found) != 1:
         problem = f"expected the name of a delete or an update, found {name[:80]!r}"
         raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
+    wanted = found[0].name
     schema_file = schema_in_force(log, found[0].t2)
     in_force = changes_in_force(log.view(0, found[0].t2), schema_file.schema)
     at = next((n for n, one in enumerate(in_force.changes) if one.name == wanted), None)

@@ -13,6 +13,7 @@ import numpy as np
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_FILES, COMMIT_WORDS, COMMITS, FILE_WORDS, LINES, META
 from chronotile.format.names import is_name, try_parse
+from chronotile.history import text_columns
 from chronotile.visibility.rules import (
     Rule,
     hidden_metadata,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chronotile.history.reading import SchemaFile
+    from chronotile.history.uri_columns import I64
     from chronotile.visibility.view import Delete, View
 
 
@@ -92,14 +94,44 @@ def _of_file(
     return Explanation(text, kind, rule.status, rule.value, because, path, t1, t2, None)
 
 
-def _committed(view: View) -> Callable[[int], Explanation]:
+def committed_explanations(view: View, places: I64) -> list[Explanation]:
+    """The explanations of some committed fragments, as `explain` gives them, made in columns."""
+    if not len(places):
+        return []
     rules, table = view.rules, view.history.table
-    decided = rules.decide(view.start, view.end)
+    decided = rules.decide(view.start, view.end)[places].tolist()
+    rows = rules.fragments[places]
+    hidden_by = _hidden_by(view) if Rule.SUPERSEDED in decided else {}
+    paths, loose = text_columns.paths(table, rows).to_pylist(), table.loose[rows].tolist()
+    columns = zip(
+        *(places.tolist(), decided, text_columns.names(table, rows).to_pylist(), paths, loose),
+        *(table.uris.t1[rows].tolist(), table.uris.t2[rows].tolist(), rows.tolist()),
+        strict=True,
+    )
+    words = {rule: (rule.status, rule.value) for rule in set(decided)}
+    made = []
+    for at, rule, name, path, is_loose, t1, t2, row in columns:
+        source = None if is_loose else path
+        because = hidden_by[at] if rule is Rule.SUPERSEDED else source
+        status, reason = words[rule]
+        made.append(Explanation(name, "fragment", status, reason, because, path, t1, t2, row))
+    return made
+
+
+def _hidden_by(view: View) -> dict[int, str]:
+    """Place of a committed fragment -> the first `.vac` of the window that lists it."""
     hidden_by: dict[int, str] = {}
-    for vacuum, listed in zip(view.history.vacuums, rules.vacuumed, strict=True):
+    for vacuum, listed in zip(view.history.vacuums, view.rules.vacuumed, strict=True):
         if is_seen(vacuum.name, view.start, view.end, dense=view.history.dense):
             for at in listed.tolist():
                 hidden_by.setdefault(at, vacuum.path)
+    return hidden_by
+
+
+def _committed(view: View) -> Callable[[int], Explanation]:
+    rules, table = view.rules, view.history.table
+    decided = rules.decide(view.start, view.end)
+    hidden_by = _hidden_by(view)
 
     def explained(at: int) -> Explanation:
         rule, row = decided[at], int(rules.fragments[at])

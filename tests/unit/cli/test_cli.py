@@ -198,7 +198,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "wrote a fragment, but did not commit it",
         "hidden now: superseded by __commits/",
         "hidden now: ignored by __commits/",
-        "created the array: sparse, dimensions id (int64); attributes amount (float64, nullable)",
+        "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
         "974 bytes, in __commits/",
         "now 4 of 9 fragments visible, 2 deletes and 1 update in force",
     ):
@@ -314,7 +314,10 @@ def test_an_array_in_a_bucket(
         if path.is_file():
             store.put_if_absent(str(path.relative_to(sample)), path.read_bytes())
     there = answer(capsys, "log", f"{bucket}/array", *options)
-    assert there == answer(capsys, "log", sample)
+    here = answer(capsys, "log", sample)
+    for event in (*there, *here):
+        event.pop("written")  # each file has its own date here and there
+    assert there == here
 
 
 # --- wrong calls and failures ----------------------------------------------------------------
