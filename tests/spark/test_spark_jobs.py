@@ -623,6 +623,40 @@ def test_a_failed_run_leaves_the_last_good_tables(
     assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
 
 
+def test_an_interrupted_run_is_resumed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(12):
+        maker.array(root / f"array-{number:02d}", 20, seed=number, deletes=1, loose=3)
+    age(root)
+    small = Options(roots=(str(root),), partition_bytes=20_000)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline._Pipeline, "_unread", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(spark, Job(options=small, out=str(out)))
+    monkeypatch.undo()
+    assert last_run(str(out)) is None
+    first, second, *rest = sorted((out / "staging").glob("*/done/*.json"))
+    assert rest
+    # One task was not done, one ran twice; and an array changes before the run goes on.
+    first.unlink()
+    second.with_name(second.name.replace("-", "-0")).write_text(second.read_text())
+    maker.commit(root / "array-05", 7, uuid="5" * 32)
+    told = run(spark, Job(options=small, out=str(out), resume=True))
+    assert 0 < told.read <= 12 - len(rest)
+    assert told.read + told.unchanged == told.totals.arrays == 12
+    for name in SCHEMAS:
+        assert parquet_rows(out / name) == expected(arrays_in(root), name), name
+    assert [path.name for path in (out / "staging").iterdir()] == []
+    # Nothing is left to go on with.
+    assert run(spark, Job(options=small, out=str(out), resume=True)).read == 12
+
+
 def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
     root, out = tmp_path / "root", tmp_path / "out"
     shutil.copytree(fleet, root)

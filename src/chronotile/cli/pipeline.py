@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
 @click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
+@click.option("--resume", is_flag=True, help="Take over what an interrupted run has read.")
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
 @click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
@@ -148,6 +149,7 @@ def _job(
     *,
     cells: bool,
     since_last: bool,
+    resume: bool,
     maintain: bool,
     dry_run: bool,
     fragments: bool,
@@ -178,6 +180,7 @@ def _job(
         out=_absolute(out),
         out_storage=access.storage if "://" in out else {},
         since_last=since_last,
+        resume=resume,
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,

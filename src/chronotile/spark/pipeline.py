@@ -23,6 +23,7 @@ from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.buckets import bucket_of, may_share
 from chronotile.spark.fleet_plan import BucketShare, FleetPlan, plan_fleet
+from chronotile.spark.interrupted_run import Interrupted, find_interrupted, note_plan
 from chronotile.spark.maintenance_job import Work, arrays_due, pause_s, run_maintenance, stops_of
 from chronotile.spark.maintenance_policy import Policy, simple_policy
 from chronotile.spark.older_run_rows import WRITTEN, OlderBucket, unlisted_unread
@@ -66,6 +67,8 @@ class Job:
     out_storage: dict[str, str] = field(default_factory=dict, repr=False)
     since_last: bool = False
     """Read only arrays whose listing has changed since the last run."""
+    resume: bool = False
+    """Take over what a run that was interrupted has read of arrays that have not changed."""
     maintain: bool = False
     dry_run: bool = False
     """Maintenance only reports what it would do."""
@@ -100,8 +103,11 @@ def run(
     try:
         done, maintained = pipeline.tables(run_)
     except BaseException as cause:
-        run_.abandon()
-        if isinstance(cause, ChronotileError) or not isinstance(cause, Exception):
+        if isinstance(cause, ChronotileError):
+            run_.abandon()
+            raise
+        # It was interrupted, or Spark has failed: what tasks have done is left for `resume`.
+        if not isinstance(cause, Exception):
             raise
         problem = f"expected the job to end, found: {_last_error(cause)}"
         raise StorageError(job.out, problem) from cause
@@ -132,6 +138,7 @@ class _Pipeline:
         self._killers: list[Unread] = []
         """Arrays that kill every process that reads them."""
         self._plan = FleetPlan(0, (), 0, ())
+        self._resumed: Interrupted | None = None
 
     @property
     def inventory_age_s(self) -> float | None:
@@ -141,11 +148,19 @@ class _Pipeline:
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
         job, older = self._job, _Older(self._last())
+        before = older.buckets
+        if job.resume:
+            words = self._plan_words()
+            self._resumed = find_interrupted(job.out, job.out_storage, words, older.run)
+        if self._resumed is not None:
+            self._progress(f"going on with run {self._resumed.run.name}", 0, 0)
+            before = self._resumed.buckets
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
         follow = not job.maintain
-        self._plan = plan_fleet(self._spark, job.options, run_, older.buckets, look, follow=follow)
+        self._plan = plan_fleet(self._spark, job.options, run_, before, look, follow=follow)
+        note_plan(run_, self._plan.buckets, self._plan_words())
         done = self._read(run_, older)
         unread, hidden = self._unread(done)
         done = sum_of((done, self._write_unread(run_, older, unread, hidden)))
@@ -168,6 +183,8 @@ class _Pipeline:
             "buckets": self._plan.buckets,
         }
         run_.publish(parts, words)
+        if self._resumed is not None:
+            self._resumed.run.abandon()
         return replace(done, unread=everything, totals=done.totals + totals), maintained
 
     def _read(self, run_: Run, older: _Older) -> Done:
@@ -182,15 +199,15 @@ class _Pipeline:
             # Arrays that only the last run knows can be in any bucket.
             empty = {number: BucketShare(bucket=number) for number in range(plan.buckets)}
             shares = empty | shares if older.run else shares
-        tasks = [
-            task(
-                share=share,
-                older=older.bucket(share.bucket, plan.buckets) if since_last or problems else None,
-                since_last=since_last,
-                problems=problems,
+        tasks = []
+        for share in shares.values():
+            resumed = self._resumed and self._resumed.bucket(share.bucket, plan.buckets)
+            uses_older = since_last or problems
+            last = older.bucket(share.bucket, plan.buckets) if uses_older else None
+            since = since_last or resumed is not None
+            tasks.append(
+                task(share=share, older=resumed or last, since_last=since, problems=problems)
             )
-            for share in shares.values()
-        ]
         care = Care(split=_split, give_up=self._killed)
         done = self._all("reading commit logs", run_task, tasks, run_, care)
         if not done.unread or not (done.read or done.unchanged) or _is_cut(done):
@@ -271,6 +288,11 @@ class _Pipeline:
         options = self._job.options
         has_key = options.key is not None or options.key_file is not None
         return {"has_key": has_key, "version": __version__}
+
+    def _plan_words(self) -> dict[str, Any]:
+        """What must be equal in two runs if one goes on with what the other has read."""
+        options = self._job.options
+        return {"format": FORMAT, **self._asked(), "check": options.check, "cells": options.cells}
 
     def _all(
         self,

@@ -29,6 +29,7 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import LISTED
 from chronotile.spark.bucket_writer import BucketWriter
 from chronotile.spark.buckets import NO_BUCKET
+from chronotile.spark.interrupted_run import note_done
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
 from chronotile.spark.read_share import in_order
 from chronotile.spark.request_costs import requests_after_maintenance
@@ -121,7 +122,9 @@ def sum_of(done: Iterable[Done]) -> Done:
 
 def run_task(task: Task) -> Done:
     """Reads the arrays of a bucket and writes its part of every table."""
-    return _Bucket(task).done()
+    done = _Bucket(task).done()
+    note_done(task.run, task.share.bucket, done.parts)
+    return done
 
 
 def write_unread(task: Task) -> Done:

@@ -242,8 +242,8 @@ def new_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run:
         Path(store.uri).mkdir(parents=True, exist_ok=True)
     # The new run is the latest, even if the clock of another machine is ahead.
     names = (*_run_names(store, RUNS), *_run_names(store, STAGING))
-    started_ms = max([now_ms(), *(_started_ms(name) + 1 for name in names)])
-    run = Run(out=out, name=f"{started_ms:013d}-{secrets.token_hex(4)}", storage=storage)
+    at_ms = max([now_ms(), *(started_ms(name) + 1 for name in names)])
+    run = Run(out=out, name=f"{at_ms:013d}-{secrets.token_hex(4)}", storage=storage)
     # If the output cannot be written to, fail now, and not after hours of reading.
     store.put_if_absent(f"{run.staging}/started", b"")
     return run
@@ -274,7 +274,12 @@ def _run_names(store: Store, folder: str) -> list[str]:
         return []
 
 
-def _started_ms(name: str) -> int:
+def started_ms(name: str) -> int:
+    """When a run of that name was started.
+
+    >>> started_ms("1700000000000-00ff00ff")
+    1700000000000
+    """
     digits = name.partition("-")[0]
     return int(digits) if digits.isdigit() else 0
 
@@ -329,9 +334,9 @@ def _forget(current: Run) -> None:
             runs[name].remove()
             with suppress(ChronotileError):
                 store.remove_folder(f"{RECORDS}/{name}")
-        elif name not in ends and _started_ms(name) < oldest_ms:
+        elif name not in ends and started_ms(name) < oldest_ms:
             runs[name].remove()
     for name in _run_names(store, STAGING):
-        if name in ends or _started_ms(name) < oldest_ms:
+        if name in ends or started_ms(name) < oldest_ms:
             with suppress(ChronotileError):
                 store.remove_folder(f"{STAGING}/{name}")
