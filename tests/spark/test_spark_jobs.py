@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.corpus_cases import CASES
 from support.fleets import FIRST_MS, FleetMaker, age, make_template
+from support.groups import member, put_array, put_list
 from support.spark_sessions import local_session
 
 import chronotile as ct
@@ -101,9 +102,28 @@ def read(spark: SparkSession, root: Any, table: str, **options: str) -> DataFram
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
-    # Some are too old for a folder of schemas, and some are members of groups.
-    arrays = {case.array for case in CASES.values()} | set(arrays_in(CORPUS))
-    assert rows_of(read(spark, CORPUS, name)) == expected(arrays, name)
+    assert rows_of(read(spark, f"{CORPUS}/*/array", name)) == expected(
+        (case.array for case in CASES.values()), name
+    )
+
+
+def test_a_group_is_a_root_whose_members_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    group, far = tmp_path / "lake" / "group", tmp_path / "elsewhere"
+    put_array(far, "sparse-loose")
+    put_array(group / "near", "bare")
+    put_list(group, 10, member(str(far), "far"), member("near", "near"), member("gone", "gone"))
+    for root in (group, tmp_path / "lake"):
+        arrays = read(spark, root, "arrays").collect()
+        assert sorted(row["array"] for row in arrays) == [str(far), str(group / "near")]
+        members = read(spark, root, "members").collect()
+        found = {(row["group"], row["name"], row["found"], row["array"]) for row in members}
+        assert found == {
+            (str(group), "far", "array", str(far)),
+            (str(group), "near", "array", str(group / "near")),
+            (str(group), "gone", "missing", str(group / "gone")),
+        }
+        (commits,) = {row["commits"] for row in members if row["name"] == "far"}
+        assert commits == read(spark, far, "commits").count() > 0
 
 
 @pytest.mark.parametrize("name", TABLES)

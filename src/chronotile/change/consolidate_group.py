@@ -13,7 +13,8 @@ sees the merged one. No answer depends on the `.vac`: with or without it, the la
 same; in a copied group, whose `.vac` hides nothing, too.
 
 The merged list goes first, then the `.vac`. In between `__group` is listed again: if there is a new
-list that is not later, the merged one is taken back, and all begins anew.
+list that is not later, the merged one is taken back, and all begins anew. Every maintainer writes a
+list of its own, even if there is one that tells the same: its writer might take it back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
-from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata, put_vacuum
+from chronotile.change.merged_files import (
+    MergeFolder,
+    group_lists,
+    group_metadata,
+    put_vacuum,
+    take_back,
+)
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import encode_lines
@@ -51,7 +58,7 @@ ATTEMPTS = 3
 
 
 class ListsPlan(NamedTuple):
-    """One list for many: the merged list, if it is not there yet, and its `.vac`."""
+    """One list for many: the merged list and its `.vac`."""
 
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
@@ -143,21 +150,19 @@ def plan_lists(store: Store, history: GroupHistory) -> ListsPlan:
     entries = last_entries([file.details for file in files if file.details is not None])
     t1, t2 = max(file.name.t1 for file in files), max(file.name.t2 for file in files)
     folder = group_lists(store, history)
-    done = _already_merged(history, files, entries, (t1, t2))
-    steps = []
-    text = done or new_name(t1, t2, 2)
-    if done is None:
-        ordered = [entries[key] for key in sorted(entries)]
-        is_sealed = any(file.encrypted for file in files)
-        data = encode_details(
-            ordered, format_version=folder.version, key=history.key if is_sealed else None
-        )
-        reason = f"{count_text(len(entries), 'entry', 'entries')} of {len(files)} lists of members"
-        steps.append(put(f"{GROUP}/{text}", data, reason))
-    replaced = [file.name.text for file in files if file.name.text != done]
-    lines = encode_lines(folder.lines(store, replaced))
-    steps.append(put(f"{GROUP}/{text}.vac", lines, f"hides the {len(replaced)} lists"))
-    return ListsPlan(tuple(steps), (), t1)
+    text = new_name(t1, t2, 2)
+    ordered = [entries[key] for key in sorted(entries)]
+    is_sealed = any(file.encrypted for file in files)
+    data = encode_details(
+        ordered, format_version=folder.version, key=history.key if is_sealed else None
+    )
+    reason = f"{count_text(len(entries), 'entry', 'entries')} of {len(files)} lists of members"
+    lines = encode_lines(folder.lines(store, [file.name.text for file in files]))
+    steps = (
+        put(f"{GROUP}/{text}", data, reason),
+        put(f"{GROUP}/{text}.vac", lines, f"hides the {len(files)} lists"),
+    )
+    return ListsPlan(steps, (), t1)
 
 
 def _undecided(files: Sequence[DetailsFile]) -> str | None:
@@ -170,24 +175,6 @@ def _undecided(files: Sequence[DetailsFile]) -> str | None:
             same = moment == file.name.t1
             latest[key] = (file.name.t1, {*said, entry} if same else {entry})
     return next((key for key, (_, said) in latest.items() if len(said) > 1), None)
-
-
-def _already_merged(
-    history: GroupHistory,
-    files: Sequence[DetailsFile],
-    entries: Mapping[str, GroupEntry],
-    ends: tuple[int, int],
-) -> str | None:
-    """A list that tells all this already; of several, all maintainers take the same one."""
-    vacuums = {vacuum.name.text for vacuum in history.vacuums}
-    alike = (
-        file.name.text
-        for file in files
-        if file.details is not None
-        and (file.name.t1, file.name.t2) == ends
-        and last_entries([file.details]) == entries
-    )
-    return max((text for text in alike if text not in vacuums), default=None)
 
 
 def _carry_out(
@@ -216,7 +203,7 @@ def put_lists(store: Store, history: GroupHistory, plan: ListsPlan) -> None:
     now = set(store.list_names(GROUP).files)
     fresh = [try_parse(text.removesuffix(".vac")) for text in now - before]
     if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
-        store.remove([step.path for step in merged])
+        take_back(store, GROUP, merged)
         problem = "expected the lists of members as they were read, found them changed; try again"
         raise ChangedError(store.uri_of(GROUP), problem)
     put_vacuum(store, vacuum)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.merged_files import put_vacuum
+from chronotile.change.merged_files import put_vacuum, take_back
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError, ChangedError
 from chronotile.format import tiles
@@ -107,7 +107,7 @@ def put_metadata(store: Store, known: MergeFolder, plan: MetadataPlan) -> None:
     now = set(store.list_names(META).files)
     fresh = [try_parse(text) for text in now - before]
     if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
-        store.remove([step.path for step in merged])
+        take_back(store, META, merged)
         problem = "expected the metadata as it was read, found it changed; try again"
         raise ChangedError(store.uri_of(META), problem)
     put_vacuum(store, vacuum)

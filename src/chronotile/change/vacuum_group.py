@@ -2,9 +2,9 @@
 
 In: a group. Out: fewer files, and a report. Touches no member.
 
-A list goes if a `.vac` names it, and the merged list that the `.vac` belongs to is there, can be
-read, and tells of every member that the list tells of, as late or later. What the plan relies on is
-read again just before the removal.
+A list goes if a `.vac` names it, the merged list that the `.vac` belongs to, or one that this was
+merged into in turn, is there and can be read, and the lists that an open reads tell of every member
+that it tells of. What the plan relies on is read again just before the removal.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from chronotile.change.consolidate_group import sound_group
 from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
 from chronotile.change.vacuum_metadata import Replaced, remove_replaced
 from chronotile.format.kinds import META
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import time_text
 from chronotile.storage.store import Store, open_store
-from chronotile.visibility.group_members import last_entries
+from chronotile.visibility.group_members import files_at, last_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,12 +82,10 @@ def vacuum_group(
 
 
 def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
-    """Whether the merged list tells of all that the lists which it hides tell of."""
+    """Whether the lists that an open reads tell of all that the lists which it hides tell of."""
     details = {file.name.text: file.details for file in history.files}
-    merged = details.get(vacuum.name.text)
-    if merged is None:
-        return not any(target in details for target in vacuum.targets)
-    told = last_entries([merged]).keys()
+    live = [file.details for file in files_at(history, 0, MAX_TIMESTAMP)]
+    told = last_entries([one for one in live if one is not None]).keys()
     hidden = [found for target in vacuum.targets if (found := details.get(target)) is not None]
     return last_entries(hidden).keys() <= told
 

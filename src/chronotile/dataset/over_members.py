@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change.change_report import Report, json_text
 from chronotile.check.findings import count_text
@@ -33,17 +33,10 @@ if TYPE_CHECKING:
 OUTSIDE = "it lies outside of the dataset's folder"
 
 
-class Change(Protocol):
-    """A function that changes one array, or one group: `consolidate`, `vacuum`, `repair` and so on.
-
-    With `dry_run` it changes nothing, and raises what the change itself would refuse.
-    """
-
-    def __call__(
-        self, array: str, *, dry_run: bool, key: Any, store: Store | None, **options: Any
-    ) -> Report:
-        """Makes the change, or plans it."""
-
+Change: TypeAlias = Callable[..., Report]
+"""A function that changes one array, or one group: `consolidate`, `vacuum`, `repair` and so on. It
+is called as `change(uri, dry_run=…, key=…, store=…, **options)`. With `dry_run` it changes nothing,
+and raises what the change itself would refuse."""
 
 Options: TypeAlias = Mapping[str, Any] | Callable[["Target"], Mapping[str, Any]]
 """Further arguments of a change: the same for all members, or made for each."""

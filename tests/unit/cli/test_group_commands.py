@@ -1,0 +1,165 @@
+"""Every command that takes an array takes a group."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.corpus_cases import GROUPS
+from support.groups import member, put_array, put_list
+
+from chronotile.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    status = main([str(arg) for arg in args])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: object) -> Any:
+    return json.loads(run(capsys, *args, "--json")[1])
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Path:
+    place = tmp_path / "group"
+    shutil.copytree(GROUPS["group-nested"].group, place)
+    return place
+
+
+def test_members_are_a_tree(capsys: pytest.CaptureFixture[str], group: Path) -> None:
+    status, out, _ = run(capsys, "members", group)
+    assert status == 0
+    assert re.search(r"inner  group  3 lists of members.*\n.*dense  array  2 commits, 6.*kB", out)
+    found = run_json(capsys, "members", group, "--end", 12)
+    assert [(one["path"], one["found"]) for one in found["members"]] == [
+        ("cells", "array"),
+        ("inner", "group"),
+        ("inner/dense", "array"),
+    ]
+
+
+def test_one_history_over_all_members(capsys: pytest.CaptureFixture[str], group: Path) -> None:
+    events = run_json(capsys, "log", group)
+    times = [event["t2"] for event in events]
+    assert times == sorted(times, reverse=True)
+    assert {event["member"] for event in events} == {"", "inner", "inner/dense", "renamed"}
+    texts = {event["text"] for event in events if event["kind"] == "members"}
+    assert texts >= {"added cells, inner", "removed cells", "added renamed", "removed later"}
+    few = run_json(capsys, "log", group, "--member", "inner/*", "--kind", "write")
+    assert {(event["member"], event["kind"]) for event in few} == {("inner/dense", "write")}
+    status, out, _ = run(capsys, "log", group, "-n", 1)
+    assert status == 0
+    assert "created the array" in out
+    status, _, err = run(capsys, "log", group, "--member", "nobody")
+    assert status == 1
+    assert "expected members that fit 'nobody', found none" in err
+
+
+def test_the_dataset_as_of_a_moment(capsys: pytest.CaptureFixture[str], group: Path) -> None:
+    found = run_json(capsys, "visible", group, "--end", 30)
+    seen = {
+        one["member"]: len(one["report"]["fragments"])
+        for one in found["members"]
+        if one["found"] == "array"
+    }
+    assert seen == {"cells": 2, "inner/dense": 1}
+    status, out, _ = run(capsys, "check", group, "--as-of", 15)
+    assert status == 1
+    assert "as-of-partial" in out
+    assert run(capsys, "check", group, "--as-of", 30)[0] == 0
+    moments = run_json(capsys, "moments", group)
+    assert not any(one["t"] <= 15 <= (one["until"] or 99) for one in moments)
+    assert "every member can be read whole" in run(capsys, "moments", group)[1]
+
+
+def test_array_by_array_and_all_together(
+    capsys: pytest.CaptureFixture[str], group: Path, tmp_path: Path
+) -> None:
+    for command in ("explain", "fragments"):
+        status, out, _ = run(capsys, command, group)
+        assert status == 0
+        assert "── inner/dense ──" in out
+    used = run_json(capsys, "usage", group)
+    files = [path for path in group.rglob("*") if path.is_file() and "stray" not in path.parts]
+    members = [p for p in files if "later" not in p.parts]  # no member any more
+    assert used["bytes"] == sum(path.stat().st_size for path in members)
+    page = tmp_path / "usage.html"
+    assert run(capsys, "usage", group, "-o", page)[0] == 0
+    assert "inner/dense" in page.read_text()
+
+
+def test_a_lane_for_each_array(
+    capsys: pytest.CaptureFixture[str], group: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "timeline.html"
+    found = run_json(capsys, "timeline", group, "-o", page)
+    assert found["fragments"] == 5
+    text = page.read_text()
+    model = json.loads(re.search(r'id="model"[^>]*>(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    assert {bar["name"].partition(": ")[0] for bar in model["bars"]} == {"inner/dense", "renamed"}
+    at = [int(moment["ms"]) for moment in model["moments"]].index(30)
+    seen = [bar["name"] for bar in model["bars"] if 0 <= bar["first"] <= at <= bar["last"]]
+    assert sorted(name.partition(": ")[0] for name in seen) == ["inner/dense", "renamed", "renamed"]
+    assert run(capsys, "timeline", group, "-o", tmp_path / "timeline.svg")[0] == 0
+    assert ">inner/dense<" in (tmp_path / "timeline.svg").read_text()
+
+
+def test_maintenance_goes_member_by_member(capsys: pytest.CaptureFixture[str], group: Path) -> None:
+    plan = run_json(capsys, "consolidate", group, "--dry-run")
+    assert [one["member"] for one in plan["members"]] == ["", "inner", "inner/dense", "renamed"]
+    assert not (group.parent / "group.reports").exists()
+    status, out, err = run(capsys, "consolidate", group)
+    assert status == 0
+    assert "the group itself: put 2 files" in out
+    (report,) = (group.parent / "group.reports").iterdir()
+    assert str(report) in err
+    assert json.loads(report.read_text())["group"] == str(group)
+    status, out, err = run(capsys, "vacuum", group)
+    assert status == 0
+    assert "will see no members: the lists of that time go" in err
+    assert len(list((group / "__group").iterdir())) == 1
+    assert run(capsys, "repair", group)[0] == 0
+    shutil.rmtree(group / "inner" / "dense")
+    status, out, _ = run(capsys, "consolidate", group)
+    assert status == 1
+    assert "inner/dense: nothing is there" in out
+    status, _, err = run(capsys, "delete", group, "--where", "a < 3")
+    assert status == 1
+    assert "name the member whose rows are meant" in err
+
+
+def test_check_tells_of_groups_and_follows_members(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    put_array(tmp_path / "elsewhere", "bare")
+    put_array(tmp_path / "lake" / "group" / "stray")
+    group = tmp_path / "lake" / "group"
+    put_list(group, 10, member(str(tmp_path / "elsewhere"), "far"), member("gone", "gone"))
+    status, out, _ = run(capsys, "check", tmp_path / "lake")
+    assert status == 1
+    assert "member-missing" in out
+    assert "stray-array" in out
+    assert "2 arrays" in out
+
+
+def test_a_plain_folder_says_what_is_below(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    put_array(tmp_path / "lake" / "a")
+    put_list(tmp_path / "lake" / "g", 1)
+    for command in ("log", "visible", "explain", "fragments", "usage", "vacuum", "repair"):
+        status, _, err = run(capsys, command, tmp_path / "lake")
+        assert status == 3
+        assert f"1 array and 1 group below; try {tmp_path}/lake/g" in err, command
+    status, _, err = run(capsys, "members", tmp_path / "lake")
+    assert status == 3
+    assert "expected a group, found no __group; 1 array and 1 group below" in err
+    assert run(capsys, "log", tmp_path / "lake" / "a", "--member", "x")[0] == 2
