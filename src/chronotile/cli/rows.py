@@ -15,6 +15,7 @@ from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
     from chronotile.cli.options import Access
+    from chronotile.format.timestamps import Ends
 
 
 @click.command(epilog="\b\nExample:\n  chronotile rows demo/array --where 'amount > 3' --limit 10")
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @row_options
 def rows(
     array: str,
-    window: tuple[int, int],
+    window: Ends,
     where: str | None,
     fields: str | None,
     removed_by: str | None,
@@ -62,7 +63,7 @@ def rows(
         key=access.key,
         storage_options=access.storage,
     )
-    heading = f"{place_text(reader.log.array)}, rows at {window_text(*window)}"
+    heading = f"{place_text(reader.log.array)}, rows at {window_text(reader.start, reader.end)}"
     return RowsToPrint(reader.schema, reader.batches(), reader.notes, heading)
 
 

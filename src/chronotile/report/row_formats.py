@@ -150,7 +150,9 @@ def _write_arrow(
 ) -> int:
     del escaped  # likewise
     count = 0
-    with pa.ipc.new_stream(out, schema) as file:
+    # A file gets the format of files, which readers of `.arrow` expect; a pipe that of streams.
+    begin = pa.ipc.new_file if out.seekable() else pa.ipc.new_stream
+    with begin(out, schema) as file:
         for batch in batches:
             file.write_batch(batch)
             count += len(batch)

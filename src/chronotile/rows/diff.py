@@ -56,12 +56,20 @@ def diff(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    log = (
-        open_labelled(array, key, storage_options)
-        if rows
-        else open_log(array, key, storage_options)
-    )
+    log = open_to_compare(array, rows=rows, key=key, storage_options=storage_options)
     return diff_of(log, t1, t2, rows=rows)
+
+
+def open_to_compare(
+    array: str,
+    *,
+    rows: bool,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Log:
+    """Opens the log that `diff_of` needs: to compare rows, with its labels."""
+    opened = open_labelled if rows else open_log
+    return opened(array, key, storage_options)
 
 
 def diff_of(log: Log, t1: Moment, t2: Moment, *, rows: bool) -> pa.Table:

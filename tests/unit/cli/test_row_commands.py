@@ -1,0 +1,112 @@
+"""`rows`, `diff`, `blame` and `apply` as a user types them, on the sample array."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from chronotile.cli import sample
+from chronotile.cli.program import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TAG = "before-clean-up"
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> str:
+    return str(sample.unpack(tmp_path).array)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "window", [(), ("--end", TAG), ("--start", "2024-05-02", "--end", "2024-05-10")]
+)
+def test_a_table_of_rows_tells_its_window(
+    window: tuple[str, ...], array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *lines = said(capsys, "rows", array, *window, "--limit", "3").splitlines()
+    assert "rows at [" in head
+    assert head.endswith("UTC)")
+    assert len(lines) >= 4, "a heading, and three rows"
+
+
+def test_a_tag_and_its_moment_give_the_same_rows(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_tag = json.loads(said(capsys, "rows", array, "--end", TAG, "--json"))
+    by_time = json.loads(said(capsys, "rows", array, "--end", "2024-05-13T12:00Z", "--json"))
+    assert by_tag == by_time
+    assert by_tag["rows"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_file_holds_the_rows_of_the_document(
+    suffix: str, array: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = json.loads(said(capsys, "rows", array, "--fields", "id,region", "--json"))["rows"]
+    file = tmp_path / f"rows.{suffix}"
+    assert said(capsys, "rows", array, "--fields", "id,region", "-o", str(file)) == ""
+    found: list[dict[str, object]]
+    if suffix == "csv":
+        with file.open(newline="") as opened:
+            found = [row | {"id": int(row["id"])} for row in csv.DictReader(opened)]
+    elif suffix == "jsonl":
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+    elif suffix == "parquet":
+        found = pyarrow.parquet.read_table(file).to_pylist()
+    else:
+        found = pyarrow.ipc.open_file(file).read_all().to_pylist()
+    assert sorted(found, key=lambda row: str(row["id"])) == sorted(
+        wanted, key=lambda row: str(row["id"])
+    )
+
+
+@pytest.mark.parametrize("rows", [(), ("--rows",)])
+def test_a_difference_between_a_tag_and_now(
+    rows: tuple[str, ...], array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, "diff", array, TAG, "now", *rows)
+    assert "what changed in [1715601600000, " in text.splitlines()[0]
+    document = json.loads(said(capsys, "diff", array, TAG, "2024-05-20", *rows, "--json"))
+    changes = {row["change"] for row in document["rows"]}
+    assert changes <= ({"insert", "delete", "update_before", "update_after"} if rows else
+                       {"added", "removed"})  # fmt: skip
+    assert changes
+
+
+def test_moments_in_the_wrong_order_are_refused(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", array, "now", TAG]) != 0
+    assert "expected the earlier moment first" in capsys.readouterr().err
+
+
+def test_blame_names_the_write_and_the_update(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(said(capsys, "blame", array, "--row", "id=81", "--json"))
+    assert [row["event"] for row in document["rows"]] == ["wrote", "changed"]
+
+
+def test_applied_updates_are_told_and_can_be_planned_first(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = json.loads(said(capsys, "rows", array, "--json"))["rows"]
+    planned = json.loads(said(capsys, "apply", array, "--dry-run", "--json"))
+    assert planned["dry_run"]
+    said(capsys, "apply", array)
+    after = json.loads(said(capsys, "rows", array, "--json"))["rows"]
+    key = lambda row: row["id"]  # noqa: E731 - said twice in one line
+    assert sorted(after, key=key) == sorted(before, key=key)
+    assert "nothing to do" in said(capsys, "apply", array)
