@@ -6,17 +6,14 @@ ends in the state that it would have ended in undisturbed.
 
 from __future__ import annotations
 
-import hashlib
 import re
-import shutil
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 import tiledb
+from support.array_places import Files, InBucket, OnDisk, Place, digest, read_all
 from support.crashing import Crasher, crasher
-from support.engine_arrays import EngineArray, s3_settings
-
-from chronotile.storage.store import open_store
+from support.engine_arrays import EngineArray
 
 if TYPE_CHECKING:
     import pathlib
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
 WINDOWS = [(0, 5), (0, 12), (0, 15), (0, 22), (0, 35), (0, 45), (0, 99), (16, 35), (25, 45)]
 LOST = [(0, 12), (0, 15), (0, 22), (16, 35), (25, 45)]
 """Those that start or end inside of merged metadata, which a vacuum removes, as it says."""
-
-Files = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -68,71 +63,24 @@ def set_key(folder: pathlib.Path, at: int, value: int) -> None:
         opened.meta["key"] = value
 
 
-class Place(Protocol):
-    """Where an array can be put, seen and read again and again."""
+class Judged:
+    """A place, and what the engine answers there."""
 
-    uri: str
-    options: dict[str, str]
-    lost: list[Window]
-    """Windows at which the metadata may change."""
-
-    def reset(self, files: Files) -> None: ...
-    def files(self) -> Files: ...
-    def answers(self) -> dict[Window, Answer]: ...
-
-
-class OnDisk:
-    """A local folder."""
-
-    options: dict[str, str]
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder, self.uri, self.options = folder, str(folder), {}
+    def __init__(self, place: Place, windows: list[Window]) -> None:
+        self.place, self.windows = place, windows
         self.lost: list[Window] = []
-
-    def reset(self, files: Files) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        for name, data in files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-
-    def files(self) -> Files:
-        return read_all(self.folder)
+        """Windows at which the metadata may change."""
 
     def answers(self) -> dict[Window, Answer]:
-        return both(EngineArray(self.folder), WINDOWS, self.lost)
+        return both(self.place.array, self.windows, self.lost)
 
 
-class InBucket:
-    """A prefix of a bucket."""
+def on_disk(folder: pathlib.Path) -> Judged:
+    return Judged(OnDisk(folder), WINDOWS)
 
-    def __init__(self, server: S3Server, bucket: str) -> None:
-        self.server, self.bucket = server, bucket
-        self.uri, self.options = f"{bucket}/array", server.options
-        self.lost: list[Window] = []
-        self._known: Files = {}
 
-    def reset(self, files: Files) -> None:
-        store = open_store(self.uri, self.options)
-        here = {entry.path for entry in store.list_prefix()}
-        store.remove(sorted(here - files.keys()))
-        for name in files.keys() - here:
-            store.put_if_absent(name, files[name])
-
-    def files(self) -> Files:
-        store = open_store(self.uri, self.options)
-        names = [entry.path for entry in store.list_prefix()]
-        # Nothing is ever overwritten: what has been read once need not be read again.
-        fresh = [name for name in names if name not in self._known]
-        for name, data in store.read_many(fresh):
-            assert isinstance(data, bytes)
-            self._known[name] = data
-        return {name: self._known[name] for name in names}
-
-    def answers(self) -> dict[Window, Answer]:
-        settings = s3_settings(self.server)
-        return both(EngineArray(self.uri, settings=settings), WINDOWS[1::2], self.lost)
+def in_bucket(server: S3Server, bucket: str) -> Judged:
+    return Judged(InBucket(server, bucket), WINDOWS[1::2])
 
 
 def both(array: EngineArray, windows: list[Window], lost: list[Window]) -> dict[Window, Answer]:
@@ -145,18 +93,6 @@ def both(array: EngineArray, windows: list[Window], lost: list[Window]) -> dict[
     return answers
 
 
-def read_all(folder: pathlib.Path) -> Files:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-def digest(files: Files) -> str:
-    whole = hashlib.sha256()
-    for name in sorted(files):
-        whole.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
-    return whole.hexdigest()
-
-
 def shape(files: Files) -> set[tuple[str, bytes]]:
     """The files less the uuids of new names."""
     new = re.compile(
@@ -166,15 +102,16 @@ def shape(files: Files) -> set[tuple[str, bytes]]:
     return {(new.sub(r"\1*\2", name), data) for name, data in files.items()}
 
 
-def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) -> int:
+def crash_everywhere(killed: Crasher, what: str, judged: Judged, before: Files) -> int:
     """Kill at each change, before and after it; give how many there were."""
+    place = judged.place
     place.reset(before)
-    answers = place.answers()
+    answers = judged.answers()
     assert not any(isinstance(answer, str) for answer in answers.values())
     _, total = killed.run(what, place.uri, place.options)
     wanted = shape(place.files())
     assert wanted != shape(before)
-    assert place.answers() == answers
+    assert judged.answers() == answers
     ended: dict[str, set[tuple[str, bytes]]] = {}
     here = place.files()
     for at in range(1, total + 1):
@@ -186,7 +123,7 @@ def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) ->
         left = digest(here)
         # The engine's answer, and what the next run does, depend on nothing but the files.
         if left not in ended:
-            assert place.answers() == answers, f"{what} killed at operation {at}"
+            assert judged.answers() == answers, f"{what} killed at operation {at}"
             killed.run(what, place.uri, place.options)
             here = place.files()
             ended[left] = shape(here)
@@ -195,10 +132,11 @@ def crash_everywhere(killed: Crasher, what: str, place: Place, before: Files) ->
     return total
 
 
-def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
+def before_vacuum(killed: Crasher, judged: Judged, origin: pathlib.Path) -> Files:
+    place = judged.place
     place.reset(read_all(origin))
     killed.run("consolidate all", place.uri, place.options)
-    place.lost = LOST
+    judged.lost = LOST
     return place.files()
 
 
@@ -208,12 +146,12 @@ def before_vacuum(killed: Crasher, place: Place, origin: pathlib.Path) -> Files:
 def test_consolidate_on_disk(
     killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path, mode: str, changes: int
 ) -> None:
-    place = OnDisk(tmp_path / "array")
+    place = on_disk(tmp_path / "array")
     assert crash_everywhere(killed, f"consolidate {mode}", place, read_all(origin)) == changes
 
 
 def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    place = OnDisk(tmp_path / "array")
+    place = on_disk(tmp_path / "array")
     before = before_vacuum(killed, place, origin)
     assert crash_everywhere(killed, "vacuum", place, before) >= 30
 
@@ -229,7 +167,7 @@ def test_vacuum_of_deletes_on_disk(killed: Crasher, tmp_path: pathlib.Path) -> N
     array.write(20, {4: 4, 5: 5})
     array.delete(30, "a == 4")
     array.consolidate("commits")
-    place = OnDisk(tmp_path / "array")
+    place = on_disk(tmp_path / "array")
     assert crash_everywhere(killed, "vacuum deletes", place, read_all(array.folder)) >= 6
     assert len(list((tmp_path / "array" / "__commits").glob("*.del"))) == 1
 
@@ -237,11 +175,11 @@ def test_vacuum_of_deletes_on_disk(killed: Crasher, tmp_path: pathlib.Path) -> N
 def test_consolidate_on_s3(
     killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str
 ) -> None:
-    place = InBucket(s3, bucket)
+    place = in_bucket(s3, bucket)
     assert crash_everywhere(killed, "consolidate all", place, read_all(origin)) == 8
 
 
 def test_vacuum_on_s3(killed: Crasher, origin: pathlib.Path, s3: S3Server, bucket: str) -> None:
-    place = InBucket(s3, bucket)
+    place = in_bucket(s3, bucket)
     before = before_vacuum(killed, place, origin)
     assert crash_everywhere(killed, "vacuum", place, before) >= 30

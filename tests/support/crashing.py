@@ -85,6 +85,9 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     store = open_store(asked["array"], asked["options"], on_operation=hook)
+    if "{" in asked["what"]:
+        _time_machine(asked, store)
+        return
     # Such as `consolidate`, `consolidate fragment-meta` or `vacuum deletes`.
     command, _, more = asked["what"].partition(" ")
     options = {"deletes": True} if more == "deletes" else {"mode": more} if more else {}
@@ -92,12 +95,34 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
     run(asked["array"], store=store, **options)
 
 
+def _time_machine(asked: dict[str, Any], store: Any) -> None:
+    """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
+    import chronotile
+    from chronotile.check.findings import RefusedError
+
+    command, _, options = asked["what"].partition(" ")
+    known = {"target_store" if command == "clone" else "store": store}
+    if command in ("clone", "publish"):
+        known["storage_options"] = asked["options"]
+    place = "target" if command in ("clone", "publish") else "array"
+    try:
+        getattr(chronotile, command)(**json.loads(options), **{place: asked["array"]}, **known)
+    except RefusedError as error:
+        done = ("taken back already", "expected a delete or update, found", "found it")
+        if not any(words in error.problem for words in done):
+            raise
+
+
 def _serve() -> None:
     import tempfile
 
     import chronotile.change.consolidate
     import chronotile.change.vacuum
-    import chronotile.rows.apply  # noqa: F401  (loaded before the forks)
+    import chronotile.rows.apply
+    import chronotile.time_machine.clone
+    import chronotile.time_machine.publish
+    import chronotile.time_machine.undelete
+    import chronotile.time_machine.undo  # noqa: F401  (loaded before the forks)
 
     for line in sys.stdin:
         asked = json.loads(line)

@@ -81,8 +81,9 @@ def publish(
     places = [staging] if isinstance(staging, str) else list(staging)
     if not places:
         raise ChronotileError(opened.uri, "expected staging arrays, found none")
-    sound_history(opened, key)
-    history = read_history(opened, key=key, labels=True)
+    history, _ = sound_history(opened, key)
+    if history.listing.enumerations:
+        history = read_history(opened, key=key, labels=True)
     load = _Load(opened, history)
     for place in places:
         load.add(open_store(place, storage_options), key)

@@ -271,6 +271,7 @@ class _Judge:
         self.store, self.history, self.record = store, history, record
         self.paths = {one.path for one in record.puts}
         self.there = {*history.listing.fragments, *history.listing.root_fragments}
+        self.added = {commit_name(uri).text for uri in record.added}
 
     def judge(self) -> None:
         """Raises an error if it cannot."""
@@ -295,7 +296,8 @@ class _Judge:
                 continue
             listed = [vacuumed_name(line) for line in decode_vac(one.data, one.path)]
             in_meta = one.path.startswith(f"{META}/")
-            here = meta if in_meta else self.there & effective
+            # A run that was broken off may have exchanged it already: it then lists what was added.
+            here = meta if in_meta else (self.there & effective) | self.added
             gone = [name for name in listed if name not in here]
             if gone:
                 problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {_FINAL}"
@@ -334,10 +336,9 @@ class _Judge:
     def _refuse_spanning(self, moment: int) -> None:
         """Refuses if a dense array was consolidated over the change: order would be wrong."""
         table, rules = self.history.table, Rules(self.history)
-        added = {commit_name(uri).text for uri in self.record.added}
         for row in rules.fragments.tolist():
             name = parse_name(table.name(row))
-            if name.t1 < moment <= name.t2 and name.text not in added:
+            if name.t1 < moment <= name.t2 and name.text not in self.added:
                 raise self._refused(f"found {name.text}, which was merged since: {_FINAL}")
 
     def _refuse_lost(self) -> None:
@@ -361,11 +362,10 @@ class _Judge:
         if not names:
             return
         table, rules = self.history.table, Rules(self.history)
-        added = {commit_name(uri).text for uri in self.record.added}
         later = [
             table.name(row)
             for row in rules.fragments[~rules.missing].tolist()
-            if table.name(row) not in added
+            if table.name(row) not in self.added
         ]
         for name, raw in FooterReader(self.store, self.history).read_raw(later):
             if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
