@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDS, TARGETS, FRAGMENTS = 500, 50, 2
 
 READER = """
-import json, pathlib, sys
+import json, pathlib, sys, time
 import support.engines, tiledb
 root = pathlib.Path(sys.argv[1])
 reads, torn, seen = 0, [], set()
@@ -33,6 +33,7 @@ while not (root / "stop").exists():
     with tiledb.open(uri, timestamp=1 << 60) as array:
         rows = len(array[:]["a"])
     reads += 1
+    time.sleep(0.002)
     seen.add((number, rows))
     if rows % 2:
         torn.append((number, rows))
