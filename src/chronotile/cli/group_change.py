@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chronotile.check.findings import RefusedError
 from chronotile.cli.options import say
 from chronotile.errors import ChronotileError
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from chronotile.cli.maintain import Change
     from chronotile.dataset.over_members import GroupReport
 
-ONE_ARRAY = ("write_delete", "write_update")
+ONE_ARRAY = ("write_delete", "write_update", "undelete")
 """Changes whose words make sense for one array only."""
+ALL_OR_NONE = ("restore", "publish")
+"""Changes that would tear a dataset apart if some members were left out."""
 _OF_ARRAYS = ("before", "announce")
 """Options that tell of one array before it is changed: the plan tells of all at once."""
 
@@ -69,7 +72,7 @@ def run_on_group(change: Change, function: Callable[..., Any], options: dict[str
         raise ChronotileError(change.array, problem)
     dataset = Dataset(change.store, read_group(change.store, key=change.key))
     for_each = {name: value for name, value in options.items() if name not in _OF_ARRAYS}
-    begun = _Begun(change)
+    begun = Begun(change, all_or_none=function.__name__ in ALL_OR_NONE)
     with progress(f"{function.__name__}: members", len(dataset.tree())) as step:
         done = change_members(
             dataset,
@@ -96,17 +99,21 @@ def _of_group(command: str) -> Any:
     return {"consolidate": consolidate_group, "vacuum": vacuum_group}.get(command)
 
 
-class _Begun:
+class Begun:
     """The record that a command has begun, and then its report, beside the group."""
 
-    def __init__(self, change: Change) -> None:
-        self.change = change
+    def __init__(self, change: Change, *, all_or_none: bool = False) -> None:
+        self.change, self.all_or_none = change, all_or_none
         self.path: str | None = None
 
     def record(self, plan: GroupReport) -> None:
         """Tells what cannot be done or undone, and writes down what is about to happen."""
         from chronotile.change.beside_array import save_begun
 
+        if plan.failed and self.all_or_none:
+            problem = f"expected that every member can, found {plan.failed[0].path}"
+            hint = "nothing was changed; --member takes some of them only"
+            raise RefusedError(plan.group, f"{problem}: {plan.failed[0].error}; {hint}")
         for one in plan.failed:
             say(f"note: {one.path or 'the group itself'} is left as it is: {one.error}")
         for one in plan.outcomes:

@@ -13,10 +13,13 @@ import click
 
 from chronotile.cli.maintain import Change, changing
 from chronotile.cli.options import MOMENT, Place, access_options, json_option, say
+from chronotile.errors import ChronotileError
+from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
     from chronotile.change.change_report import Report
     from chronotile.cli.options import Access
+    from chronotile.storage.store import Store
 
 _from = click.option(
     "--from", "at", metavar="TIME", type=MOMENT, help="From when on: now; after every commit."
@@ -66,7 +69,28 @@ def clone(
         as_json=as_json,
     )
     made = partial(run, array, store=access.open_store(array), target_store=change.store)
-    return change.finish(made(target, key=access.key, dry_run=dry_run, **options))
+    try:
+        return change.finish(made(target, key=access.key, dry_run=dry_run, **options))
+    except GroupFoundError:
+        return _clone_group(access, array, change, options)
+
+
+def _clone_group(access: Access, source: str, change: Change, options: dict[str, Any]) -> int:
+    from chronotile.cli.group_change import GroupChangeReport
+    from chronotile.dataset.clone_members import clone_members
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.history.group_reading import read_group
+    from chronotile.report.output import emit
+
+    if options["without"] or options["start"]:
+        problem = "expected an array with --start and --without, found a group"
+        raise ChronotileError(source, problem)
+    store = access.open_store(source)
+    dataset = Dataset(store, read_group(store, key=access.key))
+    end, link = options["end"], options["link"]
+    done = clone_members(dataset, change.store, end=end, link=link, dry_run=change.dry_run)
+    emit(GroupChangeReport(report=done), as_json=change.as_json)
+    return 0
 
 
 @click.command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-01 --dry-run")
@@ -110,9 +134,28 @@ def undo(change: Change, **options: Any) -> int:
     That is a restore, undelete, publish, repair, delete, update or consolidate. What it put goes
     into the quarantine. A vacuum in between can make a change final; then nothing is done.
     """
+    from chronotile.time_machine.undo import find_report
     from chronotile.time_machine.undo import undo as run
 
+    place, document = find_report(change.store, options["report"])
+    if "members" in document:
+        return _undo_group(change, place, document)
     return change.run(run, before=change.record, **options)
+
+
+def _undo_group(change: Change, place: str, document: dict[str, Any]) -> int:
+    from chronotile.cli.group_change import Begun, GroupChangeReport
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.undo_members import undo_members
+    from chronotile.history.group_reading import read_group
+    from chronotile.report.output import emit
+
+    dataset = Dataset(change.store, read_group(change.store, key=change.key))
+    begun = Begun(change)
+    done = undo_members(dataset, place, document, dry_run=change.dry_run, before=begun.record)
+    emit(GroupChangeReport(report=done), as_json=change.as_json)
+    begun.save(done)
+    return 1 if done.failed else 0
 
 
 @click.command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
@@ -125,11 +168,20 @@ def publish(change: Change, staging: tuple[str, ...], at: Any) -> int:
     They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
     reader sees none of it or all.
     """
+    from chronotile.change.change_report import Report
+    from chronotile.storage.store import open_store
     from chronotile.time_machine.publish import publish as run
 
-    storage = dict(change.store.options)
+    storage, top = dict(change.store.options), change.store.uri
 
-    def publish_to(array: str, **options: Any) -> Report:
-        return run(list(staging), array, storage_options=storage, **options)
+    def publish(array: str, *, store: Store, **options: Any) -> Report:
+        # Of a group, the member at the same place of each staging group.
+        below = store.uri.removeprefix(top)
+        places = [f"{place.rstrip('/')}{below}" for place in staging]
+        if below:
+            places = [place for place in places if open_store(place, storage).exists()]
+        if not places:
+            return Report("publish", array, dry_run=options["dry_run"], steps=())
+        return run(places, array, storage_options=storage, store=store, **options)
 
-    return _run(change, publish_to, at=at)
+    return _run(change, publish, at=at)

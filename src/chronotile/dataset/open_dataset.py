@@ -65,6 +65,14 @@ class Dataset:
         """The key that opens encrypted members."""
         return self.group.key
 
+    def moment(self, time: Moment) -> int:
+        """A time in any spelling, in ms.
+
+        Raises:
+            BadTimeError: It is no time.
+        """
+        return _moment(time)
+
     def members(self, at: Moment | None = None) -> tuple[Member, ...]:
         """The members of the group itself, at a moment, by name: what `tiledb.Group` lists.
 

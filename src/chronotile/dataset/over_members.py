@@ -90,6 +90,8 @@ class GroupReport:
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...] = ()
     at_ms: int = field(default_factory=now_ms)
+    undoes: str | None = None
+    """The report of the change that this one took back."""
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -109,7 +111,7 @@ class GroupReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report."""
-        return {
+        document = {
             "command": self.command,
             "group": self.group,
             "dry_run": self.dry_run,
@@ -117,6 +119,7 @@ class GroupReport:
             "members": [one.to_dict() for one in self.outcomes],
             "notes": list(self.notes),
         }
+        return document if self.undoes is None else document | {"undoes": self.undoes}
 
     def to_json(self) -> str:
         """The JSON report as text."""

@@ -83,6 +83,9 @@ def undo(
     """
     opened = store or open_store(array, storage_options)
     place, document = find_report(opened, report)
+    if "members" in document:
+        problem = "expected the report of an array, found one of a group; undo it there"
+        raise RefusedError(opened.uri, problem)
     _refuse_final(opened, document)
     if document.get("quarantine"):
         return _undo_moves(opened, place, document, dry_run=dry_run)
@@ -140,7 +143,7 @@ def find_report(
         document = _parsed(above.read(path), path)
         if document.get("undoes"):
             undone.add(str(document["undoes"]))
-        elif above.uri_of(path) not in undone and document["steps"]:
+        elif above.uri_of(path) not in undone and _has_steps(document):
             return above.uri_of(path), document
     raise RefusedError(store.uri, "expected a report of a change beside it, found none")
 
@@ -148,13 +151,19 @@ def find_report(
 def _parsed(data: bytes, where: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
-        steps = document["steps"]
+        told = document.get("members", [document])
+        steps = [step for one in told for step in one.get("steps", ())]
         if not all(isinstance(step["path"], str) for step in steps):
             raise TypeError("path")  # noqa: TRY301
     except (ValueError, KeyError, TypeError) as cause:
         raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
     found: dict[str, Any] = document
     return found
+
+
+def _has_steps(document: Mapping[str, Any]) -> bool:
+    told = document.get("members", [document])
+    return any(one.get("steps") for one in told)
 
 
 def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:

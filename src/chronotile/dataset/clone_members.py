@@ -1,0 +1,122 @@
+"""A clone of a whole dataset, as of a moment.
+
+In: a dataset, a moment, an empty place. Out: a dataset there, with clones of its arrays and with
+the lists of members of that moment, and `GroupReport`. Writes nothing to the source.
+
+Every member is planned before the first is made, and must lie in the dataset's own folder under a
+relative URI: a clone that leads back to its source would be none. The arrays go first, then the
+groups, the innermost first: before that the place is no group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chronotile.check.findings import RefusedError
+from chronotile.dataset.over_members import GroupReport, Outcome
+from chronotile.dataset.tree import LOST
+from chronotile.format.commit_files import decode_vac, vacuumed_name
+from chronotile.format.kinds import GROUP, GROUP_MARKER, META
+from chronotile.format.names import try_parse
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.transfer import Transfer
+from chronotile.time_machine.clone import clone
+
+if TYPE_CHECKING:
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.tree import Node
+    from chronotile.format.timestamps import Moment
+    from chronotile.storage.store import Store
+
+
+def clone_members(
+    dataset: Dataset,
+    target: Store,
+    *,
+    end: Moment | None = None,
+    dry_run: bool = False,
+    **options: Any,
+) -> GroupReport:
+    """Makes a dataset that shows what an open of every member at a moment shows.
+
+    Args:
+        dataset: The group.
+        target: Where the clone goes.
+        end: The moment; now, if it is left out.
+        dry_run: Plan only.
+        options: Further arguments of `clone`.
+
+    Raises:
+        RefusedError: A member is gone, or lies elsewhere.
+        ChronotileError: A member cannot be cloned: nothing was made.
+    """
+    nodes = dataset.tree(end)
+    for node in nodes:
+        if node.found in LOST or not node.is_inside or not node.member.is_relative:
+            why = node.problem or "it lies elsewhere, or is named by an absolute URI"
+            raise RefusedError(dataset.uri, f"expected members to clone, found {node.path}: {why}")
+    arrays = [node for node in nodes if node.found == "array"]
+    moment = now_ms() if end is None else end
+
+    def made(*, dry: bool) -> tuple[Outcome, ...]:
+        return tuple(_cloned(dataset, node, target, moment, dry, options) for node in arrays)
+
+    planned = made(dry=True)
+    if dry_run:
+        return GroupReport("clone", target.uri, dry_run=True, outcomes=planned)
+    done = made(dry=False)
+    inner = [node for node in nodes if node.found == "group"]
+    for node in sorted(inner, key=lambda node: -node.depth):
+        assert node.store is not None  # a group was found there
+        _clone_group(node.store, _below(dataset.store, node.store, target), dataset, end)
+    _clone_group(dataset.store, target, dataset, end)
+    return GroupReport("clone", target.uri, dry_run=False, outcomes=done)
+
+
+def _cloned(
+    dataset: Dataset, node: Node, target: Store, end: Moment, dry: bool, options: dict[str, Any]
+) -> Outcome:
+    assert node.store is not None  # an array was found there
+    there = _below(dataset.store, node.store, target)
+    report = clone(
+        node.store.uri,
+        there.uri,
+        end=end,
+        dry_run=dry,
+        key=dataset.key,
+        store=node.store,
+        target_store=there,
+        **options,
+    )
+    return Outcome(path=node.path, array=there.uri, report=report)
+
+
+def _below(root: Store, inner: Store, target: Store) -> Store:
+    """The place in the clone of a folder of the dataset."""
+    path = inner.place.root[len(root.place.root) :].strip("/")
+    return replace(target, place=target.place.child(path))
+
+
+def _clone_group(source: Store, target: Store, dataset: Dataset, end: Moment | None) -> None:
+    """Copies the lists of members and the metadata of a group, its marker last."""
+    last = None if end is None else dataset.moment(end)
+    transfer = Transfer(source, target, "copy")
+    transfer.make_root((GROUP, META))
+    hidden: set[str] = set()
+    names: dict[str, str] = {}
+    for folder in (META, GROUP):
+        for file in source.list_names(folder).files:
+            name = try_parse(file.removesuffix(".vac"))
+            if name is None or (last is not None and name.t2 > last):
+                continue
+            path = f"{folder}/{file}"
+            if file.endswith(".vac"):
+                # It names whole URIs, which lead back to the source: leave out what it hides.
+                hidden |= {
+                    f"{folder}/{vacuumed_name(o)}" for o in decode_vac(source.read(path), path)
+                }
+            else:
+                names[path] = path
+    transfer.files({path: path for path in names if path not in hidden})
+    transfer.files({GROUP_MARKER: GROUP_MARKER})

@@ -1,0 +1,73 @@
+"""A change of a whole dataset, taken back: member by member, by the one report that it left.
+
+In: a dataset, and the report. Out: `GroupReport`. Before anything changes, every member is planned;
+if one cannot be taken back, none is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chronotile.check.findings import RefusedError
+from chronotile.dataset.over_members import GroupReport, Outcome, targets
+from chronotile.errors import ChronotileError
+from chronotile.time_machine.undo import undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.over_members import Target
+
+
+def undo_members(
+    dataset: Dataset,
+    place: str,
+    document: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    before: Callable[[GroupReport], None] | None = None,
+) -> GroupReport:
+    """Takes back what a report tells of each member, the last first.
+
+    Args:
+        dataset: The group.
+        place: Where the report is.
+        document: The report.
+        dry_run: Plan only.
+        before: Called with the planned steps of all members before the first.
+
+    Raises:
+        RefusedError: A member cannot be taken back: nothing was changed.
+    """
+    here = {target.store.uri: target for target in targets(dataset)}
+    changed = [item for item in document["members"] if item.get("steps") and not item.get("error")]
+    pairs: list[tuple[Target, Mapping[str, Any]]] = []
+    for item in reversed(changed):
+        target = here.get(str(item.get("array")))
+        if target is None:
+            problem = f"expected members of the dataset, found {item.get('array')!r:.120}"
+            raise RefusedError(dataset.uri, problem)
+        pairs.append((target, item))
+    planned = tuple(_undone(dataset, *pair, dry_run=True) for pair in pairs)
+    for one in planned:
+        if one.error is not None:
+            raise RefusedError(dataset.uri, f"{one.path} cannot be taken back: {one.error}")
+    plan = GroupReport("undo", dataset.uri, dry_run=True, outcomes=planned, undoes=place)
+    if dry_run:
+        return plan
+    if before is not None:
+        before(plan)
+    done = tuple(_undone(dataset, *pair, dry_run=False) for pair in pairs)
+    return GroupReport("undo", dataset.uri, dry_run=False, outcomes=done, undoes=place)
+
+
+def _undone(
+    dataset: Dataset, target: Target, document: Mapping[str, Any], *, dry_run: bool
+) -> Outcome:
+    path, array = target.path, target.store.uri
+    try:
+        report = undo(array, document, dry_run=dry_run, key=dataset.key, store=target.store)
+    except ChronotileError as error:
+        return Outcome(path=path, array=array, error=str(error))
+    return Outcome(path=path, array=array, report=report)
