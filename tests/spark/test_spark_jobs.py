@@ -88,7 +88,8 @@ def rows_of(frame: DataFrame) -> Table:
 
 
 def parquet_rows(folder: Path) -> Table:
-    return sorted((_frozen(row.values()) for row in pq.read_table(folder).to_pylist()), key=repr)
+    table = pq.read_table(folder).select(SCHEMAS[folder.name].names)
+    return sorted((_frozen(row.values()) for row in table.to_pylist()), key=repr)
 
 
 def arrays_in(root: Path) -> list[Path]:
@@ -431,9 +432,14 @@ def test_the_pipeline_writes_every_table(spark: SparkSession, fleet: Path, tmp_p
     summary = run(spark, job(fleet, tmp_path / "out"), lambda *step: steps.append(step))
     for name in SCHEMAS:
         assert parquet_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
-    assert rows_of(spark.read.parquet(str(tmp_path / "out" / "commits"))) == expected(
+    commits = spark.read.parquet(str(tmp_path / "out" / "commits"))
+    assert rows_of(commits.select(*SCHEMAS["commits"].names)) == expected(
         arrays_in(fleet), "commits"
     )
+    assert commits.where("unix_millis(t1_time) <> t1 or run_at is null").count() == 0
+    assert {row.run_id for row in commits.select("run_id").distinct().collect()} == {
+        summary.run.rpartition("/")[2]
+    }
     assert summary.totals.arrays == summary.read == 14
     assert summary.totals.commits == len(expected(arrays_in(fleet), "commits"))
     assert ("info", "many-loose-commits", 1) in summary.totals.findings
@@ -483,6 +489,42 @@ def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) 
     for name in SCHEMAS:
         assert parquet_rows(out / name) == expected(arrays_in(root), name)
     assert third.totals == run(spark, job(root, tmp_path / "anew")).totals
+
+
+def test_findings_come_and_go_and_runs_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(6):
+        maker.array(root / f"array-{number}", 120, seed=number, loose=120 if number < 2 else 0)
+    age(root)
+
+    def step(**more: Any) -> tuple[list[tuple[str, str, str]], list[dict[str, Any]]]:
+        run(spark, job(root, out, since_last=True, **more))
+        rows = pq.read_table(out / "findings_changes").to_pylist()
+        told = pq.read_table(out / "run_history").to_pylist()
+        assert told[-1]["new_findings"] == sum(row["change"] == "new" for row in rows)
+        return sorted((r["change"], r["code"], r["array"][-7:]) for r in rows), told
+
+    assert step(keep_runs=1)[0] == step()[0] == []
+    consolidate(str(root / "array-0"))
+    vacuum(str(root / "array-0"), mode="commits")
+    for number in range(120):
+        maker.commit(root / "array-5", 9_000 + number, uuid=f"{number:032x}")
+    shutil.rmtree(root / "array-1")
+    changes, told = step(keep_runs=1)
+    assert changes == [
+        ("new", "many-loose-commits", "array-5"),
+        ("resolved", "many-loose-commits", "array-0"),
+        ("resolved", "many-loose-commits", "array-1"),
+    ]
+    assert [row["arrays"] for row in told] == [6, 6, 5]
+    assert [row["arrays_read"] for row in told] == [6, 0, 2]
+    assert told[-1]["infos"] == 1
+    assert len({row["run_id"] for row in told}) == 3, "one row each, also of runs that are gone"
+    assert len(list((out / "runs").iterdir())) == 1
+    read_in = {r["array"][-7:]: r["run_id"] for r in pq.read_table(out / "arrays").to_pylist()}
+    assert (read_in["array-5"], read_in["array-0"]) == (told[2]["run_id"],) * 2
+    assert read_in["array-2"] == told[0]["run_id"], "the run that read the rows"
 
 
 def test_tasks_go_on_where_the_driver_stops_looking(
@@ -779,7 +821,9 @@ def test_the_tables_can_lie_in_a_bucket(
         last = last_run(out, s3.options)
         assert last is not None
         commits = [last.read(part) for part in last.parts() if part.table == "commits"]
-        found = [_frozen(row.values()) for table in commits for row in table.to_pylist()]
+        names = SCHEMAS["commits"].names
+        rows = [row for table in commits for row in table.select(names).to_pylist()]
+        found = [_frozen(row.values()) for row in rows]
         assert sorted(found, key=repr) == expected(arrays_in(fleet), "commits")
 
 

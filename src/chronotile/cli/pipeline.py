@@ -69,6 +69,13 @@ if TYPE_CHECKING:
     "published: 0.001, so in a fleet of fewer than 1,000 none.",
 )
 @click.option(
+    "--keep-runs",
+    metavar="N",
+    type=click.IntRange(1),
+    default=2,
+    help="Runs whose tables stay: 2, and the last 2 that could read every array.",
+)
+@click.option(
     "--inventory",
     metavar="MANIFEST",
     help="An inventory of the bucket, by its manifest.json: nothing is listed. Without ROOT, all.",
@@ -154,6 +161,7 @@ def _job(
     dry_run: bool,
     fragments: bool,
     policy: str | None,
+    keep_runs: int,
     inventory: str | None,
     fresh: bool,
     partition_bytes: int | None,
@@ -181,6 +189,7 @@ def _job(
         out_storage=access.storage if "://" in out else {},
         since_last=since_last,
         resume=resume,
+        keep_runs=keep_runs,
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,

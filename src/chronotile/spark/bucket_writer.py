@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chronotile.spark.run_columns import dressed
 from chronotile.spark.run_summary import Totals, totals_of
 from chronotile.spark.runs import Part, Run, parquet_options
 
@@ -34,6 +35,7 @@ class BucketWriter:
         """Args: `last` is the table whose last file also holds the totals of the bucket."""
         self._tables = {name: _OneTable(run, bucket, name, one) for name, one in schemas.items()}
         self._last = last
+        self._run = run
         self.totals = Totals()
 
     def add(self, tables: Mapping[str, pa.Table]) -> None:
@@ -41,7 +43,7 @@ class BucketWriter:
         for name, table in tables.items():
             if len(table):
                 self.totals += totals_of(name, table)
-                self._tables[name].add(table)
+                self._tables[name].add(dressed(name, table, self._run.name, self._run.started_ms))
 
     def close(self) -> tuple[Part, ...]:
         """Writes what is left, and gives all files."""

@@ -15,14 +15,15 @@ import pyarrow.compute as pc
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE
 from chronotile.spark.bucket_writer import totals_in
-from chronotile.spark.buckets import bucket_of
+from chronotile.spark.buckets import bucket_of, may_share
+from chronotile.spark.run_columns import DRESSED
 from chronotile.spark.run_summary import Totals
 from chronotile.spark.tables import SCHEMAS, columns, findings_table
 from chronotile.spark.unchanged import Noted
 from chronotile.spark.unreadable_limit import Unread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.runs import Part, Run
@@ -31,7 +32,7 @@ LISTINGS = columns("array string, listing string, marks string, requests_after b
 """What the next run needs to know of an array, as `unchanged.Noted` explains; both are null if the
 array could not be read properly."""
 
-WRITTEN: dict[str, pa.Schema] = {**SCHEMAS, "listings": LISTINGS}
+WRITTEN: dict[str, pa.Schema] = {**{name: DRESSED[name] for name in SCHEMAS}, "listings": LISTINGS}
 """Every table that a run writes of each array; the last also holds the totals."""
 
 
@@ -80,6 +81,11 @@ class OlderBucket:
             known |= {array: name for array, name in pairs if self._own(array)}
         return known
 
+    def findings(self) -> Iterator[dict[str, Any]]:
+        """The findings on the bucket's arrays."""
+        for table in self.tables("findings"):
+            yield from (row for row in table.to_pylist() if self._own(row["array"]))
+
     def rows(self, arrays: Collection[str], stale: Collection[str]) -> Iterator[tuple[str, Any]]:
         """Each table with the rows of some arrays, as a later run repeats them.
 
@@ -94,6 +100,42 @@ class OlderBucket:
                 rows = table.filter(pc.is_in(table["array"], wanted))
                 if len(rows):
                     yield name, as_stale(name, rows, unread, self.run.name)
+
+
+class OlderRun:
+    """The last run, if this one can use its tables."""
+
+    def __init__(self, run_: Run | None) -> None:
+        self.run = run_
+        end = run_.read_end() if run_ else None
+        self.buckets: int | None = int(end["buckets"]) if end else None
+        self._parts: dict[int, list[Part]] = {}
+        for part in run_.parts() if run_ else ():
+            self._parts.setdefault(part.bucket, []).append(part)
+
+    def bucket(self, bucket: int, buckets: int) -> OlderBucket | None:
+        """What the run holds of a bucket, as the fleet is divided now."""
+        if self.run is None or self.buckets is None:
+            return None
+        parts = [
+            part
+            for own, of_bucket in self._parts.items()
+            if may_share(bucket, buckets, own, self.buckets)
+            for part in of_bucket
+            if part.table in WRITTEN
+        ]
+        whole = buckets == self.buckets
+        return OlderBucket(
+            run=self.run, parts=tuple(parts), bucket=bucket, buckets=buckets, is_whole=whole
+        )
+
+    def has(self, bucket: int) -> bool:
+        """Whether the run may have rows of a bucket."""
+        return bool(self._parts.get(bucket)) or self.buckets is None
+
+    def parts_of(self, buckets: Iterable[int]) -> list[Part]:
+        """The files of some buckets, of which the new run has the same."""
+        return [part for bucket in buckets for part in self._parts.get(bucket, ())]
 
 
 def hidden_below(

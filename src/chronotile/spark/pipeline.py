@@ -19,14 +19,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.spark.buckets import bucket_of, may_share
+from chronotile.spark.buckets import bucket_of
 from chronotile.spark.fleet_plan import BucketShare, FleetPlan, plan_fleet
 from chronotile.spark.interrupted_run import Interrupted, find_interrupted, note_plan
 from chronotile.spark.maintenance_job import Work, arrays_due, pause_s, run_maintenance, stops_of
 from chronotile.spark.maintenance_policy import Policy, simple_policy
-from chronotile.spark.older_run_rows import WRITTEN, OlderBucket, unlisted_unread
+from chronotile.spark.older_run_rows import WRITTEN, OlderRun, unlisted_unread
 from chronotile.spark.pipeline_task import (
     UNREAD_MAX,
     Done,
@@ -37,8 +39,9 @@ from chronotile.spark.pipeline_task import (
     write_unread,
 )
 from chronotile.spark.read_share import folder_findings
+from chronotile.spark.run_columns import CHANGES, RUNS, RUNS_MAX, run_row
 from chronotile.spark.run_summary import Summary
-from chronotile.spark.runs import Part, Run, last_run, new_run
+from chronotile.spark.runs import KEPT, Part, Run, last_run, new_run
 from chronotile.spark.surviving_tasks import Care, Results, run_job
 from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 
     from chronotile.spark.options import Options
 
-FORMAT = 3
+FORMAT = 4
 """The format of what a run leaves for the next one, which uses no run of another format."""
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
@@ -76,6 +79,8 @@ class Job:
     """Maintenance vacuums fragments as well."""
     policy: Policy | None = None
     """What maintenance does to which arrays; None for commits of those that need it."""
+    keep_runs: int = KEPT
+    """Complete runs whose tables stay."""
     max_unreadable: Limit = MAX_UNREADABLE
     """How much of the fleet may be unreadable before the run publishes nothing."""
 
@@ -147,7 +152,7 @@ class _Pipeline:
 
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
-        job, older = self._job, _Older(self._last())
+        job, older = self._job, OlderRun(self._last())
         before = older.buckets
         if job.resume:
             words = self._plan_words()
@@ -168,9 +173,11 @@ class _Pipeline:
         folders = {"findings": folder_findings(self._plan.problems)}
         own, totals = write_tables(run_, folders)
         parts += own
+        parts.append(self._history(run_, replace(done, totals=done.totals + totals), parts))
         written = {part.table for part in parts}
+        tables = {**WRITTEN, "findings_changes": CHANGES}
         # A table without rows gets an empty file, so that readers can read it.
-        parts += [run_.write(t, s.empty_table()) for t, s in WRITTEN.items() if t not in written]
+        parts += [run_.write(t, s.empty_table()) for t, s in tables.items() if t not in written]
         maintained: tuple[tuple[str, int], ...] = ()
         everything = (*unread, *hidden)
         if job.maintain:
@@ -182,12 +189,33 @@ class _Pipeline:
             "unreadable": len(everything),
             "buckets": self._plan.buckets,
         }
-        run_.publish(parts, words)
+        run_.publish(parts, words, job.keep_runs)
         if self._resumed is not None:
             self._resumed.run.abandon()
         return replace(done, unread=everything, totals=done.totals + totals), maintained
 
-    def _read(self, run_: Run, older: _Older) -> Done:
+    def _history(self, run_: Run, done: Done, parts: Sequence[Part]) -> Part:
+        """Writes the table of all runs: that of the last run, and a row more."""
+        changes = [
+            change
+            for part in parts
+            if part.table == "findings_changes"
+            for change in run_.read(part)["change"].to_pylist()
+        ]
+        counts = {
+            "arrays_read": done.read,
+            "arrays_unchanged": done.unchanged,
+            "arrays_unreadable": done.unread_count + done.hidden_count,
+            "new_findings": changes.count("new"),
+            "resolved_findings": changes.count("resolved"),
+        }
+        row = run_row(run_.name, run_.started_ms, done.totals, counts)
+        last = last_run(self._job.out, self._job.out_storage)
+        before = list(last.tables("run_history")) if last else []
+        before = [table for table in before if table.schema.names == RUNS.names]
+        return run_.write("run_history", pa.concat_tables([*before, row])[-RUNS_MAX:])
+
+    def _read(self, run_: Run, older: OlderRun) -> Done:
         """Reads the whole fleet, and what could not be read once more."""
         job, plan = self._job, self._plan
         inventory = plan.inventory
@@ -195,18 +223,23 @@ class _Pipeline:
         task = partial(Task, options=job.options, run=run_, fresh_ms=after)
         since_last, problems = job.since_last, tuple(p for p in plan.problems if not p.missing)
         shares = {share.bucket: share for share in plan.shares}
-        if problems:
+        if older.run:
             # Arrays that only the last run knows can be in any bucket.
             empty = {number: BucketShare(bucket=number) for number in range(plan.buckets)}
-            shares = empty | shares if older.run else shares
+            shares = {n: one for n, one in (empty | shares).items() if one.size or older.has(n)}
         tasks = []
         for share in shares.values():
             resumed = self._resumed and self._resumed.bucket(share.bucket, plan.buckets)
-            uses_older = since_last or problems
-            last = older.bucket(share.bucket, plan.buckets) if uses_older else None
+            last = older.bucket(share.bucket, plan.buckets)
             since = since_last or resumed is not None
             tasks.append(
-                task(share=share, older=resumed or last, since_last=since, problems=problems)
+                task(
+                    share=share,
+                    older=resumed or last,
+                    since_last=since,
+                    is_whole=True,
+                    problems=problems,
+                )
             )
         care = Care(split=_split, give_up=self._killed)
         done = self._all("reading commit logs", run_task, tasks, run_, care)
@@ -257,7 +290,7 @@ class _Pipeline:
         return unread, hidden
 
     def _write_unread(
-        self, run_: Run, older: _Older, unread: Sequence[Unread], hidden: Sequence[Unread]
+        self, run_: Run, older: OlderRun, unread: Sequence[Unread], hidden: Sequence[Unread]
     ) -> Done:
         """Writes the rows of arrays that could not be read, without another try."""
         folders = {folder.uri for folder in self._plan.problems}
@@ -331,39 +364,7 @@ def _results(run_: Run) -> Results:
 
 def _split(task: Task) -> list[Task]:
     """Splits the work of a task into smaller pieces."""
-    return [replace(task, share=share, problems=()) for share in task.share.split()]
-
-
-class _Older:
-    """The last run, if this one can use its tables."""
-
-    def __init__(self, run_: Run | None) -> None:
-        self.run = run_
-        end = run_.read_end() if run_ else None
-        self.buckets: int | None = int(end["buckets"]) if end else None
-        self._parts: dict[int, list[Part]] = {}
-        for part in run_.parts() if run_ else ():
-            self._parts.setdefault(part.bucket, []).append(part)
-
-    def bucket(self, bucket: int, buckets: int) -> OlderBucket | None:
-        """What the run holds of a bucket, as the fleet is divided now."""
-        if self.run is None or self.buckets is None:
-            return None
-        parts = [
-            part
-            for own, of_bucket in self._parts.items()
-            if may_share(bucket, buckets, own, self.buckets)
-            for part in of_bucket
-            if part.table in WRITTEN
-        ]
-        whole = buckets == self.buckets
-        return OlderBucket(
-            run=self.run, parts=tuple(parts), bucket=bucket, buckets=buckets, is_whole=whole
-        )
-
-    def parts_of(self, buckets: Iterable[int]) -> list[Part]:
-        """The files of some buckets, of which the new run has the same."""
-        return [part for bucket in buckets for part in self._parts.get(bucket, ())]
+    return [replace(task, share=share, problems=(), is_whole=False) for share in task.share.split()]
 
 
 def _is_cut(done: Done) -> bool:

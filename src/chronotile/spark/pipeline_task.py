@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ from chronotile.spark.interrupted_run import note_done
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
 from chronotile.spark.read_share import in_order
 from chronotile.spark.request_costs import requests_after_maintenance
+from chronotile.spark.run_columns import CHANGES, changed_findings
 from chronotile.spark.run_summary import Totals
 from chronotile.spark.tables import SCHEMAS, ArrayTables, findings_table, tables_of_unreadable
 from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
@@ -42,7 +43,7 @@ from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.fleet_plan import BucketShare, Place
@@ -68,6 +69,8 @@ class Task:
     """What the last run holds of the bucket, if this one uses it."""
     since_last: bool = False
     """Skip arrays that have not changed."""
+    is_whole: bool = False
+    """Whether the share has all arrays of the bucket, so that those it lacks are gone."""
     problems: tuple[Unlisted, ...] = ()
     """Folders that could not be listed: arrays below them are looked for in the last run."""
     given_up: Mapping[str, str] = field(default_factory=dict)
@@ -136,8 +139,21 @@ def write_unread(task: Task) -> Done:
     if older is not None and stale:
         for name, rows in older.rows((), stale):
             writer.add({name: rows})
-    writer.add(rows_of_unread(task.given_up, known, task.hidden))
-    return Done(parts=writer.close(), totals=writer.totals)
+    rows = rows_of_unread(task.given_up, known, task.hidden)
+    writer.add(rows)
+    changes: tuple[Part, ...] = ()
+    if older is not None:
+        old = [row for row in older.findings() if row["array"] in task.given_up]
+        new = [row for row in old if row["array"] in stale] + rows["findings"].to_pylist()
+        changes = write_changes(task.run, changed_findings(old, new))
+    return Done(parts=(*writer.close(), *changes), totals=writer.totals)
+
+
+def write_changes(run: Run, rows: pa.Table) -> tuple[Part, ...]:
+    """Writes rows of `findings_changes`, which no later run repeats."""
+    writer = BucketWriter(run, NO_BUCKET, {"findings_changes": CHANGES}, "")
+    writer.add({"findings_changes": rows})
+    return writer.close()
 
 
 def write_tables(run: Run, tables: Mapping[str, pa.Table]) -> tuple[tuple[Part, ...], Totals]:
@@ -155,6 +171,7 @@ class _Bucket:
         self._reads = _Reads()
         self._writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
         self._unchanged: list[str] = []
+        self._findings: list[dict[str, Any]] = []
         self._noted: dict[str, Noted] = {}
         self._before = Totals()
         if task.older is not None and task.since_last:
@@ -167,7 +184,7 @@ class _Bucket:
         unread = {array: words(error) for array, error in failed.items() if may_pass(error)}
         for array, error in failed.items():
             if array not in unread:
-                self._writer.add(self._without(array, error))
+                self._add(self._without(array, error))
         hidden: dict[str, Unread] = {}
         if older is not None and task.problems:
             hidden = hidden_below(task.problems, older.known(), places)
@@ -177,8 +194,9 @@ class _Bucket:
         if older is not None and self._unchanged:
             for name, rows in older.rows(self._unchanged, ()):
                 self._writer.add({name: rows})
+        changes = self._changes(places, {*unread, *hidden})
         return Done(
-            parts=self._writer.close(),
+            parts=(*self._writer.close(), *changes),
             totals=self._writer.totals,
             unchanged=len(self._unchanged),
             unread=tuple(Unread(*pair) for pair in list(unread.items())[:UNREAD_MAX]),
@@ -189,6 +207,24 @@ class _Bucket:
             files_read=len(self._reads.counts),
             reads=self._reads.counts.total(),
         )
+
+    def _add(self, tables: Mapping[str, pa.Table]) -> None:
+        self._writer.add(tables)
+        if self._task.older is not None:
+            self._findings += tables["findings"].to_pylist()
+
+    def _changes(self, there: Collection[str], left: Collection[str]) -> tuple[Part, ...]:
+        """Writes which findings came and went, on the arrays that were read or are gone."""
+        task, older = self._task, self._task.older
+        if older is None:
+            return ()
+        same = {*self._unchanged, *left}
+        old = [
+            row
+            for row in older.findings()
+            if row["array"] not in same and (row["array"] in there or task.is_whole)
+        ]
+        return write_changes(task.run, changed_findings(old, self._findings))
 
     def _is_same(self, arrays: int, lost: int) -> bool:
         """Whether the last run's files of this bucket are right as they are."""
@@ -213,7 +249,7 @@ class _Bucket:
                 elif outcome is None:
                     self._unchanged.append(array)
                 else:
-                    self._writer.add(outcome)
+                    self._add(outcome)
             # A list may miss what was just written: then an array looks as if it were gone.
             gone = any(not may_pass(error) for error in failed.values())
             if attempt or not failed or (len(failed) == len(waiting) and not gone):

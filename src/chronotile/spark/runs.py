@@ -52,7 +52,7 @@ RUNS = "runs"
 STAGING = "staging"
 RECORDS = "records"
 KEPT = 2
-"""Complete runs that stay; and as many that could read every array."""
+"""Complete runs that stay, unless the user wants more; and as many that could read every array."""
 ABANDONED_MS = 24 * 3600 * 1000
 """An incomplete run that is older than this will never end."""
 
@@ -98,6 +98,11 @@ class Run:
     out: str
     name: str
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, in ms since the epoch."""
+        return started_ms(self.name)
 
     @property
     def folder(self) -> str:
@@ -164,7 +169,7 @@ class Run:
         end = self.read_end()
         return tuple(Part(*one) for one in end["parts"]) if end else ()
 
-    def publish(self, parts: Iterable[Part], words: Mapping[str, Any]) -> None:
+    def publish(self, parts: Iterable[Part], words: Mapping[str, Any], keep: int = KEPT) -> None:
         """Makes the run the one that readers see.
 
         Args:
@@ -172,6 +177,7 @@ class Run:
                 this one has as well; readers see no other.
             words: What else the next run needs. `unreadable` is the number of arrays that could
                 not be read.
+            keep: Complete runs that stay.
 
         Raises:
             OvertakenError: A run that started later is published already; this one is dropped.
@@ -191,7 +197,7 @@ class Run:
             _point(self, Path(store.uri))
         with suppress(ChronotileError, OSError):
             # A later run removes what cannot be removed now.
-            _forget(self)
+            _forget(self, keep)
 
     def _check_newest(self, store: Store) -> None:
         newest = _newest(self.out, self.storage, store)
@@ -320,14 +326,14 @@ def _point(run: Run, root: Path) -> None:
                     link.unlink(missing_ok=True)
 
 
-def _forget(current: Run) -> None:
+def _forget(current: Run, keep: int) -> None:
     """Removes older runs, runs that never ended, and files that tasks left."""
     store = current.store()
     names = _run_names(store, RUNS)
     runs = {name: Run(out=current.out, name=name, storage=current.storage) for name in names}
     ends = {name: end for name in reversed(names) if (end := runs[name].read_end()) is not None}
     good = [name for name, end in ends.items() if not end.get("unreadable")]
-    kept = {*list(ends)[:KEPT], *good[:KEPT]}
+    kept = {*list(ends)[:keep], *good[: max(keep, 1)]}
     oldest_ms = now_ms() - ABANDONED_MS
     for name in names:
         if name in ends and name not in kept:
