@@ -33,7 +33,9 @@ ROOMS = {
     "rows": "errors storage format conditions history visibility check change log",
     "report": "errors format history visibility check",
     "timeline": "errors format visibility log report",
-    "spark": "errors storage format conditions history visibility check log change dataset",
+    "spark": (
+        "errors storage format conditions history visibility check log change dataset rows report"
+    ),
     "cli": (
         "errors storage format history visibility check log change time_machine single_file "
         "dataset rows report timeline spark"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from chronotile.log import Log
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.blame import blame
 from chronotile.rows.cell_columns import shown
+from chronotile.rows.commit_changes import RowEvent, commit_changes, row_events
 from chronotile.rows.diff import diff_of
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_read import read_cells
@@ -26,6 +28,7 @@ from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Iterator
 
 WINDOWS = 20
 
@@ -134,3 +137,29 @@ def test_rows_removed_and_blamed_are_those_of_the_model(tmp_path: pathlib.Path) 
         where = [f"{name}={value}" for name, value in zip(model.names, place, strict=True)]
         told = Counter(blame(uri, where)["commit"].to_pylist())
         assert told == Counter(model.blamed(place)), (seed, place)
+
+
+def rows_changed(log: Log, event: RowEvent) -> Iterator[dict[str, Any]]:
+    for table in commit_changes(log, event):
+        for row in map(plain, table.to_pylist()):
+            assert (row.pop("commit"), row.pop("t")) == (event.name, event.t)
+            yield row
+
+
+def test_the_changes_of_every_commit_add_up_to_the_rows(tmp_path: pathlib.Path) -> None:
+    """Also once updates are applied: the fragment and the delete stand for the update."""
+    for seed in range(500, 508):
+        history = RowHistory(seed, tmp_path / str(seed))
+        history.live(10)
+        uri = history.array.uri
+        for _ in range(2):
+            log = log_of(uri)
+            state: Counter[str] = Counter()
+            for t, events in itertools.groupby(row_events(log), key=lambda event: event.t):
+                for event in events:
+                    for row in rows_changed(log, event):
+                        change = row.pop("change")
+                        state[repr(row)] += 1 if change in ("insert", "update_after") else -1
+                wanted = Counter(map(repr, modelled(history, 0, t)))
+                assert +state == wanted, (seed, t)
+            apply_updates(uri)

@@ -10,7 +10,6 @@ an array shows whose updates have been applied.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from chronotile.format.schema import Schema
     from chronotile.history.reading import History, SchemaFile
@@ -102,10 +101,12 @@ def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
     )
 
 
-def uuid_of_rows(updates: Iterable[Change]) -> str:
-    """The uuid of the fragment with the rows of all updates of one moment."""
-    names = "\n".join(update.name for update in updates)
-    return hashlib.md5(names.encode(), usedforsecurity=False).hexdigest()
+def uuid_of_rows(updates: Sequence[Change]) -> str:
+    """The uuid of the fragment with the rows of all updates of one moment: that of the first.
+
+    So whoever has seen the update knows the fragment as the same event.
+    """
+    return parse_name(updates[0].name).uuid
 
 
 def _with_rows(view: View, updates: list[Change]) -> set[str]:

@@ -23,6 +23,7 @@ from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.opening import last_time, open_labelled, schema_in_force
 from chronotile.rows.play import Play
+from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -116,16 +117,26 @@ def removed_of(log: Log, name: str) -> RemovedRows:
     """
     wanted = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
     every = log.view(0, last_time(log))
-    changes = (*every.deletes, *every.updates)
+    # An update that was carried out may share its name with the delete of its old rows.
+    kinds = (every.updates,) if name.endswith(".upd") else (every.deletes, every.updates)
+    changes = [one for kind in kinds for one in kind]
     short = [one for one in changes if wanted and (uuid_of(one.name) or "").startswith(wanted)]
     found = [one for one in changes if one.name == wanted] or short
-    if len(found) != 1:
+    if len({one.name for one in found}) != 1:
         problem = f"expected the name of a delete or an update, found {name[:80]!r}"
         raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
     wanted = found[0].name
     schema_file = schema_in_force(log, found[0].t2)
     in_force = changes_in_force(log.view(0, found[0].t2), schema_file.schema)
-    at = next((n for n, one in enumerate(in_force.changes) if one.name == wanted), None)
+    is_update = isinstance(found[0], Update)
+    at = next(
+        (
+            number
+            for number, one in enumerate(in_force.changes)
+            if one.name == wanted and one.is_update == is_update
+        ),
+        None,
+    )
     if at is None:
         raise ChronotileError(log.array, f"expected a commit that can be read: {in_force.notes}")
     return RemovedRows(

@@ -100,23 +100,42 @@ def _pairs_of_places(log: Log, schema_file: SchemaFile, first: int, last: int) -
     after = _changed_since(log, schema_file, first, last)
     if not len(after):
         return
+    places = after.select([field.name for field in schema.dimensions])
+    changes = _changes(log, schema_file, first)
+    yield side_by_side(schema, after, rows_at(log, schema_file, first, places, changes))
+
+
+def side_by_side(schema: Schema, after: pa.Table, before: pa.Table) -> Pairs:
+    """Rows of two moments at the same places: `after` has the columns of `said`, `before` `was`."""
     names = [field.name for field in schema.fields]
     places = names[: len(schema.dimensions)]
-    before = _rows_at(log, schema_file, first, after.select(places), schema)
     joined = after.join(
         before, keys=places, join_type="left outer", right_suffix=" before", use_threads=False
     )
     columns = {name: joined[name].combine_chunks() for name in joined.column_names}
-    was = np.asarray(columns["was"].is_valid())
     attributes = names[len(places) :]
-    yield Pairs(
+    return Pairs(
         tuple(columns[n] for n in places) + tuple(columns[f"{n} before"] for n in attributes),
-        was,
+        np.asarray(columns["was"].is_valid()),
         tuple(columns[name] for name in names),
         np.asarray(columns["is there"]),
         columns["commit "].to_pylist(),
         np.asarray(columns["t "]),
     )
+
+
+def said(
+    names: Sequence[str | None],
+    times: npt.NDArray[np.uint64],
+    there: npt.NDArray[np.bool_],
+) -> dict[str, pa.Array]:
+    """The columns beside the rows: who changed them, when, and whether they are still there."""
+    # No field's name ends in a space, so these names are free.
+    return {
+        "is there": pa.array(there),
+        "commit ": pa.array(names, pa.string()),
+        "t ": pa.array(times),
+    }
 
 
 def _changed_since(log: Log, schema_file: SchemaFile, first: int, last: int) -> pa.Table:
@@ -133,18 +152,20 @@ def _changed_since(log: Log, schema_file: SchemaFile, first: int, last: int) -> 
         rows = np.flatnonzero(times > np.uint64(first))
         names, when = _commits(play, changes, writers, rows)
         cells = {field.name: play.columns[field.name].cells(rows) for field in schema.fields}
-        there = pa.array(play.alive[rows])
-        # No field's name ends in a space, so these names are free.
-        said = {"is there": there, "commit ": pa.array(names, pa.string()), "t ": pa.array(when)}
-        found.append(pa.table(cells | said))
+        found.append(pa.table(cells | said(names, when, play.alive[rows])))
     return pa.concat_tables(found).combine_chunks() if found else pa.table({"x": []})
 
 
-def _rows_at(
-    log: Log, schema_file: SchemaFile, moment: int, places: pa.Table, schema: Schema
+def rows_at(
+    log: Log,
+    schema_file: SchemaFile,
+    moment: int,
+    places: pa.Table,
+    changes: Sequence[Change],
 ) -> pa.Table:
     """The rows of a moment at some places, with a column `was`."""
-    changes = _changes(log, schema_file, moment)
+    schema = schema_file.schema
+    assert schema is not None
     source = cell_source(log, schema_file, moment, changes)
     found = []
     for batch in source.batches(schema.fields, _box(schema.dimensions, places)):

@@ -22,7 +22,7 @@ from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import to_ms
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.tables import LAST, STREAMED, TABLES, WINDOWED
+from chronotile.spark.tables import LAST, READABLE, STREAMED, WINDOWED
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
@@ -39,7 +39,7 @@ HIDDEN = "storage.secret."
 KNOWN = {
     "path": "the root that the user gave to `load`",
     "paths": "several roots, as Spark hands them over",
-    "table": "which table: " + ", ".join(TABLES),
+    "table": "which table: " + ", ".join(READABLE),
     "arrays": "a Parquet, CSV or text file of array URIs, in place of roots",
     "column": "the column of that file: `array`",
     "start": "the start of the window: ms, ISO-8601 or `now`",
@@ -131,7 +131,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     reach = _one_of("check", options.get("check", "log"), get_args(Reach))
     checked = Options(
         roots=_roots(options),
-        table=_one_of("table", options.get("table", "commits"), tuple(TABLES)),
+        table=_one_of("table", options.get("table", "commits"), tuple(READABLE)),
         arrays=options.get("arrays"),
         column=options.get("column", "array"),
         start=_time("start", options.get("start"), 0),

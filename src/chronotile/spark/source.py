@@ -13,12 +13,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError
+from chronotile.spark.change_table import ChangePartition, change_partitions, read_changes
 from chronotile.spark.options import OF_STREAMS, Options, read_options
 from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
 from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
-from chronotile.spark.tables import TABLES
+from chronotile.spark.tables import READABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ class ChronotileSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table that the options name."""
-        return from_arrow_schema(TABLES[read_options(_without_state(self.options)).table])
+        return from_arrow_schema(READABLE[read_options(_without_state(self.options)).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table once."""
@@ -66,7 +67,7 @@ class ChronotileSource(DataSource):
 
     @staticmethod
     def _check(schema: StructType, options: Options) -> None:
-        own = from_arrow_schema(TABLES[options.table])
+        own = from_arrow_schema(READABLE[options.table])
         if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
             problem = f"expected no schema, or {own.simpleString()}, found {schema.simpleString()}"
             raise ChronotileError(f"table {options.table}", problem)
@@ -82,6 +83,9 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share."""
         fleet = find_fleet(self.options, self.filters.arrays, self.filters.start, follow=True)
+        if self.options.table == "changes":
+            parts = change_partitions((array.uri for array in fleet.arrays), self.options)
+            return [*parts] or [SharePartition(Share(()))]
         made = (
             group_shares(fleet)
             if self.options.table == "members"
@@ -91,6 +95,10 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one share."""
+        if isinstance(partition, ChangePartition):
+            for table in read_changes(partition, self.options):
+                yield from map(self.filters.keep, table.to_batches())
+            return
         assert isinstance(partition, SharePartition)
         for batch in read_share(partition.share, self.options):
             kept = self.filters.keep(batch)

@@ -25,10 +25,12 @@ from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS, EXTENSIONS
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
+from chronotile.rows.commit_changes import row_events
+from chronotile.spark.change_table import changes_of, open_array_with_labels
 from chronotile.spark.read_share import in_order, open_array
 from chronotile.spark.stream_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream_state import hashes
-from chronotile.spark.tables import SCHEMAS, ArrayTables, findings_table
+from chronotile.spark.tables import ROW_TABLES, SCHEMAS, ArrayTables, findings_table
 from chronotile.visibility.rules import overlaps
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> p
     if record is None:
         before = _before(one, records)
         try:
-            log = open_array(one.array, options)
+            log = _opened(one.array, options)
             own, rows = contents(log, options)
         except Exception as error:  # one bad array must not stop a stream
             unread = f"cannot be read: {words(error)}"
@@ -98,7 +100,7 @@ def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> p
             made = next_record(one.array, before, own, now_ms(), forget_ms)
             record = records.put(made, batch)
             if record.unread is None:
-                return rows.filter(pa.array(_once(own) & np.isin(own, record.new)))
+                return _chosen(log, rows, _once(own) & np.isin(own, record.new), options)
     if record.unread is not None:
         _log.warning("left for a later batch: %s %s", one.array, record.unread)
         return _told(one, record.unread, options)
@@ -118,12 +120,26 @@ def _before(one: Planned, records: Records) -> Record | None:
 def _given(array: str, wanted: Hashes, options: Options) -> pa.Table | None:
     """The rows of what was chosen before; an array that has gone meanwhile has none."""
     try:
-        log = open_array(array, options)
+        log = _opened(array, options)
     except ArrayNotFoundError as error:
         _log.warning("%s: its new commits are gone with it", error)
         return None
     own, rows = contents(log, options)
-    return rows.filter(pa.array(_once(own) & np.isin(own, wanted)))
+    return _chosen(log, rows, _once(own) & np.isin(own, wanted), options)
+
+
+def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.Table:
+    """Some rows; in a stream of changes those are events, and what they did is read now."""
+    chosen = rows.filter(pa.array(mask))
+    if options.table != "changes":
+        return chosen
+    told = [] if not len(chosen) else changes_of(log, set(chosen["name"].to_pylist()))
+    return pa.concat_tables([ROW_TABLES["changes"].empty_table(), *told])
+
+
+def _opened(array: str, options: Options) -> Log:
+    opened = open_array_with_labels if options.table == "changes" else open_array
+    return opened(array, options)
 
 
 def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
@@ -133,6 +149,9 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
         uris = log.history.table.uris
         inside = overlaps(uris.t1, uris.t2, options.start, options.end)
         return commit_hashes(log)[inside], tables.table("commits")
+    if options.table == "changes":
+        names = [event.name for event in row_events(log, options.start, options.end)]
+        return hashes(names), pa.table({"name": pa.array(names, pa.string())})
     table = tables.table(options.table)
     if options.table == "findings":
         pairs = zip(table["code"].to_pylist(), table["path"].to_pylist(), strict=True)

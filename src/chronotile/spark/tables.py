@@ -103,10 +103,20 @@ TABLES: dict[str, pa.Schema] = {
 """Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
 pipeline does not write it; `members` has a row a member of each group."""
 
-WINDOWED = ("commits", "conditions", "fragments")
+ROW_TABLES: dict[str, pa.Schema] = {
+    "changes": columns(
+        "array string, change string, commit string, t bigint, key string, row string"
+    ),
+}
+"""What `change_table` reads with the engine: a row each row that a commit changed."""
+READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
+"""All that the data source reads."""
+
+WINDOWED = ("commits", "conditions", "fragments", "changes")
 """The tables whose rows have a time, so that a window can choose among them."""
-STREAMED = ("commits", "conditions", "findings")
-"""The tables that a stream can follow: each commit, and each finding that was not there before."""
+STREAMED = ("commits", "conditions", "findings", "changes")
+"""The tables that a stream can follow: each commit, each finding that was not there before, and the
+rows that each commit changed."""
 
 _LAST = pa.scalar(LAST, pa.uint64())
 

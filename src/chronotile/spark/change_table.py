@@ -1,0 +1,151 @@
+"""The table `changes`: what every commit did to the rows of arrays.
+
+In: arrays, a window, or the names of new events. Out: partitions, each some events of one array, or
+a range of the first dimension in one large event; and their rows, as Arrow tables. Needs the engine
+where rows are read; a plan is made without it.
+
+As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from chronotile.dataset.check_all import words
+from chronotile.errors import ChronotileError
+from chronotile.history.reading import read_history
+from chronotile.log import Log
+from chronotile.report.row_formats import plain_rows
+from chronotile.rows.commit_changes import commit_changes, row_events
+from chronotile.rows.dense_box import written_box
+from chronotile.rows.engine import Range, require_engine
+from chronotile.rows.opening import schema_in_force
+from chronotile.spark.tables import LAST, ROW_TABLES
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from chronotile.rows.commit_changes import RowEvent
+    from chronotile.spark.options import Options
+
+_log = logging.getLogger(__name__)
+
+CELLS_IN_PARTITION = 2_000_000
+"""Cells that one task looks at, about."""
+_WHOLE = frozenset("bhiqBHIQ")
+"""Codes of whole numbers, whose ranges can be split without a coordinate in two of them."""
+
+
+@dataclass
+class ChangePartition(InputPartition):
+    """Events of one array that one task reads, in a range of the first dimension or everywhere."""
+
+    array: str
+    names: tuple[str, ...]
+    low: bytes | None = None
+    high: bytes | None = None
+
+
+def change_partitions(
+    arrays: Iterable[str], options: Options, most_cells: int = CELLS_IN_PARTITION
+) -> Iterator[ChangePartition]:
+    """The tasks of a batch: many for a large array, one for several small events."""
+    for array in arrays:
+        try:
+            log = open_array_with_labels(array, options)
+            events = row_events(log, options.start, options.end)
+            cells = _cells(log) if events else {}
+        except ChronotileError as error:  # one bad array must not stop a fleet
+            _log.warning("no rows of %s: %s", array, words(error))
+            continue
+        every = sum(cells.values())
+        group: list[str] = []
+        held = 0
+        for event in events:
+            weight = cells.get(event.name, 0) if event.write is not None else every
+            if weight > most_cells:
+                yield from _split(log, event, -(-weight // most_cells))
+                continue
+            if group and held + weight > most_cells:
+                yield ChangePartition(array, tuple(group))
+                group, held = [], 0
+            group.append(event.name)
+            held += weight
+        if group:
+            yield ChangePartition(array, tuple(group))
+
+
+def open_array_with_labels(array: str, options: Options) -> Log:
+    """The log of an array, with the labels of its enumerations."""
+    store = open_store(array, options.storage_options)
+    return Log(read_history(store, key=options.read_key(), labels=True), store)
+
+
+def _cells(log: Log) -> dict[str, int]:
+    facts = log.fragments()
+    pairs = zip(facts["name"].to_pylist(), facts["cells"].to_pylist(), strict=True)
+    return {name: cells or 0 for name, cells in pairs}
+
+
+def _split(log: Log, event: RowEvent, parts: int) -> Iterator[ChangePartition]:
+    """One large event, by ranges of whole numbers in the first dimension."""
+    schema = schema_in_force(log, event.t).schema
+    assert schema is not None
+    code = schema.dimensions[0].datatype.code
+    names = [event.name] if event.write is not None else None
+    box = written_box(log, 0, event.t, names) if code in _WHOLE and not schema.dense else None
+    if box is None:
+        yield ChangePartition(log.array, (event.name,))
+        return
+    (low,), (high,) = (struct.unpack(f"<{code}", end) for end in (box[0].low, box[0].high))
+    size = max(1, -(-(high - low + 1) // parts))
+    for first in range(low, high + 1, size):
+        ends = (struct.pack(f"<{code}", end) for end in (first, min(first + size - 1, high)))
+        yield ChangePartition(log.array, (event.name,), *ends)
+
+
+def read_changes(partition: ChangePartition, options: Options) -> Iterator[pa.Table]:
+    """The rows of one task."""
+    log = open_array_with_labels(partition.array, options)
+    ranges: tuple[Range, ...] = ()
+    if partition.low is not None and partition.high is not None:
+        ranges = (Range(0, partition.low, partition.high),)
+    yield from changes_of(log, partition.names, ranges)
+
+
+def changes_of(
+    log: Log, names: Collection[str], ranges: tuple[Range, ...] = ()
+) -> Iterator[pa.Table]:
+    """The changes of some events, in order.
+
+    Raises:
+        NoEngineError: The engine is not installed where this runs.
+    """
+    require_engine()
+    for event in row_events(log):
+        if event.name not in names:
+            continue
+        schema = schema_in_force(log, event.t).schema
+        assert schema is not None
+        places = {field.name for field in schema.dimensions}
+        for table in commit_changes(log, event, ranges):
+            for batch in table.to_batches():
+                yield _as_json(log.array, batch, places)
+
+
+def _as_json(array: str, batch: pa.RecordBatch, places: set[str]) -> pa.Table:
+    rows = []
+    for row in plain_rows(batch):
+        change, commit, t = (row.pop(name) for name in ("change", "commit", "t"))
+        key = {name: value for name, value in row.items() if name in places}
+        head = {"array": array, "change": change, "commit": commit, "t": min(t, LAST)}
+        rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
+    return pa.Table.from_pylist(rows, ROW_TABLES["changes"])

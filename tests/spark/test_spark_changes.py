@@ -1,0 +1,127 @@
+"""The table `changes`: rows that commits changed, once and as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.engine_arrays import EngineArray
+from support.spark_sessions import local_session
+
+import chronotile as ct
+from chronotile.rows.apply import apply_updates
+from chronotile.rows.commit_changes import row_events
+from chronotile.spark import register
+from chronotile.spark.change_table import change_partitions, read_changes
+from chronotile.spark.options import read_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_session(tmp_path_factory.mktemp("warehouse")) as session:
+        register(session)
+        yield session
+
+
+def made(root: Path) -> EngineArray:
+    array = EngineArray(root / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.write(20, {3: 30, 4: 40})
+    array.delete(25, "a < 2")
+    array.commit(30, "a == 30", a=31)
+    return array
+
+
+def told(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return sorted((r["t"], r["change"], *json.loads(r["row"]).values()) for r in rows)
+
+
+ALL = [
+    (10, "insert", 1, 1),
+    (10, "insert", 2, 2),
+    (10, "insert", 3, 3),
+    (20, "insert", 4, 40),
+    (20, "update_after", 3, 30),
+    (20, "update_before", 3, 3),
+    (25, "delete", 1, 1),
+    (30, "update_after", 3, 31),
+    (30, "update_before", 3, 30),
+]
+
+
+def changes(spark: SparkSession, root: Path, **options: int) -> DataFrame:
+    reader = spark.read.format("chronotile").option("table", "changes")
+    return reader.options(**options).load(str(root))
+
+
+def test_changes_are_read_once_for_a_window(spark: SparkSession, tmp_path: Path) -> None:
+    array = made(tmp_path)
+    found = changes(spark, tmp_path).collect()
+    assert told(found) == ALL
+    assert {row["array"] for row in found} == {array.uri}
+    (key,) = {row["key"] for row in found if row["change"] == "delete"}
+    assert json.loads(key) == {"x": 1}
+    window = changes(spark, tmp_path, start=20, end=25).collect()
+    assert told(window) == [row for row in ALL if 20 <= row[0] <= 25]
+
+
+def test_a_large_event_is_split_among_tasks(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create(upper=999)
+    array.write(10, {x: x % 7 for x in range(1000)})
+    array.delete(20, "a == 3")
+    options = read_options({"path": str(tmp_path), "table": "changes"})
+    parts = list(change_partitions([array.uri], options, most_cells=300))
+    assert len(parts) == 8
+    rows = [
+        row for part in parts for table in read_changes(part, options) for row in table.to_pylist()
+    ]
+    whole = [
+        row
+        for part in change_partitions([array.uri], options)
+        for table in read_changes(part, options)
+        for row in table.to_pylist()
+    ]
+    assert told(rows) == told(whole)
+    assert Counter(row["change"] for row in rows) == {"insert": 1000, "delete": 143}
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_a_stream_tells_every_change_once(
+    spark: SparkSession, tmp_path: Path, with_state: bool
+) -> None:
+    """Also one that is dated in the past, and an update that is carried out meanwhile."""
+    root = tmp_path / "root"
+    array = made(root)
+    state = {"state": str(tmp_path / "state")} if with_state else {}
+
+    def run() -> None:
+        stream = spark.readStream.format("chronotile").option("table", "changes").options(**state)
+        query = (
+            stream.load(str(root))
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"))
+        )
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    def seen() -> list[tuple[Any, ...]]:
+        return told(spark.read.parquet(str(tmp_path / "out")).collect())
+
+    run()
+    assert seen() == ALL
+    array.write(15, {9: 9})
+    apply_updates(array.uri)
+    array.write(40, {1: 7})
+    run()
+    assert seen() == sorted([*ALL, (15, "insert", 9, 9), (40, "insert", 1, 7)])
+    assert len(row_events(ct.open_log(array.uri))) == 6
