@@ -91,9 +91,26 @@ def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[Step]:
         target = str(folder / f"timeline.{form}")
         drawn = ("timeline", array, "-o", target)
         yield Step(f"A picture of it all ({form})", drawn, f"timeline.{form}", writes_it=True)
+    yield from _way_back(folder, made)
     if spark:
         tables = ("pipeline", array, "--out", str(folder / "tables"), "--master", "local[2]")
         yield Step("The same as tables, with Spark", tables, "tables", writes_it=True)
+
+
+def _way_back(folder: Path, made: sample.Sample) -> Iterator[Step]:
+    """A delete that took too much: found, tried without, taken out of a clone, and put back."""
+    array, trial = str(made.array), str(folder / "trial")
+    delete = max((made.array / "__commits").glob("*.del")).stem
+    found = ("log", array, "--kind", "delete", "-n", "1")
+    yield Step("Which delete took rows with NULL too?", found, "delete.txt")
+    what_if = ("clone", array, str(folder / "what-if"), "--without", delete)
+    yield Step("What if it had not happened?", what_if, "what-if", writes_it=True)
+    yield Step(
+        "Try the way back on a clone first", ("clone", array, trial), "trial", writes_it=True
+    )
+    undelete = ("undelete", trial, delete, "--ever")
+    yield Step("Let its rows come back there", undelete, "trial", writes_it=True)
+    yield Step("And take that back", ("undo", trial), "trial", writes_it=True)
 
 
 def _make(folder: Path) -> sample.Sample:

@@ -34,6 +34,20 @@ def _run(change: Change, function: Any, **options: Any) -> int:
     return status
 
 
+def _names(store: Store, key: bytes | None, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that short ids mean; of a group, what was given."""
+    from chronotile.history.reading import read_history
+    from chronotile.log import Log
+
+    if not given:
+        return ()
+    try:
+        log = Log(read_history(store, key=key), store)
+    except GroupFoundError:
+        return given
+    return tuple(log.find_name(text) for text in given)
+
+
 @click.command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-01")
 @click.argument("array", metavar="SOURCE", type=Place("dir"))
 @click.argument("target", metavar="TARGET", type=Place("dir"))
@@ -47,10 +61,18 @@ def _run(change: Change, function: Any, **options: Any) -> int:
     help="How to take fragments over on one disk: hard links.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list each file, its size and why.")
+@click.option("--verbose", is_flag=True, help="List every file, and not the first few alone.")
 @access_options
 @json_option
 def clone(
-    array: str, target: str, dry_run: bool, access: Access, as_json: bool, **options: Any
+    array: str,
+    target: str,
+    without: tuple[str, ...],
+    dry_run: bool,
+    verbose: bool,
+    access: Access,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Make an array at TARGET that shows what an open of SOURCE at a window shows.
 
@@ -67,8 +89,11 @@ def clone(
         dry_run=dry_run,
         place="-",
         as_json=as_json,
+        verbose=verbose,
     )
-    made = partial(run, array, store=access.open_store(array), target_store=change.store)
+    source = access.open_store(array)
+    options["without"] = _names(source, access.key, without)
+    made = partial(run, array, store=source, target_store=change.store)
     try:
         return change.finish(made(target, key=access.key, dry_run=dry_run, **options))
     except GroupFoundError:
@@ -115,14 +140,17 @@ def restore(change: Change, at: Any, at_too: Any, **options: Any) -> int:
 @click.argument("name", metavar="NAME")
 @_from
 @click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
-def undelete(change: Change, **options: Any) -> int:
+def undelete(change: Change, name: str, **options: Any) -> int:
     """Let the rows of ARRAY that one delete or update hides come back.
 
     From now on, and every window that ends before stays as it is; or, with --ever, in every window.
     """
     from chronotile.time_machine.undelete import undelete as run
 
-    return _run(change, run, **options)
+    (whole,) = _names(change.store, change.key, (name,))
+    if options["ever"]:
+        return change.run(run, before=change.record, name=whole, **options)
+    return _run(change, run, name=whole, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")

@@ -91,7 +91,7 @@ def _undelete_ever(
     if not dry_run:
         tell(before, report)
         mend(store, kept, mending, moves, report.at_ms)
-    return replace(report, quarantine=kept.uri, restore=kept.restore)
+    return replace(report, quarantine=kept.uri, restore=f"chronotile undo {store.uri}")
 
 
 def _mending(store: Store, name: str, key: bytes | str | None) -> Mending:

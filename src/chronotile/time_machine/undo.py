@@ -185,7 +185,12 @@ def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
 def _undo_moves(store: Store, place: str, document: Mapping[str, Any], *, dry_run: bool) -> Report:
     """Takes back a change that moved files into a quarantine: they come out of it again."""
     done = quarantine.restore(store.uri, str(document["quarantine"]), dry_run=dry_run, store=store)
-    return replace(done, command="undo", undoes=place)
+    notes = () if dry_run else (_taken_back(document),)
+    return replace(done, command="undo", undoes=place, notes=notes)
+
+
+def _taken_back(document: Mapping[str, Any]) -> str:
+    return f"taken back: {document.get('command')} of {document.get('time')}"
 
 
 class Put(NamedTuple):
@@ -266,7 +271,7 @@ def _moves(record: UndoRecord) -> Iterator[Step]:
 
 
 def _notes(store: Store, document: Mapping[str, Any], copied: list[str]) -> Iterator[str]:
-    yield f"taken back: {document.get('command')} of {document.get('time')}"
+    yield _taken_back(document)
     if copied:
         folders = count_text(len(copied), "copy", "copies")
         command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0"
