@@ -576,7 +576,8 @@ def test_letters_that_the_terminal_lacks(sample: Path) -> None:
 def test_demo_leaves_everything_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "demo"
     status, text, err = run(capsys, "demo", folder, "--no-spark")
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert [line.split(": ")[0] for line in err.splitlines()] == ["report"] * 2
     assert str(folder) in text
     report = answer(capsys, "demo", folder, "--no-spark")
     for step in report["steps"]:
@@ -585,6 +586,7 @@ def test_demo_leaves_everything_behind(tmp_path: Path, capsys: pytest.CaptureFix
         assert step["command"] in text or "__commits" in step["command"]
     commands = [step["command"].split()[1] for step in report["steps"]]
     assert {"log", "explain", "timeline", "show", "check"} <= set(commands)
+    assert commands[-4:] == ["clone", "clone", "undelete", "undo"]
     assert commands.count("visible") == 3
     shown = {(folder / f"visible-{at}.txt").read_text() for at in (1, 2, 3)}
     assert len(shown) == 3
