@@ -145,6 +145,15 @@ def local_clock() -> Iterator[None]:
         _in_local_time.reset(token)
 
 
+def is_clock_local() -> bool:
+    """Whether `time_text` writes local time now.
+
+    >>> is_clock_local()
+    False
+    """
+    return _in_local_time.get()
+
+
 def time_text(ms: int) -> str:
     """Write a moment for people: in UTC, or in local time within `local_clock`.
 

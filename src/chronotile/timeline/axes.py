@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, printable
+from chronotile.format.timestamps import is_clock_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,14 @@ _CALENDAR_FROM = 100_000_000_000
 """Times before this (in 1973) are test data: the axis shows them as numbers, not as dates."""
 
 SEEN, HIDDEN, RANGE = "#2166ac", "#bdbdbd", "#762a83"
-COLOURS = {"delete": "#b2182b", "update": "#e08214", ".con": RANGE, ".ign": "#737373"}
+COLOURS = {
+    "delete": "#b2182b",
+    "update": "#e08214",
+    "schema": "#00796b",
+    "metadata": "#8d6e63",
+    ".con": RANGE,
+    ".ign": "#737373",
+}
 
 
 def altair() -> Any:
@@ -51,6 +59,22 @@ def printable_document(document: Any) -> Any:
     return document
 
 
+def clipped(document: Any) -> Any:
+    """A chart whose marks end at the edge of their panel, also where a user has zoomed in.
+
+    >>> clipped({"layer": [{"mark": {"type": "bar"}}]})
+    {'layer': [{'mark': {'type': 'bar', 'clip': True}}]}
+    """
+    match document:
+        case list():
+            return [clipped(item) for item in document]
+        case {"mark": dict(mark), **rest}:
+            return {"mark": mark | {"clip": True}} | {n: clipped(v) for n, v in rest.items()}
+        case dict():
+            return {name: clipped(item) for name, item in document.items()}
+    return document
+
+
 def position(picture: Picture, moment: int) -> float:
     """The place of a moment on the axis; the last one, which is now, is at the right edge."""
     low, high = ends(picture)
@@ -75,16 +99,41 @@ class Axes:
         low, high = ends(picture)
         self.calendar = low >= _CALENDAR_FROM
         self.kind = "T" if self.calendar else "Q"
-        numbers = {} if self.calendar else {"zero": False}
-        self.scale = self.alt.Scale(domainMin=low, domainMax=high, nice=False, **numbers)
+        self.is_local = is_clock_local()
+        more: dict[str, Any] = {} if self.calendar else {"zero": False}
+        if self.calendar and not self.is_local:
+            more = {"type": "utc"}
+        # The buttons of the page set both ends.
+        self.low = self.alt.param(name="low", value=low)
+        self.high = self.alt.param(name="high", value=high)
+        domain = {"domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}}
+        self.scale = self.alt.Scale(**domain, nice=False, clamp=False, **more)
+        self._span_ms = high - low
         self.moment = self.alt.param(name="moment", value=picture.now)
         self.at = self.alt.param(name="at", value=position(picture, picture.now))
 
     def x(self, field: str, *, bottom: bool) -> Any:
         """A place on the time axis; only the bottom panel has labels."""
-        title = "time" if self.calendar else "ms since the epoch"
-        axis = self.alt.Axis(title=title, grid=False, labelOverlap=True) if bottom else None
+        axis = None
+        if bottom and self.calendar:
+            zone = "local time" if self.is_local else "UTC"
+            axis = self.alt.Axis(
+                title=f"time ({zone})",
+                grid=False,
+                labelOverlap=True,
+                labelExpr=self._label(),
+                tickCount=8,
+            )
+        elif bottom:
+            axis = self.alt.Axis(title="ms since the epoch", grid=False, labelOverlap=True)
         return self.alt.X(f"{field}:{self.kind}", scale=self.scale, axis=axis)
+
+    def _label(self) -> str:
+        """A tick in two lines: the whole date, and the time of day as exact as the axis needs."""
+        form = "timeFormat" if self.is_local else "utcFormat"
+        clock = "%H:%M" if self._span_ms > 600_000 else "%H:%M:%S"
+        clock = clock if self._span_ms > 10_000 else "%H:%M:%S.%L"
+        return f"[{form}(datum.value, '%Y-%m-%d'), {form}(datum.value, '{clock}')]"
 
     def values(self, rows: Sequence[dict[str, Any]]) -> Any:
         """Rows as the data of a layer."""
@@ -110,7 +159,7 @@ class Axes:
         alt = self.alt
         return (
             alt.vconcat(*panels, spacing=8, background="white")
-            .add_params(self.moment, self.at)
+            .add_params(self.moment, self.at, self.low, self.high)
             .resolve_scale(x="shared", color="independent", shape="independent")
             .properties(
                 title=alt.TitleParams(title, subtitle=subtitle, anchor="start", offset=12),

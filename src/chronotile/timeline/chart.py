@@ -8,6 +8,7 @@ visible; the slider of the page sets them.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
@@ -21,6 +22,7 @@ from chronotile.timeline.axes import (
     WIDTH,
     Axes,
     altair,
+    clipped,
     ends,
     printable_document,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from chronotile.timeline.model import Picture
 
-_SHAPES = {"delete": "diamond", "update": "triangle-up"}
+_SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
 _ROW = 20
 _TALLEST = 900
 
@@ -69,7 +71,7 @@ def spec_text(picture: Picture) -> str:
     else:
         chart = _drawn(picture) if counts is None else counted(picture, counts)
     with altair().data_transformers.enable("default", max_rows=None):
-        return json.dumps(printable_document(chart.to_dict()))
+        return json.dumps(printable_document(clipped(chart.to_dict())))
 
 
 def _drawn(picture: Picture) -> Any:
@@ -77,12 +79,14 @@ def _drawn(picture: Picture) -> Any:
     commits = _commit_panel(axes)
     fragments = _fragment_panel(axes, bottom=commits is None)
     shown = [panel for panel in (fragments, commits) if panel is not None]
-    subtitle = [
-        "Thick: the time that a fragment holds. Thin: the moments at which an open sees it.",
-        "Dotted: a .vac says that the upper fragments live on in the lower one.",
-    ]
-    if not picture.links:
-        subtitle.pop()
+    thin = "Thin: the moments at which an open sees it. Green: the moment that is shown."
+    subtitle = [f"Thick: the time that a fragment holds. {thin}"]
+    if picture.marks:
+        subtitle.append("Lines through fragments: a delete or update, which touches what is left.")
+    if picture.links:
+        subtitle.append("Dotted: a .vac says that the upper fragments live on in the lower one.")
+    if any(bar.cells for bar in picture.bars):
+        subtitle.append("The thicker a fragment, the more cells it holds.")
     return axes.joined(*shown, title=f"History of {picture.title}", subtitle=subtitle)
 
 
@@ -118,6 +122,7 @@ def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, A
                 "written": span_text(bar.t1, bar.t2),
                 "seen": _seen(picture, bar.first, bar.until),
                 "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
+                "thick": math.sqrt(bar.cells or 0),
                 **({"holds": bar.holds} if bar.holds else {}),
             }
         )
@@ -158,6 +163,11 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
     start = axes.x("t1", bottom=bottom)
     period = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
     point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1)
+    if any(bar.cells for bar in picture.bars):
+        period = base.mark_bar(cornerRadius=2, opacity=1)
+        point = base.mark_tick(thickness=5, opacity=1)
+        thick = alt.Scale(range=[2, step * 0.9])
+        shared["size"] = alt.Size("thick:Q", scale=thick, legend=None)
     layers = [
         *_delete_rules(axes, bottom=bottom),
         life,
@@ -203,12 +213,15 @@ def _link_layers(
 def _commit_panel(axes: Axes) -> Any:
     alt, picture = axes.alt, axes.picture
     layers = []
-    lanes = [k for k in ("delete", "update") if any(m.kind == k for m in picture.marks)]
+    marks = (*picture.marks, *picture.changes)
+    lanes = [k for k in _SHAPES if any(m.kind == k for m in marks)]
     lanes += [f".{k}" for k in ("con", "ign") if any(s.kind == k for s in picture.spans)]
     if not lanes:
         return None
     y = alt.Y("lane:N", sort=lanes, title="commits", scale=alt.Scale(domain=lanes), axis=alt.Axis())
-    colour = alt.Color("lane:N", scale=axes.palette(COLOURS), legend=None)
+    colours = {lane: COLOURS[lane] for lane in lanes}
+    legend = alt.Legend(title="commits", orient="right", symbolType="square", symbolOpacity=1)
+    colour = alt.Color("lane:N", scale=axes.palette(colours), legend=legend)
     spans = [
         {
             "lane": f".{span.kind}",
@@ -236,7 +249,7 @@ def _commit_panel(axes: Axes) -> Any:
             .mark_tick(thickness=2, height=12)
             .encode(x=axes.x("time", bottom=True), y=y, color=colour, tooltip=tips[:1])
         )
-    if picture.marks:
+    if marks:
         layers.append(_marks(axes, y, colour))
     layers.append(axes.now_line(bottom=True))
     return alt.layer(*layers).properties(width=WIDTH, height={"step": 26})
@@ -244,17 +257,19 @@ def _commit_panel(axes: Axes) -> Any:
 
 def _marks(axes: Axes, y: Any, colour: Any) -> Any:
     alt = axes.alt
+    low, high = ends(axes.picture)
     rows = [
         {
             "lane": mark.kind,
-            "time": float(mark.time),
+            # A schema may be far from all data: it stands at the edge, with its own time.
+            "time": min(max(float(mark.time), low), high),
             "first": mark.first,
             "name": mark.name,
             "when": span_text(mark.time, mark.time),
             "text": mark.text,
             "note": "; ".join(mark.notes),
         }
-        for mark in axes.picture.marks
+        for mark in (*axes.picture.marks, *axes.picture.changes)
     ]
     return (
         alt.Chart(axes.values(rows))

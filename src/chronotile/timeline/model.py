@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from chronotile.log.events import delete_words, update_words
+from chronotile.log.story import Story, Window
 from chronotile.report.output import count_text, size_text
 from chronotile.visibility.view import Update
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 MOST_FRAGMENTS = 300
 MOST_MARKS = 1000
 """A picture of more than these shows counts."""
+
+MOST_LISTED = 20_000
+"""Deletes, and updates, that the page of a long history lists."""
 
 BINS = 160
 """Places on the time axis of a picture of counts."""
@@ -60,6 +64,7 @@ class Bar(NamedTuple):
     """Its cells and bytes in words; empty if nobody asked, or it cannot be told."""
     lane: str = ""
     """The array that it is of, in a picture of many."""
+    cells: int | None = None
 
 
 class Mark(NamedTuple):
@@ -121,11 +126,14 @@ class Picture:
     spans: tuple[Span, ...]
     links: tuple[Link, ...]
     counts: Counts | None
-    """Set if the history is too long to draw; bars, marks, spans and links are then empty."""
+    """Set if the history is too long to draw; bars, spans and links are then empty, and marks are
+    only listed."""
     fragments: int
     """The number of all fragments."""
     commits: int
     """The number of all deletes and updates."""
+    changes: tuple[Mark, ...] = ()
+    """Changes of the schema and of the metadata; their `first` is -1."""
     lanes: tuple[str, ...] = ()
     """The arrays of a dataset, by their paths; empty in the picture of one array."""
 
@@ -137,14 +145,18 @@ class Picture:
     @property
     def first_ms(self) -> int:
         """Where the time axis starts."""
-        starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self.marks]
+        starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return min(starts, default=self.moments[1] if len(self.moments) > 1 else 0)
 
     @property
     def last_ms(self) -> int:
         """Where the time axis ends."""
-        ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self.marks]
+        ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return max(ends, default=self.moments[-1])
+
+    def _drawn_marks(self) -> tuple[Mark, ...]:
+        # A schema may be much older than all data: it does not stretch the axis.
+        return self.marks if self.counts is None else ()
 
 
 def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
@@ -167,7 +179,7 @@ def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
     changes |= {line["visible_from"] for line in lines if line["visible_from"] is not None}
     changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
-    holds = {row["name"]: _holds(row) for row in log.fragments().to_pylist()} if cells else {}
+    holds = {row["name"]: row for row in log.fragments().to_pylist()} if cells else {}
     return Picture(
         array=log.array,
         moments=moments,
@@ -183,7 +195,18 @@ def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
         counts=None,
         fragments=len(lines),
         commits=len(commits),
+        changes=tuple(_changes(log)),
     )
+
+
+def _changes(log: Log) -> Iterable[Mark]:
+    """What changed the schema and the metadata, in words."""
+    words = {"schema": "schema", "meta": "metadata"}
+    story = Story(log, log.view(0, int(np.iinfo(np.uint64).max)))
+    for event in story.events(Window(kinds=frozenset(words)), reverse=True):
+        if event.t2 is not None:
+            kind = words[event.kind]
+            yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
 
 
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
@@ -197,7 +220,7 @@ def _holds(row: dict[str, Any]) -> str:
     return f"{count_text(row['cells'], 'cell')}, {size_text(row['bytes'])}"
 
 
-def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, str]) -> Bar:
+def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, dict[str, Any]]) -> Bar:
     first, last = NEVER_SEEN, NEVER_SEEN
     if line["visible_from"] is not None:
         first, last = bisect_left(moments, line["visible_from"]), len(moments) - 1
@@ -205,7 +228,10 @@ def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, str]) 
             last = bisect_right(moments, line["visible_until"]) - 1
     name, t1, t2, until = (line[key] for key in ("name", "t1", "t2", "visible_until"))
     reason, because = line["reason"], line["because"]
-    return Bar(name, t1, t2, first, last, until, reason, because, holds.get(name, ""))
+    words, cells = "", None
+    if name in holds:
+        words, cells = _holds(holds[name]), holds[name]["cells"]
+    return Bar(name, t1, t2, first, last, until, reason, because, words, cells=cells)
 
 
 def _mark(commit: Delete, first: int) -> Mark:
@@ -249,7 +275,7 @@ def _counted(log: Log, now: int) -> Picture:
         moments=tuple(int(moment) for moment in moments),
         now=int(np.searchsorted(moments, np.uint64(now), "right")) - 1,
         bars=(),
-        marks=(),
+        marks=tuple(_listed(log, moments)),
         spans=(),
         links=(),
         counts=Counts(
@@ -263,6 +289,14 @@ def _counted(log: Log, now: int) -> Picture:
         fragments=lines.num_rows,
         commits=len(deleted) + len(updated),
     )
+
+
+def _listed(log: Log, moments: Times) -> Iterable[Mark]:
+    """The first deletes and updates of a long history, which a page lists and searches."""
+    view = log.view(0, int(np.iinfo(np.uint64).max))
+    commits: list[Delete] = [*view.deletes[:MOST_LISTED], *view.updates[:MOST_LISTED]]
+    for commit in sorted(commits, key=lambda one: (one.t2, one.name)):
+        yield _mark(commit, int(np.searchsorted(moments, np.uint64(commit.t2), "left")))
 
 
 def _up_to(times: Times, moments: Times) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
-from chronotile.timeline.axes import position, printable_document
+from chronotile.timeline.axes import WIDTH, ends, position, printable_document
 from chronotile.timeline.chart import library, spec_text
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def page_model(picture: Picture) -> dict[str, Any]:
             for place, moment in enumerate(picture.moments)
         ],
         "now": picture.now,
+        "ends": list(ends(picture)),
+        "width": WIDTH,
         "fragments": picture.fragments,
         "bars": [
             {"name": bar.name, "first": bar.first, "last": bar.last, "holds": bar.holds}
@@ -51,7 +53,7 @@ def page_model(picture: Picture) -> dict[str, Any]:
                 "name": mark.name,
                 "kind": mark.kind,
                 "first": mark.first,
-                "time": str(mark.time),
+                "time": time_text(mark.time),
                 "text": mark.text,
                 "note": "; ".join(mark.notes),
             }

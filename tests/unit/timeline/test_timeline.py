@@ -14,7 +14,7 @@ from support.bare_array import START, encode_schema, make_sample, sample_schema
 from support.corpus_cases import CASES, Case
 
 import chronotile
-from chronotile.cli import main
+from chronotile.cli import main, sample
 from chronotile.errors import is_printable, printable
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
@@ -124,12 +124,12 @@ def test_the_slider_shows_what_visible_says(
     assert main(["timeline", array, "-o", str(html)]) == 0
     capsys.readouterr()
     open_page(page, html)
-    slider = page.locator("#slider")
-    last = int(slider.get_attribute("max") or 0)
+    last = page.evaluate("JSON.parse(document.getElementById('model').textContent).moments.length")
+    last -= 1
     assert last >= 1
     blue = 'path[fill="#2166ac"], rect[fill="#2166ac"]'
     for place in (last, *range(last + 1)):
-        slider.fill(str(place))
+        page.evaluate("place => showMoment(place)", place)
         moment = page.evaluate("document.body.dataset.moment")
         assert main(["visible", array, "--end", moment, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
@@ -241,7 +241,7 @@ def test_many_commits_are_counted(
     assert html.stat().st_size < 2_000_000
     open_page(page, html)
     for place in (0, 40, 100):
-        page.locator("#slider").fill(str(place))
+        page.evaluate("place => showMoment(place)", place)
         shown = re.match(r"([\d,]+) fragment", page.inner_text("#sums"))
         assert shown is not None
         assert int(shown[1].replace(",", "")) == picture.counts.seen[place]
@@ -257,3 +257,76 @@ def test_what_counts_as_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert report["now"] == sample.update
     assert report["size"] == target.stat().st_size
     assert report["counted"] is False
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """A page of the sample, with cells."""
+    array = sample.unpack(tmp_path).array
+    html = tmp_path / "timeline.html"
+    assert main(["timeline", str(array), "-o", str(html), "--cells"]) == 0
+    return html
+
+
+def test_the_axis_has_dates_and_a_zone_in_every_form(shipped: Path, page: Page) -> None:
+    svg = shipped.with_suffix(".svg")
+    array = str(shipped.parent / "array")
+    assert main(["timeline", array, "-o", str(svg)]) == 0
+    drawn = svg.read_text()
+    assert "time (UTC)" in drawn
+    assert "2024-05-03" in drawn
+    for lane in ("schema", "metadata", "delete", "update", ".con", ".ign"):
+        assert drawn.count(f">{lane}<") >= 2, "a lane, and a place in the legend"
+    open_page(page, shipped)
+    text = page.inner_text("#chart")
+    assert "time (UTC)" in text
+    assert "2024-05-03" in text
+
+
+def test_the_slider_lies_above_the_axis(shipped: Path, page: Page) -> None:
+    for width in (390, 800, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        open_page(page, shipped)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        box = page.locator("#slider").bounding_box()
+        frame = page.locator("#chart path.background").first.bounding_box()
+        assert box is not None
+        assert frame is not None
+        assert abs(box["x"] + 8 - frame["x"]) < 4
+        assert abs(box["width"] - 16 - frame["width"]) < 6
+    page.locator("#slider").focus()
+    page.keyboard.press("Home")
+    assert page.inner_text("#moment").startswith("Before the first commit")
+    page.keyboard.press("ArrowRight")
+    assert "2024-05-01 09:00:00.000 UTC" in page.inner_text("#moment")
+
+
+def test_zoom_pan_search_and_dark(shipped: Path, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    open_page(page, shipped)
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    fill = page.evaluate("getComputedStyle(document.querySelector('#chart svg text')).fill")
+    assert (dark, fill) == ("rgb(22, 22, 22)", "rgb(230, 230, 230)")
+    shows = "text => document.querySelector('#chart').textContent.includes(text)"
+    page.click("#closer")
+    page.click("#closer")
+    page.wait_for_function(shows.replace("document", "!document"), arg="2024-05-17")
+    page.locator("#plot").focus()
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(shows, arg="2024-05-16")
+    page.click("#whole")
+    page.wait_for_function(shows, arg="2024-05-01")
+    page.fill("#search", "REGION == 'test'")
+    assert page.locator("#commits li").count() == 1
+
+
+def test_deletes_of_a_long_history_are_listed(
+    shipped: Path, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture_module, "MOST_FRAGMENTS", 2)
+    log = chronotile.open_log(shipped.parent / "array")
+    shipped.write_text(to_html(make_picture(log, now_ms())))
+    open_page(page, shipped)
+    page.fill("#search", "amount < 3")
+    assert "deleted rows where `amount < 3.0`" in page.inner_text("#commits")
