@@ -533,8 +533,8 @@ def test_tasks_go_on_where_the_driver_stops_looking(
     monkeypatch.setattr(fleet_plan, "IN_DRIVER", 3)
     shares: list[fleet_plan.BucketShare] = []
 
-    def planned(*given: Any) -> fleet_plan.FleetPlan:
-        plan = fleet_plan.plan_fleet(*given)
+    def planned(*given: Any, **more: Any) -> fleet_plan.FleetPlan:
+        plan = fleet_plan.plan_fleet(*given, **more)
         shares.extend(plan.shares)
         return plan
 

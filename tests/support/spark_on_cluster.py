@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-MEMORY = {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
+MEMORY = {
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    # As the driver has it: what runs once is not worth compiling.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 IMPATIENT = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeout": "10s",
