@@ -19,6 +19,7 @@ import chronotile as ct
 from chronotile.change.beside_array import save_report
 from chronotile.check.findings import RefusedError
 from chronotile.format.timestamps import now_ms
+from chronotile.rows.rewrite import restore_rows
 from chronotile.storage.store import open_store
 from chronotile.time_machine.past_state import UnreachableError
 
@@ -323,3 +324,25 @@ def test_a_staging_array_that_fits_after_an_evolution(tmp_path: pathlib.Path) ->
     ct.publish(stage.uri, array.uri)
     assert array.answer(*NOW) == ((1, 1), (2, 2))
     assert array.answer(0, 15) == old
+
+
+def test_the_engine_writes_the_rows_of_then_anew(array: EngineArray) -> None:
+    array.consolidate("fragments", (0, 50))
+    array.vacuum("fragments")
+    array.delete(60, "a == 9")
+    array.write(70, {7: 7})
+    windows = [(0, end) for end in (10, 20, 35, 40, 60, 70)]
+    before = array.answers((*windows, NOW))
+    with pytest.raises(UnreachableError, match="--rewrite"):
+        ct.restore(array.uri, 25)
+    assert (
+        restore_rows(array.uri, 25, dry_run=True).steps[0].reason == "3 rows of then, written anew"
+    )
+    for moment in (25, 50):
+        report = restore_rows(array.uri, moment)
+        assert array.answer(*NOW) == array.answer(0, moment) != before[NOW]
+        assert array.answers(windows) == {window: before[window] for window in windows}
+        undone(array, report)
+        assert array.answers((*windows, NOW)) == before
+    restore_rows(array.uri, 5)
+    assert array.answer(*NOW) == ()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ONE_ARRAY = ("write_delete", "write_update", "undelete")
 """Changes whose words make sense for one array only."""
-ALL_OR_NONE = ("restore", "publish")
+ALL_OR_NONE = ("restore", "restore_rows", "publish")
 """Changes that would tear a dataset apart if some members were left out."""
 _OF_ARRAYS = ("before", "announce")
 """Options that tell of one array before it is changed: the plan tells of all at once."""

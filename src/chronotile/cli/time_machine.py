@@ -124,14 +124,18 @@ def _clone_group(access: Access, source: str, change: Change, options: dict[str,
 @_from
 @click.option("--at", "at_too", metavar="TIME", type=MOMENT, help="The same as --from.")
 @click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
-def restore(change: Change, at: Any, at_too: Any, **options: Any) -> int:
+@click.option("--rewrite", is_flag=True, help="Let TileDB write the rows of then anew.")
+def restore(change: Change, at: Any, at_too: Any, rewrite: bool, **options: Any) -> int:
     """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
 
     Every window that ends before stays as it is; no fragment is removed. What goes out of sight
-    and what comes back is told first with --dry-run.
+    and what comes back is told first with --dry-run. Where commits alone cannot do it, --rewrite
+    can, in a sparse array, with TileDB installed.
     """
     from chronotile.time_machine.restore import restore as run
 
+    if rewrite:
+        from chronotile.rows.rewrite import restore_rows as run
     return _run(change, run, at=at_too if at is None else at, **options)
 
 

@@ -121,7 +121,7 @@ def undelete_from(
 def _with_hint(error: UnreachableError, deletes: list[str]) -> UnreachableError:
     """The refusal, with the other ways that there are."""
     ways = [f"chronotile undelete {error.where} {name} --ever" for name in deletes[:1]]
-    ways += ["read the rows of then with the engine and write them anew"]
+    ways += ["chronotile restore --rewrite, which lets the engine write the rows of then anew"]
     return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
 
 
