@@ -12,7 +12,7 @@ RUN      = PYTHONPATH=tests $(BIN)/python -m
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark clean
+.PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
 
 ##@ Start
 help: ## List the targets
@@ -54,6 +54,11 @@ unit: install ## Run the tests
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
+
+connect: install ## Run the pipeline on a server of Spark Connect, whose client comes into build/connect
+	@$(BIN)/pip install -q --target build/connect --upgrade --no-deps 'pandas<3' pytz tzdata \
+	  grpcio grpcio-status googleapis-common-protos protobuf zstandard
+	@PYTHONPATH=tests:build/connect $(BIN)/python -m bench.connect
 
 oracle: install ## Compare 20,000 windows of random histories with the engine, and 20,000 of restored ones
 	@$(RUN) bench.oracle --windows 20000

@@ -141,6 +141,14 @@ def test_spark_finds_the_source_by_itself_and_can_be_told(spark: SparkSession, f
     assert read(spark, fleet, "arrays").count() == by_itself == 14
 
 
+def test_a_view_in_sql(spark: SparkSession, fleet: Path) -> None:
+    """Spark 4.3 hands a reader in Python the options of a view, but not those of a table."""
+    given = f"table 'arrays', path '{fleet}'"
+    spark.sql(f"CREATE TEMPORARY VIEW fleet_arrays USING chronotile OPTIONS ({given})")
+    assert spark.sql("SELECT count(*) FROM fleet_arrays").collect()[0][0] == 14
+    spark.catalog.dropTempView("fleet_arrays")
+
+
 def test_several_roots_patterns_and_a_table_of_arrays(
     spark: SparkSession, fleet: Path, tmp_path: Path
 ) -> None:

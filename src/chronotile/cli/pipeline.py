@@ -8,6 +8,7 @@ it went: by the exit status, and in a file of metrics.
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import threading
 import time
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="DIR", required=True, type=Place("dir"), help="For the tables.")
 @click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
 @click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
+@click.option("--remote", metavar="URL", help="A server of Spark Connect: sc://host:15002.")
 @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
 @click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
@@ -113,6 +115,7 @@ def pipeline(
     out: str,
     arrays: str | None,
     master: str | None,
+    remote: str | None,
     conf: tuple[str, ...],
     metrics: Path | None,
     fail_on: str,
@@ -130,6 +133,7 @@ def pipeline(
     `stale` names their run), or, above --max-unreadable, all tables do.
     """
     _check_call(roots, arrays, asked)
+    master = _one_address(master, remote)
     _check_places(master, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
     settings = read_pairs("--conf", conf)
     with _measured(metrics, out) as measured:
@@ -138,7 +142,7 @@ def pipeline(
         from chronotile.spark.session import session
 
         with _stopped_by_sigterm(), session(master, settings) as spark:
-            used = master or spark.sparkContext.master
+            used = master or os.environ.get("SPARK_REMOTE") or spark.sparkContext.master
             _check_places(used, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
             job = _job(roots, out, arrays, max_unreadable, access, **asked)
             with run_progress(_wants_lines(progress)) as step:
@@ -211,6 +215,15 @@ def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, 
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
     if asked["policy"] and asked["fragments"]:
         raise wrong_call("expected --policy or --fragments, found both")
+
+
+def _one_address(master: str | None, remote: str | None) -> str | None:
+    """Where Spark is."""
+    if master is not None and remote is not None:
+        raise wrong_call("expected --master or --remote, found both")
+    if remote is not None and not remote.startswith("sc://"):
+        raise wrong_call(f"--remote: expected sc://host:port, found {remote!r}")
+    return master or remote
 
 
 def _check_places(master: str | None, **places: tuple[str, ...]) -> None:

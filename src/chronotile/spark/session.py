@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from chronotile.errors import StorageError
+from chronotile.spark.frames import is_connect
 from chronotile.spark.reachable_master import check_master, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+CONNECT = "sc://"
+"""How the address of a server of Spark Connect begins."""
 
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -36,8 +40,8 @@ def session(
     """Yields the active session, or starts one and stops it at the end.
 
     Args:
-        master: Spark's master. The default is the one of `spark-submit`, or all cores of this
-            machine.
+        master: Spark's master, or `sc://…` for a server of Spark Connect. The default is that of
+            SPARK_REMOTE or of `spark-submit`, or all cores of this machine.
         settings: Further settings of Spark.
 
     Raises:
@@ -48,9 +52,11 @@ def session(
         yield active
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    master = master or (None if submitted else "local[*]")
+    master = master or os.environ.get("SPARK_REMOTE") or (None if submitted else "local[*]")
     builder: Any = SparkSession.builder.appName("chronotile")
-    if master is not None:
+    if master is not None and master.startswith(CONNECT):
+        builder = builder.remote(master)
+    elif master is not None:
         check_master(master)
         builder = builder.master(master)
     if master is not None and is_local(master):
@@ -62,7 +68,8 @@ def session(
     except Exception as cause:  # Spark has many errors, of Java and of Python
         problem = f"expected Spark to start, found: {_first_reason(cause)}"
         raise StorageError(master or "spark-submit", problem) from cause
-    started.sparkContext.setLogLevel("ERROR")
+    if not is_connect(started):
+        started.sparkContext.setLogLevel("ERROR")
     try:
         yield started
     finally:
