@@ -73,7 +73,7 @@ fuzz: install ## Fuzz every decoder for five minutes, guided by coverage
 
 ##@ Figures
 bench: install ## Measure speed and memory side by side with the engine
-	@$(RUN) bench.bench
+	@$(RUN) bench.bench && $(RUN) bench.bench_groups
 
 ##@ End
 clean: ## Remove what the targets made

@@ -74,7 +74,7 @@ class Dataset:
         return _moment(time)
 
     def members(self, at: Moment | None = None) -> tuple[Member, ...]:
-        """The members of the group itself, at a moment, by name: what `tiledb.Group` lists.
+        """The members of the group itself, at a moment, in no order: what `tiledb.Group` lists.
 
         Nothing is looked up where the members lie: `tree` does that.
 

@@ -10,14 +10,16 @@ name is told twice, and counts once: the second is `doubled`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from chronotile.dataset.member_place import is_below, member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.history.folder_kinds import is_array, is_group
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.storage.place import are_plain
 from chronotile.storage.prefetch import ahead
-from chronotile.visibility.group_members import members_at
+from chronotile.visibility.group_members import fields_at, members_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,11 +87,18 @@ class Node:
 
 
 def direct_members(store: Store, history: GroupHistory, end: int) -> tuple[Member, ...]:
-    """The members of one group at a moment, by name; no look at the storage.
+    """The members of one group at a moment, in no order; no look at the storage.
 
     Raises:
         ChronotileError: A list of members cannot be read.
     """
+    fields, group = fields_at(history, 0, end), store.uri
+    if fields is not None and all(fields.relative) and are_plain(fields.uris):
+        # What nearly all groups are like: for 10,000 members, one object each is enough.
+        below = f"{group.rstrip('/')}/"
+        places = [below + uri for uri in fields.uris]
+        columns = (fields.names, fields.kinds, places, fields.uris, fields.relative)
+        return tuple(map(Member._make, zip(*columns, repeat(group, len(places)), strict=True)))
     return tuple(_member(store, entry)[0] for entry in members_at(history, 0, end).values())
 
 

@@ -7,6 +7,7 @@ In: a store. Out: `GroupHistory`, a value: the details files in time order, the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chronotile.errors import (
@@ -19,6 +20,7 @@ from chronotile.errors import (
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_vac
+from chronotile.format.group_columns import DetailsColumns, scan_details
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import Name, try_parse
@@ -34,17 +36,26 @@ if TYPE_CHECKING:
 _VAC = ".vac"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DetailsFile:
     """A file of `__group`."""
 
     path: str
     name: Name
-    details: GroupDetails | None
-    """None where it could not be read; `GroupHistory.problems` says why."""
+    columns: DetailsColumns | None = field(default=None, repr=False)
+    """Its members as columns, if it is of the usual kind."""
+    decoded: GroupDetails | None = field(default=None, repr=False)
+    """Its members, if it is not."""
     size: int
     format_version: int = 0
     encrypted: bool = False
+
+    @cached_property
+    def details(self) -> GroupDetails | None:
+        """Its members; None where it could not be read: `GroupHistory.problems` says why."""
+        if self.columns is None:
+            return self.decoded
+        return decode_details(self.columns.payload, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,13 +158,15 @@ def _details(
     path: str, name: Name, data: bytes | None, key: bytes | None, problems: list[Problem]
 ) -> DetailsFile:
     if data is None:
-        return DetailsFile(path=path, name=name, details=None, size=0)
+        return DetailsFile(path=path, name=name, size=0)
     try:
         tile = tiles.decode(data, path, key=key)
+        columns = scan_details(tile.payload)
         return DetailsFile(
             path=path,
             name=name,
-            details=decode_details(tile.payload, path),
+            columns=columns,
+            decoded=decode_details(tile.payload, path) if columns is None else None,
             size=len(data),
             format_version=tile.version,
             encrypted=tile.encrypted,
@@ -161,4 +174,4 @@ def _details(
     except ChronotileError as error:
         kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
         problems.append(Problem(path, error.problem, kind))
-        return DetailsFile(path=path, name=name, details=None, size=len(data))
+        return DetailsFile(path=path, name=name, size=len(data))

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 import chronotile as ct
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
+from chronotile.format.group_columns import fold_columns, scan_details
 from chronotile.format.groups import GroupDetails, GroupEntry, decode_details, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.format.parsers import GroupDetailsSpec, parse
 from chronotile.single_file.as_json import to_json
 from chronotile.single_file.byte_ranges import layout
 from chronotile.single_file.decode import GroupFile
+from chronotile.visibility.group_members import fold
 
 ENTRIES = st.lists(
     st.builds(
@@ -80,6 +82,57 @@ def test_damaged_bytes_get_one_error_and_the_same_answer_from_both(
     cut = bytes(payload[: data.draw(st.integers(0, len(payload)))])
     for damaged in (bytes(payload), cut):
         assert answer(lambda one: decode_details(one, "x"), damaged) == answer(by_spec, damaged)
+
+
+PLAIN = st.lists(
+    st.builds(
+        GroupEntry,
+        st.text("ab\x02\x01\x00", max_size=6),
+        st.none() | st.text("ab\x02", max_size=3),
+        st.sampled_from(MEMBER_KINDS),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=4))
+def test_columns_give_what_entries_give(files: list[list[GroupEntry]]) -> None:
+    payloads = [payload_of(entries) for entries in files]
+    scanned = [scan_details(payload) for payload in payloads]
+    columns = [one for one in scanned if one is not None]
+    known = [decode_details(one.payload, "x") for one in columns]
+    for one, whole in zip(columns, known, strict=True):
+        assert one.keys() == [entry.key.encode() for entry in whole.entries]
+    left = fold_columns(columns)
+    assert left is not None
+    assert sorted(left.entries(), key=str) == sorted(fold(known).values(), key=str)
+
+
+def test_columns_are_for_what_the_engine_writes() -> None:
+    names = [GroupEntry(f"a{n}", f"n{n}", "array", is_relative=n % 2 == 0) for n in range(300)]
+    columns = scan_details(payload_of(names))
+    assert columns is not None
+    assert len(columns) == 300
+    assert scan_details(payload_of(names, version=1)) is None
+    assert scan_details(payload_of([GroupEntry("ü", None, "array", is_relative=True)])) is None
+    assert scan_details(payload_of(names)[:-1]) is None
+    local = scan_details(payload_of([GroupEntry("/a", None, "array", is_relative=False)]))
+    assert local is not None
+    assert fold_columns([local]) is None
+
+
+@given(PLAIN, st.data())
+def test_columns_refuse_damage_or_give_what_entries_give(
+    entries: list[GroupEntry], data: st.DataObject
+) -> None:
+    payload = bytearray(payload_of(entries))
+    payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 127))
+    columns = scan_details(bytes(payload))
+    if columns is not None:
+        whole = decode_details(bytes(payload), "x")
+        assert columns.keys() == [entry.key.encode() for entry in whole.entries]
 
 
 @pytest.mark.parametrize(
