@@ -13,22 +13,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import tiledb
+from support.engine_arrays import s3_settings
+from support.servers import s3_server
 
 import chronotile as ct
 from chronotile.change.consolidate_group import consolidate_group
 from chronotile.change.vacuum_group import vacuum_group
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 MEMBERS = 10_000
 SESSIONS = (1, 20, 100)
 TRIES = 7
 
 
-def make(group: str, sessions: int) -> None:
+def make(group: str, sessions: int, config: Mapping[str, str] = {}) -> None:
     """A group that grew to all its members in some sessions."""
-    tiledb.Group.create(group)
+    tiledb.Group.create(group, ctx=tiledb.Ctx(dict(config)))
     step = MEMBERS // sessions
     for session in range(sessions):
         settings = tiledb.Config({"sm.group.timestamp_end": str(session + 1)})
@@ -48,21 +51,21 @@ def best(call: Callable[[], object]) -> float:
     return min(times) * 1000
 
 
-def engine_open(group: str) -> None:
+def engine_open(group: str, ctx: tiledb.Ctx) -> None:
     """Opens a group."""
-    tiledb.Group(group, "r").close()
+    tiledb.Group(group, "r", ctx=ctx).close()
 
 
-def engine_list(group: str) -> None:
+def engine_list(group: str, ctx: tiledb.Ctx) -> None:
     """Opens a group, and asks for every member."""
-    opened = tiledb.Group(group, "r")
+    opened = tiledb.Group(group, "r", ctx=ctx)
     assert len([member.name for member in opened]) == MEMBERS
     opened.close()
 
 
-def ours(group: str) -> None:
+def ours(group: str, options: Mapping[str, str] | None) -> None:
     """Reads a group, and makes every member."""
-    assert len(ct.open_dataset(group).members()) == MEMBERS
+    assert len(ct.open_dataset(group, storage_options=options).members()) == MEMBERS
 
 
 def main() -> None:
@@ -73,16 +76,36 @@ def main() -> None:
             group = f"{root}/{sessions}"
             make(group, sessions)
             report(f"{MEMBERS:,} members in {sessions} sessions", group)
+        with s3_server() as server:
+            for sessions in SESSIONS[:2]:
+                remote = f"{server.make_bucket(f'bench-groups-{sessions}')}/group"
+                copy(f"{root}/{sessions}", remote, server.options)
+                title = f"{MEMBERS:,} members in {sessions} sessions, in a bucket"
+                report(title, remote, s3_settings(server), server.options)
         consolidate_group(group)
         vacuum_group(group)
-        report("the same, its lists merged by us", group)
+        report("the last, its lists merged by us", group)
     finally:
         shutil.rmtree(root)
 
 
-def report(title: str, group: str) -> None:
+def copy(group: str, remote: str, options: Mapping[str, str]) -> None:
+    """Copies a group into a bucket; the engine would look there for each member that it adds."""
+    source, target = open_store(group), open_store(remote, options)
+    for entry in source.list_prefix():
+        target.put_if_absent(entry.path, source.read(entry.path))
+
+
+def report(
+    title: str,
+    group: str,
+    config: Mapping[str, str] = {},
+    options: Mapping[str, str] | None = None,
+) -> None:
     """Measure one group."""
-    opened, listed, own = (best(partial(call, group)) for call in (engine_open, engine_list, ours))
+    ctx = tiledb.Ctx(dict(config))
+    opened, listed = (best(partial(call, group, ctx)) for call in (engine_open, engine_list))
+    own = best(partial(ours, group, options))
     print(
         f"{title}: engine opens in {opened:.1f} ms, lists in {listed:.1f} ms; "
         f"we list in {own:.1f} ms: {opened / own:.2f} x its open, {listed / own:.2f} x its list"

@@ -39,6 +39,8 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
         decode_r_tree,
         decode_statistics,
     )
+    from chronotile.format.group_columns import scan_details
+    from chronotile.format.groups import decode_details
     from chronotile.history.lines_to_columns import scan_con
     from chronotile.single_file.fragment_byte_ranges import metadata_regions
 
@@ -149,6 +151,17 @@ def _listed(data: bytes) -> None:
     _agree(data, fast, footer_spec.listed)
 
 
+def _members(data: bytes) -> None:
+    def slow(data: bytes) -> object:
+        return [entry.key.encode() for entry in decode_details(data, "fuzz").entries]
+
+    columns = scan_details(data)
+    if columns is not None and columns.keys() != slow(data):
+        message = f"two ways, two answers: {columns.keys()}"
+        raise AssertionError(message)
+    decode_details(data, "fuzz")
+
+
 DECODERS: tuple[Callable[[bytes], object], ...] = (
     _conditions,
     _updates,
@@ -166,6 +179,7 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     _bare_footer,
     _metadata,
     _tiles_of_metadata,
+    _members,
 )
 
 
