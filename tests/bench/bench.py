@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts, bench_first_hour, bench_open_cost
+from bench import bench_facts, bench_first_hour, bench_open_cost, bench_rows
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -159,7 +159,7 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name not in ("work", "aim")}
 
 
-PARTS = ("log", "facts", "open-cost", "first-hour")
+PARTS = ("log", "facts", "open-cost", "first-hour", "rows")
 """What can be measured by itself."""
 
 
@@ -180,6 +180,8 @@ def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict
         bench_open_cost.requests(folder, say)
     if "first-hour" in parts:
         bench_first_hour.history(consolidated(folder / "long", 100_000), say)
+    if "rows" in parts:
+        bench_rows.rows(folder, rounds, say)
     return rows
 
 

@@ -27,7 +27,7 @@ from chronotile.rows.newest_cells import newest_places, ranges_of_first
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -81,7 +81,7 @@ class CellSource:
 
     def batches(
         self, fields: Sequence[Field], ranges: Sequence[Range] = (), most_cells: int = MOST_CELLS
-    ) -> Iterator[CellBatch]:
+    ) -> Generator[CellBatch, None, None]:
         """Read the cells of some fields, somewhere or everywhere."""
         if len(self.kinds) <= 1 or self.every_version or self._schema.allows_duplicates:
             with ExitStack() as stack:

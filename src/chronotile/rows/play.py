@@ -80,13 +80,28 @@ class PlayedColumn:
 
     def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
         """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
-        cells, value = self.cells(rows), raw_value(self.base.field, raw)
+        value = raw_value(self.base.field, raw)
+        if self.base.is_number and value is not None and value == value:
+            return self._equals(rows, value)
+        cells = self.cells(rows)
         if value is None:
             return np.asarray(cells.is_null())
         if value != value:
             return np.asarray(pc.fill_null(pc.is_nan(cells), False))
         equal = pc.equal(cells, pa.scalar(value, cells.type))
         return np.asarray(pc.fill_null(equal, False))
+
+    def _equals(self, rows: npt.NDArray[np.intp], value: float) -> npt.NDArray[np.bool_]:
+        """Mask of some rows: whether they hold a number."""
+        base = self.base
+        same: npt.NDArray[np.bool_] = base.numbers[rows] == value
+        if base.nulls is not NO:
+            same &= ~np.broadcast_to(base.nulls, len(base.cells))[rows]
+        if self.chosen is None:
+            return same
+        chosen, given = self.chosen[rows], self.values
+        is_value = (given.numbers == value) & ~np.broadcast_to(given.nulls, len(given.cells))
+        return np.where(chosen == NOBODY, same, is_value[chosen])
 
     def cells(self, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
         """The cells now, as stored; of some rows only."""
