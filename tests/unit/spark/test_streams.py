@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tiledb
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from support.fleets import FIRST_MS, FleetMaker, Template, make_template
 
@@ -529,6 +530,21 @@ def test_a_look_at_a_quiet_disk_lists_nothing_and_misses_nothing(
     (root / "a").rename(tmp_path / "a")
     assert changed() == {"c", "d"}
     assert {array[-1] for array in first.marks} == set("bcd")
+
+
+def test_a_stream_follows_the_members_of_a_group(tmp_path: Path, maker: FleetMaker) -> None:
+    maker.array(tmp_path / "group" / "inside", 2, seed=1)
+    maker.array(tmp_path / "elsewhere" / "outside", 3, seed=2)
+    tiledb.Group.create(str(tmp_path / "group"))
+    with tiledb.Group(str(tmp_path / "group"), "w") as group:
+        group.add(f"file://{tmp_path}/elsewhere/outside", name="outside")
+    query = Query(tmp_path / "group", state=str(tmp_path / "state"))
+    query.run_dry()
+    found = Counter(row["array"].rpartition("/")[2] for row in query.rows)
+    assert found == {"inside": 2, "outside": 3}
+    maker.commit(tmp_path / "elsewhere" / "outside", FIRST_MS, uuid="1" * 32)
+    assert query.step() == 1
+    assert len(query.rows) == 6
 
 
 def test_a_look_at_a_bucket_lists_one_folder_of_an_array(
