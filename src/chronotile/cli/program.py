@@ -65,6 +65,8 @@ COMMANDS = {
         "tag": Entry("tag:tag", "Names for moments: add, list, remove."),
     },
     "More": {
+        "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
+        "report": Entry("fleet_report:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },

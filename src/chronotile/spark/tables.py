@@ -26,6 +26,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.spark.request_costs import open_requests
+from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
 
@@ -83,7 +84,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the committed fragments, `bytes` what was read of the log; `request_costs` counts `open_requests`,
+the rows of that table, `bytes` what was read of the log; `request_costs` counts `open_requests`,
 `open_cost` those of an engine, null if a `.meta` cannot be opened. In `fragments` the columns from
 `cells` on are null unless a reader asks for them, as each fragment then costs a read of its footer.
 `stale` is null unless a run of the pipeline could not read the array: then it names the older run
@@ -170,7 +171,7 @@ class ArrayTables:
             "commits": len(table),
             "loose_commits": int(loose[table.source].sum()) if len(table) else 0,
             "con_files": sum(name.endswith(".con") for name in history.listing.commits),
-            "fragments": len(rules.fragments),
+            "fragments": fragment_count(rules),
             "first_timestamp": _capped(int(table.uris.t1.min())) if len(table) else None,
             "last_timestamp": _capped(int(table.uris.t2.max())) if len(table) else None,
             "bytes": history.bytes_read,

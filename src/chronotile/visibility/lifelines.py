@@ -71,6 +71,11 @@ def lifelines(rules: Rules) -> pa.Table:
     return pa.concat_tables([counted, _never(rules)])
 
 
+def fragment_count(rules: Rules) -> int:
+    """How many rows `lifelines` gives: fragments that a commit or a folder names."""
+    return len(rules.fragments) + len(_never(rules))
+
+
 def _never(rules: Rules) -> pa.Table:
     """The fragments that no window sees: ignored, or not committed."""
     table = rules.history.table

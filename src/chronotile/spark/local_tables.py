@@ -1,0 +1,149 @@
+"""The tables of a fleet without Spark, made by a few processes of this machine.
+
+In: roots of arrays. Out: the tables that the pipeline writes, in memory or as Parquet, one file
+each. Starts no Spark, and needs none. One array that cannot be read does not stop the others.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronotile.dataset.check_all import unlisted
+from chronotile.dataset.find_arrays import Unlisted, find_arrays
+from chronotile.history.reading import read_history
+from chronotile.log import Log
+from chronotile.spark.tables import (
+    SCHEMAS,
+    TABLES,
+    ArrayTables,
+    findings_table,
+    tables_of_unreadable,
+)
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from chronotile.check.looked_at import Reach
+
+FEW = 24
+"""Up to this many arrays, starting processes takes longer than the work."""
+_PER_TASK = 16
+"""Arrays of one task."""
+
+
+class FleetTables(NamedTuple):
+    """The tables of a fleet, and the folders that could not be listed."""
+
+    tables: Mapping[str, pa.Table]
+    problems: tuple[Unlisted, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """Some arrays, and how to open them."""
+
+    uris: tuple[str, ...]
+    names: tuple[str, ...]
+    check: Reach
+    key: bytes | None = field(repr=False)
+    storage_options: Mapping[str, str] | None = field(repr=False)
+
+
+def fleet_tables(
+    roots: str | os.PathLike[str] | Sequence[str],
+    *,
+    names: Sequence[str] = tuple(SCHEMAS),
+    check: Reach = "log",
+    key: bytes | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    workers: int | None = None,
+) -> FleetTables:
+    """Make the tables of every array at or below the roots.
+
+    Args:
+        roots: Arrays, folders above arrays, or patterns of them.
+        names: The tables to make.
+        check: How far the findings go: `log`, `fragments` or `deep`.
+        key: The key of the encrypted arrays.
+        storage_options: Options of the storage.
+        workers: Processes to use; as many as there are cores, if it is left out.
+
+    Raises:
+        ArrayNotFoundError: A root does not exist.
+        StorageError: A root cannot be listed.
+
+    >>> fleet_tables("memory:doc-no-fleet")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-no-fleet: expected a folder, found nothing
+    """
+    fleet = find_arrays(roots, storage_options)
+    uris, size = fleet.uris, _PER_TASK
+    tasks = [
+        _Task(
+            uris=uris[first : first + size],
+            names=tuple(names),
+            check=check,
+            key=key,
+            storage_options=storage_options,
+        )
+        for first in range(0, len(uris), size)
+    ]
+    wanted = workers or os.cpu_count() or 1
+    if len(uris) <= FEW or wanted == 1 or any(uri.startswith("memory:") for uri in uris):
+        parts = [_made(task) for task in tasks]
+    else:
+        # A fresh process inherits no thread and no lock.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(wanted, len(tasks)), mp_context=context) as pool:
+            parts = list(pool.map(_made, tasks))
+    if "findings" in names and fleet.problems:
+        parts.append({"findings": findings_table(tuple(map(unlisted, fleet.problems)))})
+    made = {
+        name: pa.concat_tables(
+            [TABLES[name].empty_table(), *(part[name] for part in parts if name in part)]
+        )
+        for name in names
+    }
+    return FleetTables(made, fleet.problems)
+
+
+def write_tables(tables: Mapping[str, pa.Table], out: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Write each table as one Parquet file, `OUT/TABLE/TABLE.parquet`; give the files.
+
+    A file of the same name is replaced in one step.
+    """
+    written = []
+    for name, table in tables.items():
+        folder = Path(out) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        target, fresh = folder / f"{name}.parquet", folder / f".{name}.parquet.{os.getpid()}"
+        pq.write_table(table, fresh)
+        fresh.replace(target)
+        written.append(target)
+    return tuple(written)
+
+
+def _made(task: _Task) -> dict[str, pa.Table]:
+    """The tables of some arrays, each name concatenated over all of them."""
+    parts = [_of_array(uri, task) for uri in task.uris]
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in task.names}
+
+
+def _of_array(uri: str, task: _Task) -> dict[str, pa.Table]:
+    try:
+        store = open_store(uri, task.storage_options)
+        log = Log(read_history(store, key=task.key), store)
+        tables = ArrayTables(log, check=task.check)
+        return {name: tables.table(name) for name in task.names}
+    except Exception as error:  # no error of one array may stop the others
+        made = tables_of_unreadable(uri, error)
+        return {name: made[name] for name in task.names}

@@ -1,0 +1,110 @@
+"""Tables of a fleet without Spark, and the page that is made from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from support.corpus_cases import CASES
+
+import chronotile as ct
+from chronotile.cli import main, sample
+from chronotile.spark.local_tables import FEW, fleet_tables
+from chronotile.spark.tables import SCHEMAS, ArrayTables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+NAMES = [name for name, case in CASES.items() if case.key is None][: FEW + 8]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    for name in NAMES:
+        shutil.copytree(CASES[name].array, folder / name)
+    (folder / "damaged" / "__schema").mkdir(parents=True)
+    return folder
+
+
+def test_processes_write_what_each_log_says(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tables", str(fleet), "--out", str(tmp_path), "--workers", "2", "--json"]) == 3
+    written = json.loads(capsys.readouterr().out)
+    assert list(written) == list(SCHEMAS)
+    arrays = pq.read_table(tmp_path / "arrays")
+    assert arrays.num_rows == len(NAMES) + 1
+    for name, schema in SCHEMAS.items():
+        table = pq.read_table(tmp_path / name)
+        assert table.schema.names == schema.names
+        assert table.num_rows == written[name]["rows"]
+        for case in NAMES[::7]:
+            uri = str(fleet / case)
+            rows = [row for row in table.to_pylist() if row["array"] == uri]
+            assert rows == ArrayTables(ct.open_log(uri)).table(name).to_pylist()
+    for row in arrays.to_pylist():
+        if row["fragments"] is not None:
+            assert row["fragments"] == ct.open_log(row["array"]).lifelines().num_rows
+    codes = [row["code"] for row in pq.read_table(tmp_path / "findings").to_pylist()]
+    assert "unreadable" in codes
+
+
+def test_one_process_says_the_same(fleet: Path) -> None:
+    alone, several = fleet_tables(fleet, workers=1), fleet_tables(fleet, workers=2)
+    for name, table in alone.tables.items():
+        assert table.equals(several.tables[name])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_a_fleet(
+    scheme: str, tmp_path: Path, page: Page, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = sample.unpack(tmp_path / "<i>lake")
+    html = tmp_path / "report.html"
+    assert main(["report", str(made.array.parent), "-o", str(html), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["arrays"], said["timelines"]) == (4, 4)
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of both
+    for width in (390, 800, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(html.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    headings = page.locator("h2").all_inner_texts()
+    assert headings[0] == "What needs attention"
+    assert headings[1:] == [
+        "Findings",
+        "Commits over time",
+        "Size by reason",
+        "Slowest opens",
+        "Arrays",
+    ]
+    assert "delete-hits-null" in page.inner_text("#attention")
+    assert page.get_by_role("img", name="Commits over time of 4 arrays").count() == 1
+    assert page.get_by_role("table", name="Slowest opens in a bucket").count() == 1
+    assert page.locator("#time rect").count() > 4
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.get_by_label("filter arrays").fill("stations")
+    assert page.locator("#arrays tbody tr:visible").count() == 1
+    page.locator("#arrays a").filter(has_text="stations").click()
+    page.wait_for_selector("body[data-ready]")
+    assert "History of dataset/stations" in page.title()
+
+
+def test_the_page_is_made_from_tables_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = sample.unpack(tmp_path / "lake")
+    assert main(["tables", str(made.array.parent), "--out", str(tmp_path / "tables")]) == 0
+    html = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "tables"), "-o", str(html)]) == 0
+    text = html.read_text()
+    assert str(made.dataset / "readings") in text
+    assert "The tables say nothing of sizes" in text
+    assert "4 arrays" in capsys.readouterr().out
