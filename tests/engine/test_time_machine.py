@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,9 @@ from support.engine_arrays import EngineArray
 from support.spec_files import ROOT
 
 import chronotile as ct
-from chronotile.change.beside_array import save_report
+from chronotile.change.beside_array import save_begun, save_report
 from chronotile.check.findings import RefusedError
+from chronotile.errors import ChangedError, KeyNeededError
 from chronotile.format.timestamps import now_ms
 from chronotile.rows.rewrite import restore_rows
 from chronotile.storage.store import open_store
@@ -346,3 +348,72 @@ def test_the_engine_writes_the_rows_of_then_anew(array: EngineArray) -> None:
         assert array.answers((*windows, NOW)) == before
     restore_rows(array.uri, 5)
     assert array.answer(*NOW) == ()
+
+
+def test_a_moment_of_its_own(array: EngineArray) -> None:
+    later = now_ms() + 3_600_000
+    before = array.answer(*NOW)
+    ct.restore(array.uri, 20, at=later)
+    assert array.answer(0, later - 1) == before
+    assert array.answer(*NOW) == array.answer(0, 20) != before
+    with pytest.raises(RefusedError, match="expected a moment after every commit"):
+        ct.restore(array.uri, 10, at=50)
+    with pytest.raises(RefusedError, match="expected no commit of the future"):
+        ct.restore(array.uri, 10)
+
+
+def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None:
+    store = open_store(array.uri)
+    before, files = array.answer(*NOW), array.files("__commits")
+    planned = replace(ct.restore(array.uri, 20, dry_run=True), dry_run=False)
+    save_begun(store, planned)
+    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
+        ct.undo(array.uri)
+    put, *_ = (step for step in planned.steps if step.op == "put" and step.path.endswith(".con"))
+    for step in planned.steps:
+        if step.path.endswith(".con"):
+            store.put_if_absent(step.path, step.data)
+            if "at once" in step.reason:
+                break
+    assert put.path.rpartition("/")[2] in array.files("__commits")
+    for step in planned.steps:
+        if step.op == "copy":
+            (array.folder / step.path).mkdir()
+    ct.undo(array.uri)
+    kept = set(array.files("__commits")) - set(files)
+    assert kept <= {step.path.rpartition("/")[2] for step in planned.steps}
+    assert array.answer(*NOW) == before
+
+
+def test_with_a_key(tmp_path: pathlib.Path) -> None:
+    key = "0123456789abcdeF0123456789abcdeF"
+    array = EngineArray(tmp_path / "array", key=key).create()
+    array.write(10, {1: 1, 2: 2})
+    array.delete(20, "a == 1")
+    array.write(30, {3: 3})
+    with pytest.raises(KeyNeededError):
+        ct.restore(array.uri, 15)
+    report = ct.restore(array.uri, 15, key=key)
+    assert array.answer(*NOW) == ((1, 1), (2, 2))
+    ct.undo(array.uri, report, key=key)
+    assert array.answer(*NOW) == ((2, 2), (3, 3))
+    copy = EngineArray(tmp_path / "copy", key=key)
+    ct.clone(array.uri, copy.uri, end=15, key=key)
+    assert copy.answer(*NOW) == ((1, 1), (2, 2))
+    assert (tmp_path / "copy" / "__schema").exists()
+
+
+def test_a_write_that_comes_meanwhile_stops_a_restore(array: EngineArray) -> None:
+    def write(operation: str, path: str) -> None:
+        if operation == "copy" and not done:
+            done.append(path)
+            array.write(50, {8: 8})
+
+    done: list[str] = []
+    before = array.answer(*NOW)
+    store = open_store(array.uri, on_operation=write)
+    with pytest.raises(ChangedError, match="expected the commits as they were read"):
+        ct.restore(array.uri, 20, store=store)
+    assert array.answer(*NOW) == tuple(sorted((*before, (8, 8)), key=repr))
+    ct.restore(array.uri, 20)
+    assert array.answer(*NOW) == array.answer(0, 20)

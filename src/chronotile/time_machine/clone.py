@@ -228,15 +228,20 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
     if version < FIRST_WITH_COMMITS:
         yield from (put(uri, b"", "a write") for uri in writes)
         return
-    if writes:
-        records = sorted((Record(uri, None) for uri in writes), key=wanted_order)
-        data = b"".join(map(encode_record, records))
-        names = [commit_name(uri) for uri in writes]
+    # The engine reads no update in a `.con` (F11): one that stands only there stays there.
+    loose = {table.uri(row) for row in table.loose.nonzero()[0].tolist()}
+    inside = [item for item in state.updates if item.uri not in loose]
+    if writes or inside:
+        records = [Record(uri, None) for uri in writes]
+        records += [Record(item.uri, item.tile) for item in inside]
+        data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
+        names = [commit_name(record.uri) for record in records]
         t1, t2 = min(name.t1 for name in names), max(name.t2 for name in names)
         name = format_name(t1, t2, hashlib.sha256(data).hexdigest()[:32], version)
         yield put(f"{COMMITS}/{name}.con", data, count_text(len(writes), "write"))
-    # The engine looks for the files of deletes (F1), and reads no update in a `.con` (F11).
-    tiles = {item.uri: item.tile for item in (*state.deletes, *state.updates)}
+    # The engine looks for the files of deletes (F1).
+    others = [item for item in state.updates if item.uri in loose]
+    tiles = {item.uri: item.tile for item in (*state.deletes, *others)}
     for uri, tile in (tiles | dict(stand_ins)).items():
         yield put(uri, tile, "in force at the window")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -144,6 +145,8 @@ def find_report(
         if document.get("undoes"):
             undone.add(str(document["undoes"]))
         elif above.uri_of(path) not in undone and _has_steps(document):
+            if document.get("state") == "begun" and not _has_begun(store, document):
+                continue
             return above.uri_of(path), document
     raise RefusedError(store.uri, "expected a report of a change beside it, found none")
 
@@ -159,6 +162,18 @@ def _parsed(data: bytes, where: str) -> dict[str, Any]:
         raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
     found: dict[str, Any] = document
     return found
+
+
+def _has_begun(store: Store, document: Mapping[str, Any]) -> bool:
+    """Whether a change that was broken off has put anything; of a group, it may have."""
+    if "members" in document:
+        return True
+    paths = [step["path"] for step in document["steps"] if step.get("op") == "put"]
+    for path in paths:
+        with suppress(MissingObjectError):
+            store.head(path)
+            return True
+    return False
 
 
 def _has_steps(document: Mapping[str, Any]) -> bool:
