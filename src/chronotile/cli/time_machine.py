@@ -166,8 +166,8 @@ def undo(change: Change, **options: Any) -> int:
     That is a restore, undelete, publish, repair, delete, update or consolidate. What it put goes
     into the quarantine. A vacuum in between can make a change final; then nothing is done.
     """
-    from chronotile.time_machine.undo import find_report
     from chronotile.time_machine.undo import undo as run
+    from chronotile.time_machine.undo_record import find_report
 
     place, document = find_report(change.store, options["report"])
     if "members" in document:

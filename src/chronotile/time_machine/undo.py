@@ -13,44 +13,33 @@ A change is taken back only if that loses nothing and leaves nothing half done:
 
 from __future__ import annotations
 
-import hashlib
-import json
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from chronotile.change import quarantine
-from chronotile.change.beside_array import folder_beside
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.errors import BadFileError
 from chronotile.format.commit_files import (
     commit_name,
-    decode_con,
     decode_vac,
-    encode_lines,
     vacuumed_name,
 )
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA, WRITES
+from chronotile.format.kinds import META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
 from chronotile.history.fragment_footers import FooterReader, RawFooter
 from chronotile.history.reading import read_history
 from chronotile.storage.overlay import overlaid
-from chronotile.storage.place import is_path
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.store import Store, open_store
 from chronotile.storage.swap import swap
 from chronotile.time_machine.past_state import Past
+from chronotile.time_machine.undo_record import FINAL, UndoRecord, find_report, read_record
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from chronotile.history.reading import History
-
-_FINAL = "it is final"
-_FOLDERS = (COMMITS, META, SCHEMA, "__fragment_meta")
-"""Where changes put files."""
 
 
 def undo(
@@ -114,73 +103,6 @@ def undo(
     return replace(done, quarantine=kept.uri)
 
 
-def find_report(
-    store: Store, report: Report | Mapping[str, Any] | str | None
-) -> tuple[str, dict[str, Any]]:
-    """The report of a change, and where it is.
-
-    Raises:
-        RefusedError: There is none.
-        BadFileError: It is no report.
-    """
-    if isinstance(report, Report):
-        return "", report.to_dict()
-    if report is not None and not isinstance(report, str):
-        return "", dict(report)
-    above, folder = folder_beside(store, ".reports")
-    if report is not None:
-        path = f"{folder}/{report.rstrip('/').rpartition('/')[2]}"
-        if not is_path(path):
-            raise RefusedError(store.uri, f"expected a report, found {report!r:.120}")
-        try:
-            return above.uri_of(path), _parsed(above.read(path), path)
-        except MissingObjectError:
-            problem = f"expected a report in {above.uri_of(folder)}, found none of that name"
-            raise RefusedError(report, problem) from None
-    undone: set[str] = set()
-    for path in sorted((e.path for e in above.list_dir(folder).files), reverse=True):
-        if not path.endswith(".json"):
-            continue
-        document = _parsed(above.read(path), path)
-        if document.get("undoes"):
-            undone.add(str(document["undoes"]))
-        elif above.uri_of(path) not in undone and _has_steps(document):
-            if document.get("state") == "begun" and not _has_begun(store, document):
-                continue
-            return above.uri_of(path), document
-    raise RefusedError(store.uri, "expected a report of a change beside it, found none")
-
-
-def _parsed(data: bytes, where: str) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-        told = document.get("members", [document])
-        steps = [step for one in told for step in one.get("steps", ())]
-        if not all(isinstance(step["path"], str) for step in steps):
-            raise TypeError("path")  # noqa: TRY301
-    except (ValueError, KeyError, TypeError) as cause:
-        raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
-    found: dict[str, Any] = document
-    return found
-
-
-def _has_begun(store: Store, document: Mapping[str, Any]) -> bool:
-    """Whether a change that was broken off has put anything; of a group, it may have."""
-    if "members" in document:
-        return True
-    paths = [step["path"] for step in document["steps"] if step.get("op") == "put"]
-    for path in paths:
-        with suppress(MissingObjectError):
-            store.head(path)
-            return True
-    return False
-
-
-def _has_steps(document: Mapping[str, Any]) -> bool:
-    told = document.get("members", [document])
-    return any(one.get("steps") for one in told)
-
-
 def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
     command = str(document.get("command"))
     if document.get("array") != store.uri:
@@ -190,7 +112,7 @@ def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
         raise RefusedError(store.uri, f"expected a change, found a dry run of {command!r:.40}")
     if any(step.get("op") == "remove" for step in document["steps"]):
         problem = f"expected a change that can be taken back, found {command!r:.40}, which removed"
-        raise RefusedError(store.uri, f"{problem} files: {_FINAL}")
+        raise RefusedError(store.uri, f"{problem} files: {FINAL}")
     moved = any(step.get("op") == "move" for step in document["steps"])
     if moved and not document.get("quarantine"):
         problem = f"expected a change that has ended, found {command!r:.40} broken off"
@@ -206,73 +128,6 @@ def _undo_moves(store: Store, place: str, document: Mapping[str, Any], *, dry_ru
 
 def _taken_back(document: Mapping[str, Any]) -> str:
     return f"taken back: {document.get('command')} of {document.get('time')}"
-
-
-class Put(NamedTuple):
-    """A file that the change put, and that is still there."""
-
-    path: str
-    data: bytes
-    reason: str
-
-
-class UndoRecord(NamedTuple):
-    """What is left of a change."""
-
-    puts: tuple[Put, ...]
-    """In the order in which they were put."""
-    added: frozenset[str]
-    """URIs of the commits that it added."""
-    hidden: frozenset[str]
-    """Names of the fragments that it hid."""
-    veil: tuple[str, bytes, bytes] | None
-    """A `.vac` whose content was exchanged: its path, the content now, and the one before."""
-
-
-def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
-    """Reads what a change put.
-
-    Raises:
-        RefusedError: A file is not as it was put.
-    """
-    known: dict[str, tuple[set[str], str]] = {}
-    exchanged: set[str] = set()
-    for step in document["steps"]:
-        path = step["path"]
-        if step.get("op") not in ("put", "replace"):
-            continue
-        if not is_path(path) or not path.startswith(tuple(f"{name}/" for name in _FOLDERS)):
-            raise RefusedError(store.uri, f"expected what a change puts, found {path!r:.120}")
-        known.setdefault(path, (set(), str(step.get("reason"))))[0].add(str(step.get("sha256")))
-        if step["op"] == "replace":
-            exchanged.add(path)
-    added = frozenset(str(uri) for uri in document.get("added", ()))
-    puts, veil = [], None
-    for path, (digests, reason) in known.items():
-        try:
-            data = store.read(path)
-        except MissingObjectError:
-            continue
-        if hashlib.sha256(data).hexdigest() not in digests:
-            problem = f"expected {path} as it was put, found other bytes"
-            raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
-        if added and path.endswith(".con") and not _holds_any(data, path, added):
-            # It holds what was there before: it may stay.
-            continue
-        puts.append(Put(path, data, reason))
-        if path in exchanged:
-            writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
-            lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
-            veil = (path, data, encode_lines(lines))
-    hidden = frozenset(str(name) for name in document.get("hidden", ()))
-    if not puts:
-        problem = "expected what the change put, found nothing of it"
-        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {_FINAL}")
-    return UndoRecord(tuple(puts), added, hidden, veil)
-
-
-def _holds_any(data: bytes, path: str, uris: frozenset[str]) -> bool:
-    return not uris.isdisjoint(record.uri for record in decode_con(data, path))
 
 
 def _moves(record: UndoRecord) -> Iterator[Step]:
@@ -318,7 +173,7 @@ class _Judge:
         effective = {table.name(row) for row in Rules(self.history).fragments.tolist()}
         lost = sorted(self.record.hidden - (self.there & effective))
         if lost:
-            problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {_FINAL}"
+            problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
             raise self._refused(problem)
         for one in self.record.puts:
             if not one.path.endswith(".vac"):
@@ -329,7 +184,7 @@ class _Judge:
             here = meta if in_meta else (self.there & effective) | self.added
             gone = [name for name in listed if name not in here]
             if gone:
-                problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {_FINAL}"
+                problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
                 raise self._refused(problem)
             if self.history.dense and not in_meta:
                 self._refuse_spanning(commit_name(one.path).t2)
@@ -342,11 +197,11 @@ class _Judge:
         for vacuum in self.history.vacuums:
             if vacuum.path not in self.paths and not names.keys().isdisjoint(vacuum.targets):
                 problem = f"found {vacuum.name.text}, which was merged from what it added"
-                raise self._refused(f"{problem}: {_FINAL}")
+                raise self._refused(f"{problem}: {FINAL}")
         writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
         gone = [name for name in writes if name not in self.there]
         if gone and self.record.puts:
-            raise self._refused(f"found {gone[0]} gone, which it added: {_FINAL}")
+            raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
         tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
         self._refuse_applied(tiles)
 
@@ -360,7 +215,7 @@ class _Judge:
             found = deletes.intersection(past.part(name).applied)
             if found:
                 problem = f"found {name.text}, which has applied {min(found)}"
-                raise self._refused(f"{problem}: {_FINAL}")
+                raise self._refused(f"{problem}: {FINAL}")
 
     def _refuse_spanning(self, moment: int) -> None:
         """Refuses if a dense array was consolidated over the change: order would be wrong."""
@@ -368,7 +223,7 @@ class _Judge:
         for row in rules.fragments.tolist():
             name = parse_name(table.name(row))
             if name.t1 < moment <= name.t2 and name.text not in self.added:
-                raise self._refused(f"found {name.text}, which was merged since: {_FINAL}")
+                raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
 
     def _refuse_lost(self) -> None:
         """Refuses if other commits would go, or if its own would stay."""
@@ -398,7 +253,7 @@ class _Judge:
         ]
         for name, raw in FooterReader(self.store, self.history).read_raw(later):
             if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
-                raise self._refused(f"found {name}, which was written with its schema: {_FINAL}")
+                raise self._refused(f"found {name}, which was written with its schema: {FINAL}")
 
 
 def _effective(history: History) -> set[str]:

@@ -1,0 +1,165 @@
+"""What a change left behind: its report, and the files that it put.
+
+In: an array, and a report or where it is. Out: the report's document; `UndoRecord`: the files that
+are still as they were put. Changes nothing, and judges nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.change.beside_array import folder_beside
+from chronotile.change.change_report import Report
+from chronotile.check.findings import RefusedError
+from chronotile.errors import BadFileError
+from chronotile.format.commit_files import commit_name, decode_con, encode_lines
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, META, SCHEMA
+from chronotile.storage.place import is_path
+from chronotile.storage.store import MissingObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from chronotile.storage.store import Store
+
+FINAL = "it is final"
+"""What is said of a change that nobody can take back any more."""
+_FOLDERS = (COMMITS, META, SCHEMA, FRAGMENT_META)
+"""Where changes put files."""
+
+
+def find_report(
+    store: Store, report: Report | Mapping[str, Any] | str | None
+) -> tuple[str, dict[str, Any]]:
+    """The report of a change, and where it is.
+
+    Raises:
+        RefusedError: There is none.
+        BadFileError: It is no report.
+    """
+    if isinstance(report, Report):
+        return "", report.to_dict()
+    if report is not None and not isinstance(report, str):
+        return "", dict(report)
+    above, folder = folder_beside(store, ".reports")
+    if report is not None:
+        path = f"{folder}/{report.rstrip('/').rpartition('/')[2]}"
+        if not is_path(path):
+            raise RefusedError(store.uri, f"expected a report, found {report!r:.120}")
+        try:
+            return above.uri_of(path), _parsed(above.read(path), path)
+        except MissingObjectError:
+            problem = f"expected a report in {above.uri_of(folder)}, found none of that name"
+            raise RefusedError(report, problem) from None
+    undone: set[str] = set()
+    for path in sorted((e.path for e in above.list_dir(folder).files), reverse=True):
+        if not path.endswith(".json"):
+            continue
+        document = _parsed(above.read(path), path)
+        if document.get("undoes"):
+            undone.add(str(document["undoes"]))
+        elif above.uri_of(path) not in undone and _has_steps(document):
+            if document.get("state") == "begun" and not _has_begun(store, document):
+                continue
+            return above.uri_of(path), document
+    raise RefusedError(store.uri, "expected a report of a change beside it, found none")
+
+
+def _parsed(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+        told = document.get("members", [document])
+        steps = [step for one in told for step in one.get("steps", ())]
+        if not all(isinstance(step["path"], str) for step in steps):
+            raise TypeError("path")  # noqa: TRY301
+    except (ValueError, KeyError, TypeError) as cause:
+        raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
+    found: dict[str, Any] = document
+    return found
+
+
+def _has_begun(store: Store, document: Mapping[str, Any]) -> bool:
+    """Whether a change that was broken off has put anything; of a group, it may have."""
+    if "members" in document:
+        return True
+    paths = [step["path"] for step in document["steps"] if step.get("op") == "put"]
+    for path in paths:
+        with suppress(MissingObjectError):
+            store.head(path)
+            return True
+    return False
+
+
+def _has_steps(document: Mapping[str, Any]) -> bool:
+    told = document.get("members", [document])
+    return any(one.get("steps") for one in told)
+
+
+class Put(NamedTuple):
+    """A file that the change put, and that is still there."""
+
+    path: str
+    data: bytes
+    reason: str
+
+
+class UndoRecord(NamedTuple):
+    """What is left of a change."""
+
+    puts: tuple[Put, ...]
+    """In the order in which they were put."""
+    added: frozenset[str]
+    """URIs of the commits that it added."""
+    hidden: frozenset[str]
+    """Names of the fragments that it hid."""
+    veil: tuple[str, bytes, bytes] | None
+    """A `.vac` whose content was exchanged: its path, the content now, and the one before."""
+
+
+def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
+    """Reads what a change put.
+
+    Raises:
+        RefusedError: A file is not as it was put.
+    """
+    known: dict[str, tuple[set[str], str]] = {}
+    exchanged: set[str] = set()
+    for step in document["steps"]:
+        path = step["path"]
+        if step.get("op") not in ("put", "replace"):
+            continue
+        if not is_path(path) or not path.startswith(tuple(f"{name}/" for name in _FOLDERS)):
+            raise RefusedError(store.uri, f"expected what a change puts, found {path!r:.120}")
+        known.setdefault(path, (set(), str(step.get("reason"))))[0].add(str(step.get("sha256")))
+        if step["op"] == "replace":
+            exchanged.add(path)
+    added = frozenset(str(uri) for uri in document.get("added", ()))
+    puts, veil = [], None
+    for path, (digests, reason) in known.items():
+        try:
+            data = store.read(path)
+        except MissingObjectError:
+            continue
+        if hashlib.sha256(data).hexdigest() not in digests:
+            problem = f"expected {path} as it was put, found other bytes"
+            raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
+        if added and path.endswith(".con") and not _holds_any(data, path, added):
+            # It holds what was there before: it may stay.
+            continue
+        puts.append(Put(path, data, reason))
+        if path in exchanged:
+            writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
+            lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
+            veil = (path, data, encode_lines(lines))
+    hidden = frozenset(str(name) for name in document.get("hidden", ()))
+    if not puts:
+        problem = "expected what the change put, found nothing of it"
+        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+    return UndoRecord(tuple(puts), added, hidden, veil)
+
+
+def _holds_any(data: bytes, path: str, uris: frozenset[str]) -> bool:
+    return not uris.isdisjoint(record.uri for record in decode_con(data, path))
