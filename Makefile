@@ -9,7 +9,7 @@ READYJS := $(BUILD)/node_modules/.ready
 NODE     = $(shell .ci/find-node $(BIN))
 COMPILE  = $(NODE) $(BUILD)/compile.mjs
 RUN      = PYTHONPATH=tests $(BIN)/python -m
-WORKERS ?= 2
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
@@ -50,7 +50,7 @@ type: install ## Check the types
 	@$(BIN)/mypy
 
 unit: install ## Run the tests
-	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart 0
+	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
