@@ -22,6 +22,10 @@ _TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
 _ORPHANS = "chronotile vacuum {array} --orphans"
+_ROWS_BACK = (
+    "chronotile rows {array} --removed-by NAME lists what it took; "
+    "chronotile undelete {array} NAME brings that back"
+)
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
@@ -38,13 +42,13 @@ CODES: dict[str, tuple[Severity, str]] = {
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
     "cells-unopened": ("info", "read these fields with the engine to have them checked"),
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
-    "delete-hits-null": ("warning", "if these rows matter, write them again"),
+    "delete-hits-null": ("warning", _ROWS_BACK),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
-    "delete-hits-older": ("warning", "if these rows matter, write them again"),
+    "delete-hits-older": ("warning", _ROWS_BACK),
     "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
     "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),
-    "update-deletes": ("warning", "write the rows anew, or take the update out by hand"),
+    "update-deletes": ("warning", "chronotile apply {array} writes its rows with the new values"),
     "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
