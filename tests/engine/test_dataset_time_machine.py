@@ -9,6 +9,7 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
+from chronotile import open_dataset
 from chronotile.cli import main
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def test_a_tag_of_all_members(
     for array in arrays:
         with tiledb.open(array.uri, ctx=array.ctx) as opened:
             assert opened.meta["chronotile.tag.v1"] == 15
+    assert [one["name"] for one in run(capsys, "tag", "list", group)] == ["v1"]
+    assert open_dataset(group).view("v1").end == 15
+    assert run(capsys, "visible", group, "--end", "v1")
     run(capsys, "restore", group, "--to", "v1")
     assert answers(arrays) == [((1, 1), (2, 2))] * 2
     said = run(capsys, "undelete", group, "x", status=1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.cli.check import CheckReport
-from chronotile.format.timestamps import to_ms
 
 if TYPE_CHECKING:
     from chronotile.check.findings import Finding
@@ -23,11 +22,11 @@ def check_as_of(
     """Asks each group whether it can be read whole at a time."""
     from chronotile.dataset.check_all import FleetCheck
 
-    moment = to_ms(as_of, "--as-of")
     arrays: list[str] = []
     findings: list[Finding] = []
     for group in groups:
         dataset = access.open_dataset(group)
+        moment = dataset.moment(as_of, "--as-of")
         arrays += [node.uri for node in dataset.arrays(moment)]
         findings += dataset.check(as_of=moment)
     found = FleetCheck(tuple(arrays), tuple(findings), ())

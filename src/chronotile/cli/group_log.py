@@ -13,7 +13,6 @@ from chronotile.cli.group_each import chosen
 from chronotile.cli.options import wrong_call
 from chronotile.errors import BadTimeError, printable
 from chronotile.format.kinds import DATASET_EVENTS
-from chronotile.format.timestamps import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +93,8 @@ def group_log(
 
     if follow:
         raise wrong_call("--follow: expected an array, found a group")
-    first, last = to_ms(since, "--since"), None if until is None else to_ms(until, "--until")
+    first = dataset.moment(since, "--since")
+    last = None if until is None else dataset.moment(until, "--until")
     if last is not None and last < first:
         problem = f"expected a window that ends after it starts, found {first} to {last}"
         raise BadTimeError("--until", problem)

@@ -12,7 +12,7 @@ from chronotile.cli.group_each import chosen
 from chronotile.cli.options import say
 from chronotile.cli.timeline import TimelineReport, _draw
 from chronotile.errors import ChronotileError
-from chronotile.format.timestamps import now_ms, to_ms
+from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def group_timeline(
     from chronotile.timeline.lanes import join_pictures
     from chronotile.timeline.model import make_picture
 
-    moment = now_ms() if now is None else to_ms(now, "--now")
+    moment = now_ms() if now is None else dataset.moment(now, "--now")
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
     pictures = []
     with progress("reading members", len(arrays)) as step:

@@ -101,11 +101,11 @@ def members(group: str, end: Any, no_size: bool, access: Access) -> MembersTree:
     itself is told once, and not followed.
     """
     from chronotile.dataset.members_table import member_rows
-    from chronotile.format.timestamps import now_ms, to_ms
+    from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
 
-    moment = now_ms() if end is None else to_ms(end, "--end")
     dataset = access.open_dataset(group)
+    moment = now_ms() if end is None else dataset.moment(end, "--end")
     with progress("reading members", len(dataset.tree(moment))) as step:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
     return MembersTree(group=dataset.uri, end=moment, rows=rows)

@@ -12,6 +12,7 @@ import click
 
 from chronotile.cli.maintain import Change, changing
 from chronotile.cli.options import MOMENT, access_options, array_argument, reporting
+from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,5 +89,9 @@ class TagList:
 @reporting
 def list_tags(array: str, access: Access) -> TagList:
     """List the tags of ARRAY, the earliest first."""
-    log = access.open_log(array)
+    try:
+        log = access.open_log(array)
+    except GroupFoundError:
+        dataset = access.open_dataset(array)
+        return TagList(array=dataset.uri, tags=dataset.tags)
     return TagList(array=log.array, tags=log.tags)

@@ -65,13 +65,29 @@ class Dataset:
         """The key that opens encrypted members."""
         return self.group.key
 
-    def moment(self, time: Moment) -> int:
-        """A time in any spelling, in ms.
+    def moment(self, time: Moment, where: str = "time") -> int:
+        """A time in any spelling, or a tag's name, in ms.
 
         Raises:
             BadTimeError: It is no time.
         """
-        return _moment(time)
+        return to_ms(time, where, look_up=lambda name: self.tags.get(name))
+
+    @cached_property
+    def tags(self) -> dict[str, int]:
+        """The tags of the members, the earliest first; not those on which members disagree.
+
+        The first call reads the log and the metadata of every array.
+        """
+        found: dict[str, set[int]] = {}
+        for _, log in self.read_logs():
+            for name, moment in {} if isinstance(log, ChronotileError) else log.tags.items():
+                found.setdefault(name, set()).add(moment)
+        agreed = [(min(moments), name) for name, moments in found.items() if len(moments) == 1]
+        return {name: moment for moment, name in sorted(agreed)}
+
+    def _at(self, at: Moment | None) -> int:
+        return now_ms() if at is None else self.moment(at, "at")
 
     def members(self, at: Moment | None = None) -> tuple[Member, ...]:
         """The members of the group itself, at a moment, in no order: what `tiledb.Group` lists.
@@ -84,16 +100,16 @@ class Dataset:
         Raises:
             ChronotileError: A list of members cannot be read.
         """
-        return direct_members(self.store, self.group, _moment(at))
+        return direct_members(self.store, self.group, self._at(at))
 
     def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The members at any depth, each looked up where it lies; a group before its members."""
         # A tree now and one at a moment that is still to come are the same.
-        return self._trees(_moment(at))
+        return self._trees(self._at(at))
 
     def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The members of the group itself, each looked up where it lies."""
-        end = _moment(at)
+        end = self._at(at)
         return tuple(walk(self.store, self.group, end, self._looked_up, nested=False))
 
     @cached_property
@@ -147,7 +163,7 @@ class Dataset:
 
     def view(self, end: Moment | None = None) -> DatasetView:
         """The dataset as of a moment: its members then, and what an open of each sees."""
-        last = _moment(end)
+        last = self._at(end)
         views, errors = {}, {}
         for node, log in self.read_logs(last):
             if isinstance(log, ChronotileError):
@@ -166,7 +182,7 @@ class Dataset:
         from chronotile.dataset.check_group import check_as_of, check_dataset
 
         if as_of is not None:
-            return check_as_of(self, _moment(as_of))
+            return check_as_of(self, self._at(as_of))
         return check_dataset(self, log_only=log_only)
 
     def events(self) -> pa.Table:
@@ -210,7 +226,3 @@ def open_dataset(
     """
     store = open_store(str(uri), storage_options)
     return Dataset(store, read_group(store, key=key))
-
-
-def _moment(at: Moment | None) -> int:
-    return now_ms() if at is None else to_ms(at, "at")
