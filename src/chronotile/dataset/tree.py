@@ -36,6 +36,9 @@ its URI is none that may be followed; `unreadable`: the storage refused, or the 
 LOST = ("missing", "neither", "refused", "unreadable")
 """Members of which nothing can be read."""
 
+MOST_NESTED = 64
+"""Groups in groups that are followed: a file that lies must not exhaust the program."""
+
 _CONCURRENCY = 64
 
 
@@ -168,6 +171,9 @@ class _Search:
             yield place if isinstance(place, ChronotileError) else known[place.uri]
 
     def _group(self, node: Node, place: Store, above: tuple[str, ...]) -> Iterator[Node]:
+        if len(above) > MOST_NESTED:
+            yield _changed(node, "unreadable", f"it lies in more than {MOST_NESTED} groups")
+            return
         try:
             groups = self.looked_up.groups
             history = groups.get(place.uri) or read_group(place, key=self.key)

@@ -150,6 +150,23 @@ def test_check_tells_of_groups_and_follows_members(
     assert "2 arrays" in out
 
 
+def test_names_out_of_files_cannot_move_a_cursor(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    put_array(tmp_path / "a")
+    evil = "evil\x1b[31m\u202ename\nnew"
+    put_list(tmp_path, 10, member("a", evil), member("z\x07", "b\x9b"))
+    for command in ("members", "log", "visible", "explain", "fragments", "check", "moments"):
+        _, out, err = run(capsys, command, tmp_path)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + err), command
+    _status, out, _ = run(capsys, "consolidate", tmp_path, "--dry-run")
+    assert "\x1b" not in out
+    assert [one["name"] for one in run_json(capsys, "members", tmp_path)["members"]] == [
+        "b\x9b",
+        evil,
+    ]
+
+
 def test_a_plain_folder_says_what_is_below(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

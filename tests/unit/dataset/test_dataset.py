@@ -10,6 +10,7 @@ from support.groups import member, put_array, put_list
 
 import chronotile as ct
 from chronotile.dataset.check_group import MANY_LISTS
+from chronotile.dataset.tree import MOST_NESTED
 from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError
 
 if TYPE_CHECKING:
@@ -87,6 +88,17 @@ def test_odd_members(group: Path, tmp_path: Path) -> None:
     ]
     messages = "".join(item.message for item in ct.open_dataset(str(group)).check())
     assert "\u001b" not in messages
+
+
+def test_groups_that_are_nested_too_deep_are_not_followed(tmp_path: Path) -> None:
+    place = tmp_path
+    for _ in range(MOST_NESTED + 10):
+        put_list(place, 10, member("g", "g", "group"))
+        place /= "g"
+    put_list(place, 10)
+    nodes = ct.open_dataset(str(tmp_path)).tree()
+    assert [node.found for node in nodes] == ["group"] * MOST_NESTED + ["unreadable"]
+    assert "unreadable" in {code for code, _, _ in codes_of(tmp_path)}
 
 
 def test_a_copied_group_whose_members_are_still_at_the_old_place(tmp_path: Path) -> None:
