@@ -1,5 +1,29 @@
 r"""chronotile: the commit log of TileDB arrays, read, written, explained and looked after.
 
+What users call:
+
+    log = ct.open_log(array)         the commit log of an array, read once
+    log.view(end="2024-05-01")       what an open at a window sees: fragments, deletes, updates
+    log.view().explain()             why each object is, or is not, visible
+    log.events()                     what happened, in words, as a table
+    log.commits(), log.fragments(), log.lifelines(), log.usage()   more tables
+    log.check()                      what is wrong, and what to do about it
+    ct.check_fleet(root)             the same of every array below a folder
+    ct.open_dataset(group)           a group as one thing
+    ct.write_delete(array, "a < 3")  and write_update: commits
+    ct.consolidate(array), ct.vacuum(array), ct.repair(array)   maintenance
+    ct.clone, restore, undelete, undo, publish                  the time machine
+    ct.read_rows, removed_rows, diff, blame, apply_updates      rows, with the engine
+    ct.parse(file)                   one file of any kind, decoded
+
+A time is ms, a `datetime`, ISO-8601, `now`, a time ago such as `2h`, or a tag; UTC without a zone.
+
+Names are loaded when they are first used, so that `import chronotile` stays light.
+
+>>> import chronotile as ct
+>>> ct.parse(b"__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt\n", kind="ign").lines
+('__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt',)
+
 Data moves one way through the rooms: each imports only from those above it.
 
     storage       the only room that touches a disk or a bucket
@@ -18,12 +42,6 @@ Data moves one way through the rooms: each imports only from those above it.
     timeline      a picture of a history
     spark         the same for a whole fleet
     cli           the command line
-
-Names are loaded when they are first used, so that `import chronotile` stays light.
-
->>> import chronotile as ct
->>> ct.parse(b"__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt\n", kind="ign").lines
-('__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt',)
 """
 
 from __future__ import annotations

@@ -11,8 +11,13 @@ through `printable`; code that writes JSON passes it through `printable_json`.
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
 _NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
@@ -57,6 +62,20 @@ def printable_json(document: str) -> str:
     if document.isascii() and "\x7f" not in document:
         return document  # the encoder has escaped all other control characters
     return _NOT_JSON_TEXT.sub(_escaped_in_json, document)
+
+
+def html_card(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    r"""A title and a table of two columns for a notebook, with escapes for all that HTML means.
+
+    >>> html_card("a<b", [("predicate", "x < \x1b")])
+    '<table><caption>a&lt;b</caption><tr><th>predicate</th><td>x &lt; \\x1b</td></tr></table>'
+    """
+    body = "".join(
+        f"<tr><th>{html.escape(printable(name))}</th>"
+        f"<td>{html.escape(printable(str(value)))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table><caption>{html.escape(printable(title))}</caption>{body}</table>"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chronotile.check.findings import count_text
-from chronotile.errors import ChronotileError, printable_json
+from chronotile.errors import ChronotileError, html_card, printable, printable_json
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ class Step:
         return document
 
 
-@dataclass(frozen=True, slots=True)
+_FEW = 8
+"""Steps that a notebook shows."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """What a command is about to do, or what it did."""
 
@@ -82,6 +86,22 @@ class Report:
     """The report of the change that this one took back."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
+
+    def __repr__(self) -> str:
+        # A delete says in its only step what it deletes.
+        reason = f": {self.steps[0].reason}" if len(self.steps) == 1 else ""
+        return f"<{self.command} of {self.array}: {self.summary()}{printable(reason)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows: list[tuple[str, str]] = [
+            (step.op, f"{step.path}: {step.reason}") for step in self.steps[:_FEW]
+        ]
+        if len(self.steps) > _FEW:
+            rows.append(("…", f"and {len(self.steps) - _FEW:,} more"))
+        rows += [("note", note) for note in self.notes]
+        title = f"{self.command} of {self.array}: {self.summary()}"
+        return html_card(title, [*rows, *((one.code, one.message) for one in self.findings)])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report.

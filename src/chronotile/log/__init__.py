@@ -20,10 +20,10 @@ from chronotile.check.array_tags import tags_of
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
-from chronotile.errors import BadTimeError, ChronotileError
+from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format.kinds import COMMIT_WORDS, EVENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
-from chronotile.format.timestamps import now_ms, to_ms
+from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history import text_columns
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.fragment_footers import FooterReader, count_cells
@@ -86,6 +86,20 @@ class Log:
 
     def __repr__(self) -> str:
         return f"<log of {self.array}: {len(self.history.table)} commit records>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        view, commits = self.view(), self.history.table.uris.t2
+        last = "none" if not len(commits) else time_text(int(commits.max()))
+        rows = [
+            ("kind", "dense" if self.history.dense else "sparse"),
+            ("commit records", len(self.history.table)),
+            ("fragments visible now", len(view.fragments)),
+            ("deletes in force now", len(view.deletes)),
+            ("updates in force now", len(view.updates)),
+            ("last commit", last),
+        ]
+        return html_card(f"log of {self.array}", rows)
 
     @cached_property
     def rules(self) -> Rules:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -19,9 +19,16 @@ from chronotile.conditions import codec
 from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import negate
-from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    WrongKeyError,
+    html_card,
+    printable,
+)
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
+from chronotile.format.timestamps import span_text, time_text
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
     from chronotile.history.reading import History, SchemaFile
     from chronotile.history.uri_columns import I64
     from chronotile.visibility.rules import Rules
+
+_FEW = 5
+"""Deletes, and updates, that a notebook shows of a view."""
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Delete")
@@ -50,7 +60,7 @@ class Fragment(NamedTuple):
     """The file that holds its commit, relative to the array."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Delete:
     """A delete in force. Its tile is opened when a caller asks for the condition."""
 
@@ -65,6 +75,22 @@ class Delete:
     key: bytes | None = field(repr=False)
     schemas: tuple[Schema, ...] = field(repr=False)
     """The schemas of the array, the one in force first."""
+
+    _word: ClassVar[str] = "delete"
+
+    def __repr__(self) -> str:
+        return f"<{self._word} at {time_text(self.t2)} where `{self._shown()}`>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = [("where", self._shown()), ("time", span_text(self.t1, self.t2))]
+        return html_card(self._word, [*rows, ("name", self.name), ("file", self.source)])
+
+    def _shown(self) -> str:
+        try:
+            return printable(self.text)
+        except ChronotileError:
+            return "(it cannot be read)"
 
     @property
     def stored(self) -> Condition:
@@ -115,9 +141,11 @@ class Delete:
             return document | dict.fromkeys(parts) | {"error": str(error)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Update(Delete):
     """An update in force."""
+
+    _word = "update"
 
     @property
     def stored(self) -> Condition:
@@ -191,13 +219,31 @@ class LazySequence(Sequence[T], Generic[T]):
         return f"<{len(self)} rows: {shown}{', …' if len(self) > 3 else ''}>"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class View:
     """An array as an open at [start, end] sees it. Does not look at the storage."""
 
     rules: Rules = field(repr=False)
     start: int
     end: int
+
+    def __repr__(self) -> str:
+        counts = (len(self.fragments), len(self.deletes), len(self.updates))
+        words = "{} fragments, {} deletes, {} updates".format(*counts)
+        window = f"[{self.start}, {self.end}], up to {time_text(self.end)}"
+        return f"<view of {self.history.array} at {window}: {words}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows: list[tuple[str, object]] = [
+            ("from", "the start" if self.start == 0 else time_text(self.start)),
+            ("to", time_text(self.end)),
+            ("schema", self.schema or "none"),
+            ("fragments visible", len(self.fragments)),
+        ]
+        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.deletes[:_FEW]]
+        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.updates[:_FEW]]
+        return html_card(f"view of {self.history.array}", rows)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Lazy sequences cannot be pickled; the copy makes them anew.

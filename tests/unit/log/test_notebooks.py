@@ -1,0 +1,55 @@
+"""What a notebook and a prompt show of the objects that users hold."""
+
+from __future__ import annotations
+
+import pydoc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import chronotile as ct
+from chronotile.cli import sample
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    return sample.unpack(tmp_path / "<b>lake").array
+
+
+def test_a_plain_repr_tells_the_predicate(array: Path) -> None:
+    view = ct.open_log(array).view()
+    first = view.deletes[0]
+    assert repr(first) == "<delete at 2024-05-03 17:30:00.000 UTC where `amount < 3.0`>"
+    assert repr(view.updates[0]).startswith("<update at 2024-05-09 11:00:00.000 UTC where `id == 8")
+    assert "`amount < 3.0`" in repr(view.deletes)
+    assert "4 fragments, 2 deletes, 1 updates" in repr(view)
+    report = ct.write_delete(array, "id == 3", dry_run=True)
+    assert repr(report).endswith(": delete where id == 3>")
+    assert "would remove" in repr(ct.vacuum(array, dry_run=True))
+
+
+def test_a_notebook_shows_each_of_them(array: Path) -> None:
+    log = ct.open_log(array)
+    view = log.view()
+    shown: dict[str, Any] = {
+        "sparse": log,
+        "region == &#x27;test&#x27; and amount &gt;= 50.0": view,
+        "amount &lt; 3.0": view.deletes[0],
+        "id == 81": view.updates[0],
+        "and 11 more": ct.vacuum(array, dry_run=True),
+    }
+    for words, thing in shown.items():
+        page = thing._repr_html_()
+        assert words in page
+        assert page.startswith("<table>")
+        assert "<b>" not in page, "text from outside is escaped"
+
+
+def test_help_begins_with_what_users_call() -> None:
+    text = pydoc.plain(pydoc.render_doc(ct))
+    called, rooms = text.index("ct.open_log(array)"), text.index("only room that touches a disk")
+    assert called < rooms
+    assert text[:600].count("log.") >= 3
