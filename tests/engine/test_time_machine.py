@@ -233,6 +233,7 @@ def test_a_vacuum_makes_a_restore_final(tmp_path: pathlib.Path) -> None:
     array.write(10, {1: 1})
     array.write(20, {2: 2})
     report = ct.restore(array.uri, 10)
+    assert ct.open_log(array.uri).check() == ()
     assert ct.vacuum(array.uri).steps == (), "ours keeps the only copy"
     array.vacuum("fragments")
     assert array.answer(*NOW) == ((1, 1),)

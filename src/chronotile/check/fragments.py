@@ -79,7 +79,11 @@ def _uncommitted(rules: Rules) -> Iterator[Finding]:
 
 
 def _misnamed(history: History) -> Iterator[Finding]:
+    there = {*history.listing.fragments, *history.listing.root_fragments}
     for vacuum in history.vacuums:
+        if vacuum.name.text not in there:
+            # A `.vac` without a fragment of its name merges nothing: a restore hides with it.
+            continue
         names = [read_vac_line(line).name for line in vacuum.lines]
         sources = [parse_name(name) for name in names if name is not None]
         own = vacuum.name

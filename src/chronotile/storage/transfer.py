@@ -21,7 +21,7 @@ import obstore
 from chronotile.errors import StorageError
 from chronotile.storage.bucket import Bucket
 from chronotile.storage.local_disk import Disk
-from chronotile.storage.place import ObjectExistsError
+from chronotile.storage.place import MissingObjectError, ObjectExistsError
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Link: TypeAlias = Literal["hard", "symbolic", "copy"]
 
 _LEN_PART = 1 << 23
+_LEN_COPIED = 5 << 30
+"""S3 copies no larger object in one request."""
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
 """How a disk says that it cannot link this file there."""
 
@@ -104,10 +106,20 @@ class Transfer:
             if not self._is_linked(*self._disks, source, target):
                 self._streamed(source, target)
         elif self._buckets is not None:
-            here, there = self._buckets
-            keys = here._place.join(source), there._place.join(target)
-            here._tried(source, lambda: obstore.copy(here._client(), *keys))
+            self._copied(*self._buckets, source, target)
         else:
+            self._streamed(source, target)
+
+    def _copied(self, here: Bucket, there: Bucket, source: str, target: str) -> None:
+        """Let the storage copy an object; one that is too large for that goes through here."""
+        keys = here._place.join(source), there._place.join(target)
+        try:
+            here._tried(source, lambda: obstore.copy(here._client(), *keys))
+        except MissingObjectError:
+            raise
+        except StorageError:
+            if (here.head(source).size or 0) <= _LEN_COPIED:
+                raise
             self._streamed(source, target)
 
     def _is_linked(self, here: Disk, there: Disk, source: str, target: str) -> bool:
