@@ -164,8 +164,8 @@ def hidden(text: str) -> set[str]:
 
 
 def settled(text: str) -> list[str]:
-    """The lines without what differs from run to run: the time, and new names."""
-    changing = re.compile(r"[0-9a-f]{16,}|\d{5,}[\dTZ.]*")
+    """The lines without what differs from run to run: the time, and new names, shortened or not."""
+    changing = re.compile(r"[0-9a-f]{16,}|[0-9a-f]{4,}…|\d{5,}[\dTZ.]*")
     return [changing.sub("#", line.rstrip()) for line in text.split("\n")]
 
 

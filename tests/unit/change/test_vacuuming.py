@@ -59,7 +59,7 @@ def test_a_dry_run_lists_every_file_and_removes_none(
     assert listed == files
     assert {step.path for step in done.steps if step.op == "remove"} >= files
     assert all(step.size is not None and step.reason for step in planned.steps)
-    emit(ChangeReport(report=planned), as_json=False)
+    emit(ChangeReport(report=planned, verbose=True), as_json=False)
     text = capsys.readouterr().out
     assert all(path in text for path in listed)
 
