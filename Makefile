@@ -55,6 +55,7 @@ unit: install ## Run the tests
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
 	@$(RUN) bench.bench_stream
+	@$(RUN) bench.bench_fleet_plan
 
 connect: install ## Run the pipeline on a server of Spark Connect, whose client comes into build/connect
 	@$(BIN)/pip install -q --target build/connect --upgrade --no-deps 'pandas<3' pytz tzdata \

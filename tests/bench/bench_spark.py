@@ -8,6 +8,7 @@ the engine opens, and compares, on the same machine and in the same run:
   every tenth array, and is scaled up. Deletes it cannot tell at all.
 - the pipeline on one and on two cores: all tables, findings among them, written as Parquet. The
   start of the JVM and of its workers is not counted: a small run comes before.
+- the same again, when nothing has changed.
 
 Everything is timed in turn, the two runs of the pipeline in either order, in three rounds; the
 best time of each counts.
@@ -82,14 +83,19 @@ def in_two_processes(work: Callable[[list[str]], int], uris: Iterable[str]) -> f
         return time.perf_counter() - began
 
 
-def pipeline_s(root: str, out: Path, cores: int) -> tuple[float, dict[str, Any]]:
-    """The time of one run of the pipeline on so many cores, and its summary."""
+def pipeline_s(root: str, out: Path, cores: int) -> tuple[float, float, dict[str, Any]]:
+    """The time of a run on so many cores, and of one with nothing changed; and the summary."""
     with session(f"local[{cores}]", {"spark.driver.memory": "1g"}) as spark:
         small = find_arrays(root).uris[: 8 * cores]
         run(spark, Job(options=Options(roots=small), out=str(out / "warm")))
+        job = Job(options=Options(roots=(root,)), out=str(out / str(cores)), since_last=True)
+        shutil.rmtree(job.out, ignore_errors=True)
         began = time.perf_counter()
-        summary = run(spark, Job(options=Options(roots=(root,)), out=str(out / str(cores))))
-        return time.perf_counter() - began, summary.to_json()
+        summary = run(spark, job)
+        first = time.perf_counter() - began
+        began = time.perf_counter()
+        assert run(spark, job).unchanged == summary.totals.arrays
+        return first, time.perf_counter() - began, summary.to_json()
 
 
 def main() -> None:
@@ -129,17 +135,21 @@ def measure(root: str, uris: tuple[str, ...], folder: Path, rounds: int) -> None
 
     opens, facts = "engine opens every array", "engine also lists the fragments (1 in 10, x 10)"
     two, one = "pipeline, all tables, 2 cores", "pipeline, all tables, 1 core"
+    again = "pipeline, nothing changed, 2 cores"
     for number in range(rounds):
         os.sync()  # what making the fleet, or the last round, left to be written
         timed(opens, in_two_processes(open_arrays, uris))
         for words, cores in ((two, 2), (one, 1)) if number % 2 else ((one, 1), (two, 2)):
-            seconds, told = pipeline_s(root, folder / "out", cores)
+            seconds, again_s, told = pipeline_s(root, folder / "out", cores)
             timed(words, seconds)
+            if cores == 2:
+                timed(again, again_s)
         if number == 0:
             timed(facts, SAMPLE * in_two_processes(list_fragments, uris[::SAMPLE]))
     print(f"{told['commits']:,} commits, {told['reads']:,} reads of {told['files_read']:,} files")
     print(f"2 cores against the engine's opens:  {best[opens] / best[two]:.1f} times as fast")
     print(f"2 cores against opens and fragments: {best[facts] / best[two]:.1f} times as fast")
+    print(f"nothing changed against the first:   {best[two] / best[again]:.1f} times as fast")
     print(f"2 cores against 1:                   {best[one] / best[two]:.2f} times as fast")
 
 

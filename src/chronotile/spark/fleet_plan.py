@@ -25,7 +25,7 @@ from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, read_objects
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.spark.buckets import bucket_count, bucket_of
-from chronotile.spark.frames import collected, rows_in_tasks
+from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
 from chronotile.storage.place import Entry, is_path
@@ -43,8 +43,8 @@ IN_DRIVER = 4096
 """Folders that the driver lists by itself: a fleet of about as many arrays needs no task for it."""
 GROUPS = 512
 """Tasks that search for arrays, at most."""
-BYTES_OF_ARRAY = 4096
-"""Bytes of an inventory that an array takes, about: they tell how many buckets to make."""
+PLANNERS = 64
+"""Tasks that write the files of a plan, at most: each has one bucket in memory at a time."""
 PIECES = 16
 """Pieces of a bucket whose task has died: two such steps find the array that killed it."""
 PROBLEMS_MAX = 1000
@@ -175,8 +175,7 @@ def _plan_by_inventory(
     """A plan without a single LIST: tasks read the files of an inventory."""
     inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
-    total = sum(file.size for file in inventory.files)
-    buckets = bucket_count(total // BYTES_OF_ARRAY, 0, 1, before)
+    buckets = before or bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
 
     def read(number: int) -> Iterator[tuple[int, bytes]]:
         objects = read_objects(inventory, inventory.files[number])
@@ -188,6 +187,21 @@ def _plan_by_inventory(
         shares = write_plan(rows, buckets, run)
     arrays = sum(share.count for share in shares)
     return FleetPlan(buckets, shares, arrays, (), inventory)
+
+
+def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[str, ...]) -> int:
+    """About how many arrays an inventory names: a task counts those in its first file."""
+
+    def count(_: int) -> bytes:
+        rows = listing_rows(read_objects(inventory, inventory.files[0]), inventory.bucket, below)
+        return str(len(rows.filter(rows["strong"])["array"].unique())).encode()
+
+    if not inventory.files:
+        return 0
+    ((_, counted),) = in_tasks(spark, 1, count)
+    sizes = [file.size for file in inventory.files]
+    share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
+    return int(int(counted) * share)
 
 
 class _FoundFile(NamedTuple):
@@ -270,7 +284,7 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
                 arrays = len(names["array"].unique())
                 yield bucket, _write_file(run, f"plan/{bucket:04d}-", names), arrays
 
-    sorted_rows = rows.repartition(min(buckets, GROUPS), "bucket").sortWithinPartitions("bucket")
+    sorted_rows = rows.repartition(min(buckets, PLANNERS), "bucket").sortWithinPartitions("bucket")
     told = collected(sorted_rows, write, _TOLD)
     return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
 
