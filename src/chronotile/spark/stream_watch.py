@@ -70,6 +70,7 @@ class Watch:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._known: dict[str, _Known] = {}
+        self._stores: dict[str, Store] = {}
         self._chance = random.Random()
 
     def look(self) -> Look:
@@ -91,7 +92,11 @@ class Watch:
         )
         problems = {one.uri: f"cannot be listed: {one.message}" for one in fleet.problems}
         marks: dict[str, str] = {}
-        stores = [open_store(uri, storage) for uri in fleet.uris]
+        # Making a store takes longer than asking a disk whether the array is quiet.
+        self._stores = {
+            uri: self._stores.get(uri) or open_store(uri, storage) for uri in fleet.uris
+        }
+        stores = list(self._stores.values())
         for store, known in zip(stores, self._all(stores), strict=True):
             if isinstance(known, _Known):
                 marks[store.uri] = known.mark
