@@ -82,7 +82,9 @@ class Lines:
 
     def _head(self, when: str, event: Event) -> Iterator[str]:
         assert self.width is not None
-        state = _LONG_NAME.sub(r"\1…", printable(_state(event)))
+        state = printable(_state(event))
+        if len(when) + len(event.kind) + len(state) + 4 > self.width:
+            state = _LONG_NAME.sub(r"\1…", state)
         parts = (self._styled(when, "when"), self._styled(event.kind, "kind"))
         status = self._styled(state, event.status)
         if len(when) + len(event.kind) + len(state) + 4 <= self.width:
@@ -98,11 +100,12 @@ class Lines:
 
     def _wrapped(self, text: str, style: str = "") -> Iterator[str]:
         assert self.width is not None
-        # A name is shortened in the middle, so that no line breaks inside of it.
-        short = _LONG_NAME.sub(r"\1…", printable(text))
-        room = max(self.width - len(_INDENT), 40)
-        lines = textwrap.wrap(short, room, break_long_words=False, break_on_hyphens=False)
-        for line in lines or [""]:
+        lines, room = [printable(text)], max(self.width - len(_INDENT), 40)
+        if len(lines[0]) > room:
+            # A name is shortened in the middle, so that no line breaks inside of it.
+            short = _LONG_NAME.sub(r"\1…", lines[0])
+            lines = textwrap.wrap(short, room, break_long_words=False, break_on_hyphens=False)
+        for line in lines:
             yield f"{_INDENT}{self._styled(line, style)}"
 
     def _styled(self, text: str, style: str) -> str:
