@@ -30,7 +30,9 @@ ROOMS = {
     "log": "errors storage format conditions history visibility check change",
     "single_file": "errors storage format conditions",
     "dataset": "errors storage format history visibility check change time_machine log",
-    "rows": "errors storage format conditions history visibility check change time_machine log",
+    "rows": (
+        "errors storage format conditions history visibility check change time_machine log dataset"
+    ),
     "report": "errors format history visibility check",
     "timeline": "errors format visibility log report",
     "spark": (

@@ -139,6 +139,12 @@ def test_a_bucket_and_a_key(bucket: str, s3: S3Server, tmp_path: Path) -> None:
         assert rows_of(read_rows(uri, **opened)) == [{"x": 1, "a": 1}, {"x": 2, "a": 2}]
         ct.write_update(uri, "a == 2", {"a": 9}, timestamp=20, experimental=True, **opened)
         assert rows_of(read_rows(uri, **opened)) == [{"x": 1, "a": 1}, {"x": 2, "a": 9}]
+        ct.apply_updates(uri, **opened)
+        assert array.rows(0, 99) == {1: 1, 2: 9}
+        assert ct.diff(uri, 15, 25, rows=True, **opened)["change"].to_pylist() == [
+            "update_before",
+            "update_after",
+        ]
 
 
 def test_dense_rows_are_the_cells_that_were_written(tmp_path: Path) -> None:
@@ -201,3 +207,44 @@ def test_without_the_engine_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "pip install 'chronotile[engine]'" in line
+
+
+def test_the_log_alone_tells_what_came_and_went(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "group" / "member").create()
+    array.write(10, {1: 1, 2: 2})
+    array.delete(20, "a == 1")
+    array.write(30, {3: 3})
+    found = ct.diff(array.uri, 15, 35).to_pylist()
+    assert [(row["change"], row["kind"], row["t2"], row["cells"]) for row in found] == [
+        ("added", "delete", 20, None),
+        ("added", "fragment", 30, 1),
+    ]
+    assert found[0]["what"] == "deleted rows where `a == 1`"
+    array.consolidate("fragments")
+    merged = ct.diff(array.uri, 5, 35).to_pylist()
+    assert [row["kind"] for row in merged] == ["delete", "fragment"]
+    group = str(tmp_path / "group")
+    tiledb.Group.create(group)
+    with tiledb.Group(group, "w") as opened:
+        opened.add("member", relative=True)
+    of_group = ct.diff(group, 5, "now").to_pylist()
+    assert [(row["kind"], row["member"]) for row in of_group] == [
+        ("member", "member"),
+        ("delete", "member"),
+        ("fragment", "member"),
+    ]
+    with pytest.raises(ChronotileError, match="found a group"):
+        ct.diff(group, 5, 35, rows=True)
+
+
+def test_dense_cells_differ_where_they_were_written(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "dense").create(sparse=False)
+    array.write(10, {3: 30, 4: 40})
+    array.write(20, {4: 41})
+    array.write(30, {5: 50})
+    later = ct.diff(array.uri, 15, 35, rows=True).to_pylist()
+    assert [(row["change"], row["t"], row["x"], row["a"]) for row in later] == [
+        ("update_before", 20, 4, 40),
+        ("update_after", 20, 4, 41),
+        ("insert", 30, 5, 50),
+    ]

@@ -29,10 +29,19 @@ def diff(array: str, t1: int | str, t2: int | str, rows: bool, access: Access) -
 
     Rows that are the same at both moments are left out, whatever happened in between.
     """
+    from chronotile.history.folder_kinds import GroupFoundError
     from chronotile.report.output import place_text, window_text
+    from chronotile.rows.diff import diff as diff_array
     from chronotile.rows.diff import diff_of, open_to_compare
 
-    log = open_to_compare(array, rows=rows, key=access.key, storage_options=access.storage)
+    try:
+        log = open_to_compare(array, rows=rows, key=access.key, storage_options=access.storage)
+    except GroupFoundError:
+        if rows:
+            raise
+        table = diff_array(array, t1, t2, key=access.key, storage_options=access.storage)
+        heading = f"{place_text(array)}, what changed in the group from {t1} to {t2}"
+        return RowsToPrint(table.schema, table.to_batches(), (), heading)
     first, last = log.moment(t1, "T1"), log.moment(t2, "T2")
     table = diff_of(log, first, last, rows=rows)
     heading = f"{place_text(array)}, what changed in {window_text(first, last)}"

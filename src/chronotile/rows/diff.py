@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError
+from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log import open_log
-from chronotile.rows.log_diff import diff_log
+from chronotile.rows.log_diff import diff_group, diff_log
 from chronotile.rows.opening import open_labelled
 from chronotile.rows.row_diff import diff_rows
 
@@ -35,7 +37,7 @@ def diff(
     """What an open at one moment sees that one at an earlier moment does not, and the reverse.
 
     Args:
-        array: A path or a URI.
+        array: A path or a URI; without `rows` a group, too.
         t1: The earlier moment.
         t2: The later one.
         rows: Tell the rows that differ. This needs the engine, `chronotile[engine]`.
@@ -43,10 +45,10 @@ def diff(
         storage_options: What the storage needs to know.
 
     Returns:
-        Without `rows`, a line each fragment, delete, update, schema and file of metadata: `change`
-        (`added` or `removed`), `kind`, `name`, `t1`, `t2`, `cells`, `bytes`, `what`. With `rows`,
-        a line each row that differs: `change` (`insert`, `delete`, `update_before`,
-        `update_after`), `commit` (who did it last), `t`, dimensions and attributes.
+        Without `rows`, a line each fragment, delete, update, schema, file of metadata and member:
+        `change` (`added` or `removed`), `kind`, `member`, `name`, `t1`, `t2`, `cells`, `bytes`,
+        `what`. With `rows`, a line each row that differs: `change` (`insert`, `delete`,
+        `update_before`, `update_after`), `commit` (who did it last), `t`, dimensions, attributes.
 
     Raises:
         BadTimeError: A moment is none, or the second is before the first.
@@ -56,7 +58,14 @@ def diff(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    log = open_to_compare(array, rows=rows, key=key, storage_options=storage_options)
+    try:
+        log = open_to_compare(array, rows=rows, key=key, storage_options=storage_options)
+    except GroupFoundError:
+        if rows:
+            raise
+        dataset = open_dataset(array, key, storage_options)
+        first, last = _in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
+        return diff_group(dataset, first, last)
     return diff_of(log, t1, t2, rows=rows)
 
 
@@ -74,8 +83,12 @@ def open_to_compare(
 
 def diff_of(log: Log, t1: Moment, t2: Moment, *, rows: bool) -> pa.Table:
     """What changed between two moments of a log that has been read."""
-    first, last = log.moment(t1, "t1"), log.moment(t2, "t2")
+    first, last = _in_order(log.array, log.moment(t1, "t1"), log.moment(t2, "t2"))
+    return diff_rows(log, first, last) if rows else diff_log(log, first, last)
+
+
+def _in_order(where: str, first: int, last: int) -> tuple[int, int]:
     if last < first:
         problem = f"expected the earlier moment first, found {first} and {last}"
-        raise BadTimeError(log.array, problem)
-    return diff_rows(log, first, last) if rows else diff_log(log, first, last)
+        raise BadTimeError(where, problem)
+    return first, last

@@ -1,7 +1,8 @@
 """What differs between two moments, as far as the log alone knows.
 
-In: a log, two moments. Out: a table: commits, schemas and metadata that an open at the later moment
-has and one at the earlier has not, or the other way round; with cells and bytes. Asks no engine.
+In: a log, or a group, and two moments. Out: a table: commits, schemas, metadata and members that an
+open at the later moment has and one at the earlier has not, or the other way round; with cells and
+bytes. Asks no engine.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from chronotile.log.events import delete_words, update_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.log import Log, View
 
 ADDED, REMOVED = "added", "removed"
@@ -24,6 +26,7 @@ LOG_DIFF_SCHEMA = pa.schema(
     [
         ("change", pa.string()),
         ("kind", pa.string()),
+        ("member", pa.string()),
         ("name", pa.string()),
         ("t1", pa.uint64()),
         ("t2", pa.uint64()),
@@ -32,8 +35,8 @@ LOG_DIFF_SCHEMA = pa.schema(
         ("what", pa.string()),
     ]
 )
-"""`kind` is `fragment`, `delete`, `update`, `schema` or `metadata`; `what` tells of a delete or an
-update what it did, in words."""
+"""`kind` is `fragment`, `delete`, `update`, `schema`, `metadata` or, of a group, `member`; `member`
+is null but in a group; `what` tells of a delete or an update what it did, in words."""
 
 
 def diff_log(log: Log, first: int, last: int) -> pa.Table:
@@ -56,6 +59,28 @@ def diff_log(log: Log, first: int, last: int) -> pa.Table:
         row |= {"cells": fact.get("cells"), "bytes": fact.get("bytes")}
     ordered = sorted(rows, key=lambda row: (row["t2"] or 0, row["kind"], row["name"]))
     return pa.Table.from_pylist(ordered, LOG_DIFF_SCHEMA)
+
+
+def diff_group(dataset: Dataset, first: int, last: int) -> pa.Table:
+    """Likewise for a group: members that came or went, and what changed in each array.
+
+    Raises:
+        ChronotileError: An array cannot be read.
+    """
+    then, now = ({node.path for node in dataset.tree(moment)} for moment in (first, last))
+    rows = [_member_row(REMOVED, path) for path in sorted(then - now)]
+    rows += [_member_row(ADDED, path) for path in sorted(now - then)]
+    tables = [pa.Table.from_pylist(rows, LOG_DIFF_SCHEMA)]
+    for path, log in dataset.logs().items():
+        table = diff_log(log, first, last)
+        member = pa.array([path] * len(table), pa.string())
+        at = LOG_DIFF_SCHEMA.get_field_index("member")
+        tables.append(table.set_column(at, LOG_DIFF_SCHEMA.field(at), member))
+    return pa.concat_tables(tables)
+
+
+def _member_row(change: str, path: str) -> dict[str, Any]:
+    return {"change": change, "kind": "member", "member": path, "name": path}
 
 
 def _objects(log: Log, view: View) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
