@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,13 +13,15 @@ from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
 
 QUICK = {
     # Each query runs once, on few rows: compiling it takes longer than running it.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.daemon.module": "support.warm_workers",
 }
 """What a short life of Spark costs least with; it changes no answer."""
 
@@ -28,6 +32,7 @@ def local_session(warehouse: Path) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
         builder: Any = SparkSession.builder
         session: SparkSession = (
             builder.master("local[2]")
