@@ -10,7 +10,7 @@ import importlib
 
 from pyspark.daemon import manager
 
-for name in ("pandas", "chronotile.spark.pipeline", "chronotile.spark.source"):
+for name in ("chronotile.spark.pipeline", "chronotile.spark.source"):
     importlib.import_module(name)
 
 if __name__ == "__main__":
