@@ -92,9 +92,9 @@ def consolidate_group(
         RefusedError: A list of members is damaged.
         ChangedError: Somebody else changes the same files; try again.
 
-    >>> consolidate_group("memory:doc-no-group")
+    >>> consolidate_group("memory:doc-no-group")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected an array, found nothing
+    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected a group, found no __group...
     """
     opened = store or open_store(group, storage_options)
     for attempt in range(ATTEMPTS):
