@@ -94,7 +94,7 @@ def consolidate_group(
 
     >>> consolidate_group("memory:doc-no-group")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected a group, found no __group...
+    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected a group, found ...
     """
     opened = store or open_store(group, storage_options)
     for attempt in range(ATTEMPTS):

@@ -81,9 +81,9 @@ def fleet_tables(
         ArrayNotFoundError: A root does not exist.
         StorageError: A root cannot be listed.
 
-    >>> fleet_tables("memory:doc-no-fleet/a")
+    >>> fleet_tables("memory:no-fleet/a")
     Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-no-fleet/a: expected objects below it, found none
+    chronotile.errors.ArrayNotFoundError: memory://no-fleet/a: expected objects below it, found none
     """
     fleet = find_arrays(roots, storage_options)
     uris, size = fleet.uris, _PER_TASK
