@@ -33,7 +33,6 @@ from chronotile.rows.engine_read import layout_of, read_cells
 from chronotile.rows.engine_settings import engine_settings, engine_uri
 from chronotile.rows.opening import open_labelled, schema_in_force
 from chronotile.rows.play import Play
-from chronotile.storage.prefetch import one_ahead
 from chronotile.visibility.rules import Rule
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class RowReader:
         changes = self.in_force.changes
         read = self._read_fields(fields_needed(changes))
         source = cell_source(self.log, self.schema_file, self.end, changes)
-        for batch in one_ahead(source.batches(read)):
+        for batch in source.batches(read):
             play = Play(read, batch.columns, batch.times, batch.lacks)
             for number, change in enumerate(changes):
                 play.act(number, change)

@@ -44,22 +44,3 @@ def ahead(work: Callable[[T], U], items: Iterable[T], threads: int) -> Generator
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def one_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The items of a generator, of which a thread makes the next while the caller uses one.
-
-    If the caller stops early, the generator is closed and no thread stays behind.
-
-    >>> list(one_ahead(number for number in range(3)))
-    [0, 1, 2]
-    """
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="chronotile") as pool:
-        try:
-            coming: Future[object] = pool.submit(next, items, end)
-            while (item := coming.result()) is not end:
-                coming = pool.submit(next, items, end)
-                yield item  # type: ignore[misc]  # no other than what the generator gave
-        finally:
-            pool.submit(items.close).result()
