@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from chronotile.dataset.tree import LookedUp, Member, Node, direct_members, walk
+from chronotile.dataset.member_list import Member, direct_members
+from chronotile.dataset.tree import LookedUp, Node, walk
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
@@ -20,7 +21,7 @@ from chronotile.log import Log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -89,10 +90,11 @@ class Dataset:
     def _at(self, at: Moment | None) -> int:
         return now_ms() if at is None else self.moment(at, "at")
 
-    def members(self, at: Moment | None = None) -> tuple[Member, ...]:
+    def members(self, at: Moment | None = None) -> Sequence[Member]:
         """The members of the group itself, at a moment, in no order: what `tiledb.Group` lists.
 
-        Nothing is looked up where the members lie: `tree` does that.
+        Nothing is looked up where the members lie: `tree` does that. They are counted at once, and
+        made when the first is looked at.
 
         Args:
             at: In ms since the epoch, or in any spelling that `Log.view` takes; now if left out.

@@ -10,21 +10,20 @@ name is told twice, and counts once: the second is `doubled`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chronotile.dataset.member_place import is_below, member_store
+from chronotile.dataset.member_list import member_at
+from chronotile.dataset.member_place import is_below
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.history.folder_kinds import is_array, is_group
 from chronotile.history.group_reading import GroupHistory, read_group
-from chronotile.storage.place import are_plain
 from chronotile.storage.prefetch import ahead
-from chronotile.visibility.group_members import fields_at, members_at
+from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.format.groups import GroupEntry
+    from chronotile.dataset.member_list import Member
     from chronotile.storage.store import Folder, Store
 
 Found: TypeAlias = Literal[
@@ -40,29 +39,6 @@ MOST_NESTED = 64
 """Groups in groups that are followed: a file that lies must not exhaust the program."""
 
 _CONCURRENCY = 64
-
-
-class Member(NamedTuple):
-    """A member of one group."""
-
-    name: str | None
-    kind: str
-    """What it was when it was added: `array`, `group` or `invalid`."""
-    uri: str
-    """Where it is; as it is stored, if that cannot be followed."""
-    stored_uri: str
-    is_relative: bool
-    group: str
-    """Where its group lies."""
-
-    @property
-    def title(self) -> str:
-        """Its name, else the last part of its URI.
-
-        >>> Member(None, "array", "s3://a/b", "b", True, "s3://a").title
-        'b'
-        """
-        return self.stored_uri.rstrip("/").rpartition("/")[2] if self.name is None else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,22 +63,6 @@ class Node:
     def uri(self) -> str:
         """Where it is."""
         return self.member.uri
-
-
-def direct_members(store: Store, history: GroupHistory, end: int) -> tuple[Member, ...]:
-    """The members of one group at a moment, in no order; no look at the storage.
-
-    Raises:
-        ChronotileError: A list of members cannot be read.
-    """
-    fields, group = fields_at(history, 0, end), store.uri
-    if fields is not None and all(fields.relative) and are_plain(fields.uris):
-        # What nearly all groups are like: for 10,000 members, one object each is enough.
-        below = f"{group.rstrip('/')}/"
-        places = [below + uri for uri in fields.uris]
-        columns = (fields.names, fields.kinds, places, fields.uris, fields.relative)
-        return tuple(map(Member._make, zip(*columns, repeat(group, len(places)), strict=True)))
-    return tuple(_member(store, entry)[0] for entry in members_at(history, 0, end).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +109,7 @@ class _Search:
         self, store: Store, history: GroupHistory, path: str, above: tuple[str, ...]
     ) -> Iterator[Node]:
         entries = members_at(history, 0, self.end).values()
-        placed = [_member(store, entry) for entry in entries]
+        placed = [member_at(store, entry) for entry in entries]
         for (member, place), folder in zip(placed, self._listed(placed), strict=True):
             node = self._node(member, place, folder, path, above)
             if node.found != "group" or isinstance(place, ChronotileError):
@@ -247,17 +207,6 @@ def _changed(node: Node, found: Found, problem: str) -> Node:
         store=node.store,
         is_inside=node.is_inside,
     )
-
-
-def _member(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:
-    place: Store | ChronotileError
-    try:
-        place = member_store(group, entry)
-        uri = place.uri
-    except ChronotileError as error:
-        place, uri = error, entry.uri
-    member = Member(entry.name, entry.kind, uri, entry.uri, entry.is_relative, group.uri)
-    return member, place
 
 
 def _folder(place: Store) -> Folder | ChronotileError:

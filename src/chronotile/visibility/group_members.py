@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.errors import BadFileError, KeyNeededError
-from chronotile.format.group_columns import Fields, fold_columns
+from chronotile.format.group_folding import LeftMembers, fold_columns
 from chronotile.format.groups import FIRST_WITH_DELETIONS, GroupEntry
 from chronotile.format.kinds import GROUP
 from chronotile.visibility.rules import is_inside
@@ -76,13 +76,13 @@ def members_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEn
         BadFileError: A file that counts cannot be read: the engine cannot open the group then.
         KeyNeededError: The group is encrypted, and there is no key.
     """
-    fields = fields_at(history, start, end)
-    entries = fields.entries() if fields is not None else fold_at(history, start, end).values()
+    left = left_at(history, start, end)
+    entries = left.entries() if left is not None else fold_at(history, start, end).values()
     return {key_of(entry): entry for entry in sorted(entries, key=key_of)}
 
 
-def fields_at(history: GroupHistory, start: int, end: int) -> Fields | None:
-    """What `members_at` gives, as lists and in no order; None unless all files are as usual."""
+def left_at(history: GroupHistory, start: int, end: int) -> LeftMembers | None:
+    """What `members_at` gives, as columns and in no order; None unless all files are as usual."""
     columns = [file.columns for file in files_at(history, start, end)]
     known = [one for one in columns if one is not None]
     return fold_columns(known) if len(known) == len(columns) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import chronotile as ct
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
-from chronotile.format.group_columns import fold_columns, scan_details
+from chronotile.format.group_columns import scan_details
+from chronotile.format.group_folding import fold_columns
 from chronotile.format.groups import GroupDetails, GroupEntry, decode_details, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.format.parsers import GroupDetailsSpec, parse
@@ -20,6 +21,9 @@ from chronotile.single_file.as_json import to_json
 from chronotile.single_file.byte_ranges import layout
 from chronotile.single_file.decode import GroupFile
 from chronotile.visibility.group_members import fold
+
+if TYPE_CHECKING:
+    from random import Random
 
 ENTRIES = st.lists(
     st.builds(
@@ -108,6 +112,66 @@ def test_columns_give_what_entries_give(files: list[list[GroupEntry]]) -> None:
     left = fold_columns(columns)
     assert left is not None
     assert sorted(left.entries(), key=str) == sorted(fold(known).values(), key=str)
+
+
+@given(st.randoms(use_true_random=False), st.booleans(), st.integers(0, 2))
+def test_lists_that_repeat_lists_before_them_fold_to_the_same(
+    chance: Random, is_equal: bool, odd: int
+) -> None:
+    """Each list holds what the one before held, in another order, but for `odd` entries."""
+
+    def entry(number: int) -> GroupEntry:
+        name = f"member-{number:06}" if is_equal else f"m{number}" * chance.choice((1, 1, 4))
+        kind = chance.choice(MEMBER_KINDS)
+        return GroupEntry(name + "-uri", chance.choice((name, name, None)), kind, is_relative=True)
+
+    def changed(one: GroupEntry) -> GroupEntry:
+        return chance.choice((one._replace(is_deletion=True), one._replace(kind="invalid"), one))
+
+    lists: list[list[GroupEntry]] = [[]]
+    for session in range(4):
+        last = [*lists[-1], *(entry(session * 40 + number) for number in range(40))]
+        for _ in range(odd):
+            last.append(changed(last.pop(chance.randrange(len(last)))))
+            del last[chance.randrange(len(last))]
+        cut = chance.randrange(len(last))
+        last = last[cut:] + last[:cut]
+        lists.append(chance.sample(last, len(last)) if session % 2 else last)
+    columns = [scan_details(payload_of(entries)) for entries in lists]
+    known = [one for one in columns if one is not None]
+    assert len(known) == len(lists)
+    left = fold_columns(known)
+    assert left is not None
+    wanted = fold(GroupDetails(2, tuple(entries)) for entries in lists)
+    assert sorted(left.entries(), key=str) == sorted(wanted.values(), key=str)
+    assert len(left) == len(left.names()) == len(wanted)
+    if not odd:
+        assert len(left.parts) == 1, "the lists before the last are passed over"
+
+
+@pytest.mark.parametrize("more", [[], [GroupEntry("b", "b", "array", is_relative=True)]])
+def test_keys_that_differ_only_where_no_number_of_them_looks_are_two(
+    more: list[GroupEntry],
+) -> None:
+    """The bytes decide whether a list repeats another, for entries of one length and of several."""
+    one, two = (GroupEntry("a", x + "x" * 60, "array", is_relative=True) for x in "AB")
+    lists = [scan_details(payload_of([entry, *more])) for entry in (one, two)]
+    left = fold_columns([columns for columns in lists if columns is not None])
+    assert left is not None
+    assert sorted(left.entries()) == sorted([one, two, *more])
+
+
+@pytest.mark.parametrize("key", ["", "ab", "seven-7", "a-name-of-some-length"])
+def test_two_entries_of_one_key_in_a_list_count_once(key: str) -> None:
+    for twice in (
+        [GroupEntry(f"u{n}", key, "array", is_relative=True) for n in range(2)],
+        [GroupEntry(key, name, "array", is_relative=True) for name in (None, key)],
+    ):
+        columns = scan_details(payload_of(twice))
+        assert columns is not None
+        left = fold_columns([columns])
+        assert left is not None
+        assert left.entries() == twice[1:]
 
 
 def test_columns_are_for_what_the_engine_writes() -> None:
