@@ -146,17 +146,43 @@ def _numbers(node: Compare, column: Column) -> Mask:
         fitting = [one for one in node.members if len(one) == datatype.size]
         among = np.isin(numbers.view(bits), np.frombuffer(b"".join(fitting), bits))
         return among if node.op is Op.IN else ~among
-    raw = node.value if len(node.value) == datatype.size else bytes(datatype.size)
-    (value,) = np.frombuffer(raw, numbers.dtype)
-    compare = _NUMPY[node.op]
-    if column.bounds is not None:
-        # Most updates touch few rows: whole batches are out of their reach.
-        low, high = column.bounds
-        is_apart = value < low or value > high
-        if is_apart or (node.op.is_order and compare(low, value) == compare(high, value)):
-            return YES if compare(low, value) else NO
-    found: Mask = compare(numbers, value)
+    certain = _by_bounds(node, column)
+    if certain is not None:
+        return certain
+    found: Mask = _NUMPY[node.op](numbers, _number(node, column))
     return found
+
+
+def _number(node: Compare, column: Column) -> Any:
+    """What a comparison compares with."""
+    size = column.field.datatype.size
+    raw = node.value if len(node.value) == size else bytes(size)
+    return np.frombuffer(raw, column.numbers.dtype)[0]
+
+
+def _by_bounds(node: Compare, column: Column) -> Mask | None:
+    """The truth for all rows, if the least and the largest number tell it."""
+    if column.bounds is None:
+        return None
+    # Most updates touch few rows: whole batches are out of their reach.
+    value, compare, (low, high) = _number(node, column), _NUMPY[node.op], column.bounds
+    is_apart = value < low or value > high
+    if is_apart or (node.op.is_order and compare(low, value) == compare(high, value)):
+        return YES if compare(low, value) else NO
+    return None
+
+
+def certain_truth(node: Compare, column: Column) -> Mask | None:
+    r"""The truth of a comparison for all rows, in either sense, where few looks tell it.
+
+    >>> from chronotile.format.schema import Field
+    >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
+    >>> bool(certain_truth(Compare(field="a", op=Op.GT, value=b"\x09"), a))
+    False
+    """
+    if not column.is_number or column.nulls is not NO or node.op.is_set or node.op.is_constant:
+        return None
+    return _by_bounds(node, column) if node.value else None
 
 
 def _bytes(node: Compare, column: Column) -> Mask:
@@ -173,21 +199,34 @@ def _bytes(node: Compare, column: Column) -> Mask:
     return np.asarray(pc.fill_null(found, False))
 
 
-def rows_asked_for(predicate: Condition, leaf: Callable[[Compare], Mask]) -> Mask:
+def rows_asked_for(
+    predicate: Condition,
+    leaf: Callable[[Compare], Mask],
+    certain: Callable[[Compare], Mask | None] = lambda _: None,
+) -> Mask:
     """Mask of the rows that satisfy a predicate, as SQL means it: NULL is no match.
 
-    `leaf` answers for one comparison, in the sense of a predicate.
+    `leaf` answers for one comparison, in the sense of a predicate; `certain` too, where that takes
+    no look at each row: then what stands beside it may not matter.
     """
+
+    def looked_at(node: Compare) -> Compare | Mask:
+        found = certain(node)
+        return node if found is None else found
+
+    def joined(node: AllOf | AnyOf | Not, parts: list[Compare | Mask]) -> Compare | Mask:
+        is_all = isinstance(node, AllOf)
+        result: Mask = YES if is_all else NO
+        if any(part is opposite(result) for part in parts):
+            return opposite(result)
+        for part in parts:
+            mask = leaf(part) if isinstance(part, Compare) else part
+            result = both(result, mask) if is_all else either(result, mask)
+        return result
+
     # Without `Not`: a comparison with NULL is false when asked for, and so is its negation.
-    return fold(flatten(predicate), leaf, _joined)
-
-
-def _joined(node: AllOf | AnyOf | Not, parts: list[Mask]) -> Mask:
-    is_all = isinstance(node, AllOf)
-    result: Mask = YES if is_all else NO
-    for part in parts:
-        result = both(result, part) if is_all else either(result, part)
-    return result
+    found = fold(flatten(predicate), looked_at, joined)
+    return leaf(found) if isinstance(found, Compare) else found
 
 
 def rows_kept(stored: Condition, leaf: Callable[[Compare], Mask | None]) -> Mask:

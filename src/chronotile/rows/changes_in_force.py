@@ -93,7 +93,7 @@ def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
             notes.append(f"the {kind} {change.name} is left out: {'; '.join(refused)}")
         else:
             changes.append(change)
-    ordered = sorted(changes, key=lambda change: (change.t, not change.is_update))
+    ordered = sorted(changes, key=lambda change: (change.t, not change.is_update, change.name))
     written = _with_rows(view, [change for change in ordered if change.is_update])
     return ChangesInForce(
         changes=tuple(replace(one, is_written=one.name in written) for one in ordered),

@@ -25,6 +25,7 @@ from chronotile.conditions.truth_columns import (
     Column,
     Mask,
     both,
+    certain_truth,
     column_truth,
     opposite,
     rows_asked_for,
@@ -191,7 +192,7 @@ class Play:
         mask = self._there(change.t + (not change.is_update))
         if mask is not NO:
             asked = (
-                rows_asked_for(change.predicate, self._asked)
+                rows_asked_for(change.predicate, self._asked, self._certain)
                 if change.is_update
                 else opposite(self._kept(change))
             )
@@ -222,6 +223,10 @@ class Play:
 
     def _asked(self, node: Compare) -> Mask:
         return self.columns[node.field].truth(node, Sense.PREDICATE)
+
+    def _certain(self, node: Compare) -> Mask | None:
+        column = self.columns[node.field]
+        return certain_truth(node, column.base) if column.chosen is None else None
 
     def _kept(self, change: Change) -> Mask:
         named = frozenset(change.fields)

@@ -2,7 +2,8 @@
 
 In: a log, and times of cells. Out: the names of the fragments that were written then. A merged
 fragment keeps the times of the writes that it was made from, so these are named as long as any
-commit still does; else the merged fragment is.
+commit still does; else the merged fragment is. Of two writes of one millisecond, which times do not
+tell apart (F13), the first is named for both.
 """
 
 from __future__ import annotations

@@ -12,7 +12,13 @@ from support.condition_truth import matches
 from support.strategies import RICH, comparisons, raw_values, trees
 
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for, rows_kept
+from chronotile.conditions.truth_columns import (
+    Column,
+    certain_truth,
+    column_truth,
+    rows_asked_for,
+    rows_kept,
+)
 from chronotile.format import cell_values
 
 if TYPE_CHECKING:
@@ -75,6 +81,12 @@ def test_a_tree_is_carried_as_for_one_row(
     assert np.broadcast_to(asked, len(rows)).tolist() == [
         matches(node, row, RICH, Sense.PREDICATE) for row in plain
     ]
+    sooner = rows_asked_for(
+        node,
+        lambda leaf: column_truth(leaf, columns[leaf.field], Sense.PREDICATE),
+        lambda leaf: certain_truth(leaf, columns[leaf.field]),
+    )
+    assert np.broadcast_to(sooner, len(rows)).tolist() == np.broadcast_to(asked, len(rows)).tolist()
     kept = rows_kept(
         node,
         lambda leaf: (
