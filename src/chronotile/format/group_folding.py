@@ -100,15 +100,17 @@ def _fold_by_key(files: Sequence[DetailsColumns]) -> LeftMembers:
 
 def _entry_prints(file: DetailsColumns) -> U64:
     """A number for each entry: the same wherever it stands, nearly always different for others."""
-    # A flag is behind the name; no entry is shorter than two words.
+    # The first 16 bytes of the URI, the middle, the last of the name; none is below two words.
     every, length = words(file.payload), file.length
     if length is not None:
-        places = (LEN_HEAD + at for at in (length - 9, length - 16, length // 2 - 8))
-        tail, before, middle = (every[place::length][: len(file)] for place in places)
-        return _mixed(tail, before, middle, np.array([length]))
-    end, lengths = file.end, file.end - file.start
-    tail, before, middle = every[end - 9], every[end - 16], every[file.start + lengths // 2 - 8]
-    return _mixed(tail, before, middle, lengths)
+        last = length - _WORD
+        places = (min(14, last), min(22, last), length // 2 - _WORD, last - 1)
+        rows = [every[LEN_HEAD + place :: length][: len(file)] for place in places]
+        return _mixed(np.array([length]), *rows)
+    start, lengths = file.start, file.end - file.start
+    lasts = lengths - _WORD
+    apart = (np.minimum(14, lasts), np.minimum(22, lasts), lengths // 2 - _WORD, lasts - 1)
+    return _mixed(lengths, *(every[start + place] for place in apart))
 
 
 def _key_prints(file: DetailsColumns) -> U64:
@@ -119,14 +121,15 @@ def _key_prints(file: DetailsColumns) -> U64:
     # Before each key stands its length, a whole word: of a short key, that is read along with it.
     tail = every[end - _WORD]
     before, head = every[end - _WORD - np.minimum(more, _WORD)], every[end - _WORD - more]
-    return _mixed(tail, before, head, length)
+    return _mixed(length, tail, before, head)
 
 
-def _mixed(first: U64, second: U64, third: U64, length: I64) -> U64:
-    one, two, three, four = _FACTORS
-    mixed: U64 = first * one + second * two + third * three + length.astype(np.uint64) * four
+def _mixed(length: I64, *parts: U64) -> U64:
+    mixed: U64 = length.astype(np.uint64)
+    for part, factor in zip(parts, _FACTORS, strict=False):
+        mixed = mixed + part * factor
     mixed ^= mixed >> np.uint64(32)
-    mixed *= one
+    mixed *= _FACTORS[0]
     return mixed
 
 
