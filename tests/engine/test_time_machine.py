@@ -71,6 +71,19 @@ def undone(array: EngineArray, report: Report) -> Report:
     return ct.undo(array.uri, report)
 
 
+def test_a_restore_tells_what_goes_out_of_sight_and_comes_back(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for moment in (10, 20):
+        array.write(moment, {moment: 1, moment + 1: 2})
+    array.consolidate("fragments")
+    facts = {row["name"]: row for row in ct.open_log(array.uri).fragments().to_pylist()}
+    merged = next(row for row in facts.values() if row["t1"] != row["t2"])
+    first = next(row for row in facts.values() if row["t2"] == 10)
+    notes = ct.restore(array.uri, 10, dry_run=True).notes
+    assert f"out of sight: 1 fragment with 4 cells and {merged['bytes']:,} bytes" in notes
+    assert f"back in sight: 1 fragment with 2 cells and {first['bytes']:,} bytes" in notes
+
+
 def test_the_rows_of_a_delete_come_back(array: EngineArray, tmp_path: pathlib.Path) -> None:
     windows = [(0, end) for end in (10, 15, 20, 29, 30, 40)]
     before = array.answers((*windows, NOW))

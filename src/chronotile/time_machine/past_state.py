@@ -45,6 +45,8 @@ class Part(NamedTuple):
     """How many; None where its footer cannot tell."""
     applied: tuple[str, ...] = ()
     """Names of the deletes that it has applied."""
+    size: int | None = None
+    """Bytes of all its files; None where its footer cannot tell."""
 
 
 class Condition(NamedTuple):
@@ -193,7 +195,8 @@ class Past:
         except ChronotileError:
             cells = None
         applied = tuple(text.removesuffix(".upd") for text in stored.applied or ())
-        return Part(name, folder, row, stored.footer.has_timestamps, cells, applied)
+        size = stored.footer.cell_bytes + stored.metadata_size
+        return Part(name, folder, row, stored.footer.has_timestamps, cells, applied, size)
 
     def is_readable(self, part: Part) -> bool:
         """Whether a fragment's footer could be read, with the deletes that it has applied."""

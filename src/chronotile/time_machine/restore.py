@@ -217,6 +217,10 @@ class Change:
 
 
 def _measured(parts: list[Part]) -> str:
-    known = [part.cells for part in parts if part.cells is not None]
-    cells = f" with {count_text(sum(known), 'cell')}" if len(known) == len(parts) else ""
-    return f"{count_text(len(parts), 'fragment')}{cells}"
+    """How many fragments, with their cells and bytes where the footers tell."""
+    cells = [part.cells for part in parts if part.cells is not None]
+    sizes = [part.size for part in parts if part.size is not None]
+    told = [count_text(sum(cells), "cell")] if len(cells) == len(parts) else []
+    told += [f"{sum(sizes):,} bytes"] if len(sizes) == len(parts) else []
+    fragments = count_text(len(parts), "fragment")
+    return f"{fragments} with {' and '.join(told)}" if told else fragments
