@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -38,6 +37,7 @@ from chronotile.storage.place import (
     is_path,
 )
 from chronotile.storage.prefetch import ahead, cores
+from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -217,21 +217,13 @@ class Disk:
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
         parent, _, name = path.rpartition("/")
-        part = f".chronotile-{secrets.token_hex(8)}.part"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with self._in("", path) as root:
-            file = os.open(part, flags, 0o666, dir_fd=root)
-            try:
-                with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
-                    out.write(data)
-                    out.flush()
-                    os.fsync(file)
-                with self._in(parent, path, create=True) as folder:
-                    # A link appears at once and fails if the name is taken; a rename replaces.
-                    os.link(part, name, src_dir_fd=root, dst_dir_fd=folder)
-                    os.fsync(folder)
-            finally:
-                os.unlink(part, dir_fd=root)
+        with (
+            self._in("", path) as root,
+            unnamed_file(root, (data,)) as file,
+            self._in(parent, path, create=True) as folder,
+        ):
+            file.link(name, folder)
+            os.fsync(folder)
 
     def duplicate(self, source: str, target: str) -> None:
         """Give a file a second, new name; `settle` makes it last."""

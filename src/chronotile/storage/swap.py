@@ -8,7 +8,6 @@ nothing is yet: `store` does that.
 from __future__ import annotations
 
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 import obstore
@@ -17,6 +16,7 @@ from chronotile.errors import ChangedError
 from chronotile.storage.bucket import Bucket
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import MissingObjectError
+from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
@@ -62,18 +62,10 @@ def _refuse_other(store: Store, path: str, known: tuple[bytes, ...]) -> None:
 
 def _replace(disk: Disk, path: str, data: bytes) -> None:
     parent, _, name = path.rpartition("/")
-    part = f".chronotile-{secrets.token_hex(8)}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with disk._in("", path) as root:
-        file = os.open(part, flags, 0o666, dir_fd=root)
-        try:
-            with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
-                out.write(data)
-                out.flush()
-                os.fsync(file)
-            with disk._in(parent, path) as folder:
-                os.rename(part, name, src_dir_fd=root, dst_dir_fd=folder)
-                os.fsync(folder)
-        except BaseException:
-            os.unlink(part, dir_fd=root)
-            raise
+    with (
+        disk._in("", path) as root,
+        unnamed_file(root, (data,)) as file,
+        disk._in(parent, path) as folder,
+    ):
+        file.replace(name, folder)
+        os.fsync(folder)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -23,6 +22,7 @@ from chronotile.storage.bucket import Bucket
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import MissingObjectError, ObjectExistsError
 from chronotile.storage.prefetch import ahead
+from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -196,16 +196,9 @@ def _is_same(source: Store, target: Store) -> bool:
 def _put_parts(disk: Disk, path: str, parts: Iterator[bytes]) -> None:
     """Write a new file part by part; readers see all of it or none."""
     parent, _, name = path.rpartition("/")
-    part = f".chronotile-{secrets.token_hex(8)}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with disk._in("", path) as root:
-        file = os.open(part, flags, 0o666, dir_fd=root)
-        try:
-            with open(file, "wb") as out:  # noqa: PTH123 - a descriptor, not a path
-                out.writelines(parts)
-                out.flush()
-                os.fsync(file)
-            with disk._in(parent, path, create=True) as folder:
-                os.link(part, name, src_dir_fd=root, dst_dir_fd=folder)
-        finally:
-            os.unlink(part, dir_fd=root)
+    with (
+        disk._in("", path) as root,
+        unnamed_file(root, parts) as file,
+        disk._in(parent, path, create=True) as folder,
+    ):
+        file.link(name, folder)

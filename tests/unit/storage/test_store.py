@@ -564,20 +564,24 @@ def test_long_listing(disk: Store) -> None:
     assert disk.list_prefix() == plain
 
 
-@pytest.mark.parametrize("event", ["os.link", "os.remove"])
-def test_killed_inside_a_put(disk: Store, event: str) -> None:
+@pytest.mark.parametrize(
+    ("event", "way"), [("os.link", "unnamed"), ("os.link", "named"), ("os.remove", "named")]
+)
+def test_killed_inside_a_put(disk: Store, event: str, way: str) -> None:
     code = (
         "import os, sys; from chronotile.storage.store import open_store\n"
+        "from chronotile.storage import unnamed_file\n"
+        "unnamed_file._TMPFILE *= sys.argv[3] == 'unnamed'\n"
         "store = open_store(sys.argv[1])\n"
         "sys.addaudithook(lambda event, _: os._exit(9) if event == sys.argv[2] else None)\n"
         "store.put_if_absent('__meta/a', b'data' * 1000)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code, disk.uri, event], check=False)
+    ran = subprocess.run([sys.executable, "-c", code, disk.uri, event, way], check=False)
     assert ran.returncode == 9
     whole = event == "os.remove"
     assert paths_of(disk) == (["__meta/a"] if whole else [])
-    strangers = disk.list_dir().strangers
-    assert [stranger.what for stranger in strangers] == ["left by an interrupted write"]
+    left = [] if way == "unnamed" else ["left by an interrupted write"]
+    assert [stranger.what for stranger in disk.list_dir().strangers] == left
     if whole:
         assert disk.read("__meta/a") == b"data" * 1000
     else:
