@@ -38,6 +38,7 @@ Data moves one way through the rooms: each imports only from those above it.
     single_file   one file by itself, decoded
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
+    tables        what a fleet holds, as Arrow tables
     report        what was found, in words, on its way out
     timeline      a picture of a history
     spark         the same for a whole fleet

@@ -24,7 +24,7 @@ from chronotile.spark import fleet_plan, register
 from chronotile.spark.frames import is_connect
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
-from chronotile.spark.tables import SCHEMAS, ArrayTables
+from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 
 ARRAYS = 30
 

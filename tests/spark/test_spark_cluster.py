@@ -15,7 +15,7 @@ from support.fleets import make_fleet
 
 import chronotile as ct
 from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark.tables import SCHEMAS, ArrayTables
+from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 
 SCRIPT = Path(__file__).parents[1] / "support" / "spark_on_cluster.py"
 

@@ -31,11 +31,11 @@ from chronotile.spark.maintenance_job import STOP, Due, Work
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
-from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.runs import last_run
-from chronotile.spark.tables import SCHEMAS, TABLES, ArrayTables
 from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
+from chronotile.tables.request_costs import requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

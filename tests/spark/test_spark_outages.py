@@ -19,9 +19,9 @@ from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import KEPT, last_run
-from chronotile.spark.tables import SCHEMAS
 from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

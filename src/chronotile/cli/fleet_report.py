@@ -101,7 +101,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     tables = _stored(Path(root))
     is_stored = tables is not None
     if tables is None:
-        from chronotile.spark.local_tables import fleet_tables
+        from chronotile.tables.fleet_tables import fleet_tables
 
         with progress("reading arrays"):
             made = fleet_tables(

@@ -1,6 +1,6 @@
 """`chronotile tables`: the tables of a fleet, without Spark.
 
-In: roots of arrays, and a folder. Out: a Parquet file for each table. `local_tables` makes them.
+In: roots of arrays, and a folder. Out: a Parquet file for each table. `fleet_tables` makes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chronotile.cli.options import Access
-    from chronotile.spark.local_tables import FleetTables
+    from chronotile.tables.fleet_tables import FleetTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def tables(
     They are those of the pipeline: arrays, commits, conditions, fragments, findings.
     """
     from chronotile.report.output import progress
-    from chronotile.spark.local_tables import fleet_tables, write_tables
+    from chronotile.tables.fleet_tables import fleet_tables, write_tables
 
     with progress("reading arrays"):
         made = fleet_tables(

@@ -27,8 +27,8 @@ from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.dense_box import written_box
 from chronotile.rows.engine import Range, require_engine
 from chronotile.rows.opening import schema_in_force
-from chronotile.spark.tables import LAST, ROW_TABLES
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import LAST, ROW_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

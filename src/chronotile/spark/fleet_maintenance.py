@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChronotileError
-from chronotile.spark.tables import columns
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import columns
 
 if TYPE_CHECKING:
     from chronotile.change.change_report import Report

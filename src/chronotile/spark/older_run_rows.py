@@ -18,9 +18,9 @@ from chronotile.spark.bucket_writer import totals_in
 from chronotile.spark.buckets import bucket_of, may_share
 from chronotile.spark.run_columns import DRESSED
 from chronotile.spark.run_summary import Totals
-from chronotile.spark.tables import SCHEMAS, columns, findings_table
 from chronotile.spark.unchanged import Noted
 from chronotile.spark.unreadable_limit import Unread
+from chronotile.tables.array_tables import SCHEMAS, columns, findings_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -22,9 +22,9 @@ from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import to_ms
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.tables import LAST, READABLE, STREAMED, WINDOWED
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import LAST, READABLE, STREAMED, WINDOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,15 +32,20 @@ from chronotile.spark.buckets import NO_BUCKET
 from chronotile.spark.interrupted_run import note_done
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
 from chronotile.spark.read_share import in_order
-from chronotile.spark.request_costs import requests_after_maintenance
 from chronotile.spark.run_columns import CHANGES, changed_findings
 from chronotile.spark.run_summary import Totals
-from chronotile.spark.tables import SCHEMAS, ArrayTables, findings_table, tables_of_unreadable
 from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
 from chronotile.spark.unreadable_limit import Unread
 from chronotile.storage.listed import listed
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import (
+    SCHEMAS,
+    ArrayTables,
+    findings_table,
+    tables_of_unreadable,
+)
+from chronotile.tables.request_costs import requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.spark.tables import TABLES
+from chronotile.tables.array_tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

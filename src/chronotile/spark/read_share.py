@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
-from chronotile.spark.tables import (
+from chronotile.storage.place import find_place
+from chronotile.storage.prefetch import ahead
+from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import (
     ArrayTables,
     findings_table,
     members_table,
     tables_of_unreadable,
 )
-from chronotile.storage.place import find_place
-from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.timestamps import LAST_CALENDAR_MS
-from chronotile.spark.tables import SCHEMAS
+from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

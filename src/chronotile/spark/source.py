@@ -19,7 +19,7 @@ from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
 from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
-from chronotile.spark.tables import READABLE
+from chronotile.tables.array_tables import READABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

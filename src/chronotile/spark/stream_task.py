@@ -30,7 +30,7 @@ from chronotile.spark.change_table import changes_of, open_array_with_labels
 from chronotile.spark.read_share import in_order, open_array
 from chronotile.spark.stream_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream_state import hashes
-from chronotile.spark.tables import ROW_TABLES, SCHEMAS, ArrayTables, findings_table
+from chronotile.tables.array_tables import ROW_TABLES, SCHEMAS, ArrayTables, findings_table
 from chronotile.visibility.rules import overlaps
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from chronotile.spark import runs
 from chronotile.spark.options import Options, read_options
 from chronotile.spark.pushed_filters import Condition, Filters
 from chronotile.spark.read_share import tables_of
-from chronotile.spark.request_costs import open_requests, requests_after_maintenance
 from chronotile.spark.shares import shares
-from chronotile.spark.tables import LAST, TABLES, ArrayTables
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import LAST, TABLES, ArrayTables
+from chronotile.tables.request_costs import open_requests, requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

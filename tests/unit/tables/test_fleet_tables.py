@@ -12,8 +12,8 @@ from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.cli import main, sample
-from chronotile.spark.local_tables import FEW, fleet_tables
-from chronotile.spark.tables import SCHEMAS, ArrayTables
+from chronotile.tables.array_tables import SCHEMAS, ArrayTables
+from chronotile.tables.fleet_tables import FEW, fleet_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

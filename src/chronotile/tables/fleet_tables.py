@@ -20,14 +20,14 @@ from chronotile.dataset.check_all import unlisted
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.history.reading import read_history
 from chronotile.log import Log
-from chronotile.spark.tables import (
+from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import (
     SCHEMAS,
     TABLES,
     ArrayTables,
     findings_table,
     tables_of_unreadable,
 )
-from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.fragment_facts import SCHEMA as FACTS
-from chronotile.spark.request_costs import open_requests
+from chronotile.tables.request_costs import open_requests
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
