@@ -1,23 +1,17 @@
 """Drivers that are killed while they publish a run.
 
-In: lines on standard input: an output, and the number of the operation to die at. Out: a line
-each: whether it was killed, and how many operations it began. It runs in a process of its own,
-warm and without threads, that forks once for each line. On a disk an operation is a call that
-changes the file system; in a bucket it is one of the store's.
+In: an output, and the number of the operation to die at. Out: whether it was killed, and how many
+operations it began. On a disk an operation is a call that changes the file system; in a bucket it
+is one of the store's.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from support.killed_forks import Forks, Steps, forks, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,39 +22,21 @@ CHANGES = frozenset({"os.link", "os.symlink", "os.rename", "os.remove", "os.mkdi
 class Publisher:
     """A warm process that publishes runs, and is killed in the middle."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Forks) -> None:
         self._process = process
 
     def publish(
         self, out: str, number: int, options: dict[str, str] | None = None, *, die_at: int = 0
     ) -> tuple[bool, int]:
         """Publish a run of two tables with that number in them; die at the operation."""
-        asked = {"out": out, "number": number, "options": options or {}, "die_at": die_at}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        said = json.loads(self._process.stdout.readline())
-        assert said["signal"] in (0, signal.SIGKILL), said
-        assert said["status"] == 0, said
-        return said["signal"] == signal.SIGKILL, said["count"]
+        return self._process.run(out=out, number=number, options=options or {}, die_at=die_at)
 
 
 @contextmanager
 def publisher() -> Iterator[Publisher]:
     """Run the warm process until the block ends."""
-    with subprocess.Popen(
-        [sys.executable, str(Path(__file__).resolve())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        try:
-            yield Publisher(process)
-        finally:
-            process.stdin.close()
-            process.wait(10)
+    with forks(__file__) as process:
+        yield Publisher(process)
 
 
 def publish(out: str, number: int, options: dict[str, str], before: Callable[[], None]) -> None:
@@ -76,26 +52,18 @@ def publish(out: str, number: int, options: dict[str, str], before: Callable[[],
     run.publish(parts, {"unreadable": 0})
 
 
-def _child(asked: dict[str, Any], pipe: int) -> None:
+def _child(asked: dict[str, Any], steps: Steps) -> None:
     from chronotile.spark import runs
     from chronotile.storage.store import Store, open_store
 
-    count, lock, counting = 0, threading.Lock(), False
-
-    def step() -> None:
-        nonlocal count
-        with lock:
-            count += 1
-            os.pwrite(pipe, count.to_bytes(8, "little"), 0)
-            if count == asked["die_at"]:
-                os.kill(os.getpid(), signal.SIGKILL)
+    counting = False
 
     def heard(event: str, _: tuple[Any, ...]) -> None:
         if counting and event in CHANGES:
-            step()
+            steps.step()
 
     def opened(out: str, options: dict[str, str] | None = None) -> Store:
-        return open_store(out, options, on_operation=lambda *_: step() if counting else None)
+        return open_store(out, options, on_operation=lambda *_: steps.step() if counting else None)
 
     def begin() -> None:
         nonlocal counting
@@ -108,32 +76,10 @@ def _child(asked: dict[str, Any], pipe: int) -> None:
     publish(asked["out"], asked["number"], asked["options"], begin)
 
 
-def _serve() -> None:
-    import pyarrow.parquet  # noqa: F401  (loaded before the forks)
+if __name__ == "__main__":
+    # Loaded before the forks.
+    import pyarrow.parquet  # noqa: F401
 
     import chronotile.spark.runs  # noqa: F401
 
-    for line in sys.stdin:
-        asked = json.loads(line)
-        with tempfile.TemporaryFile() as counted:
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    _child(asked, counted.fileno())
-                    status = 0
-                finally:
-                    sys.stderr.flush()
-                    os._exit(status)
-            _, ended = os.waitpid(child, 0)
-            counted.seek(0)
-            said = {
-                "signal": os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0,
-                "status": os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else 0,
-                "count": int.from_bytes(counted.read(8), "little"),
-            }
-        print(json.dumps(said), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()
+    serve(_child)
