@@ -9,8 +9,9 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile import open_dataset
+import chronotile as ct
 from chronotile.cli import main
+from chronotile.format.names import parse_name
 
 if TYPE_CHECKING:
     import pathlib
@@ -114,18 +115,18 @@ def test_publish(
     assert answers(arrays) == before
 
 
-def test_a_tag_of_all_members(
+def test_undelete_finds_the_member(
     dataset: tuple[str, list[EngineArray]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     group, arrays = dataset
-    run(capsys, "tag", "add", group, "v1", "--at", "15")
-    for array in arrays:
-        with tiledb.open(array.uri, ctx=array.ctx) as opened:
-            assert opened.meta["chronotile.tag.v1"] == 15
-    assert [one["name"] for one in run(capsys, "tag", "list", group)] == ["v1"]
-    assert open_dataset(group).view("v1").end == 15
-    assert run(capsys, "visible", group, "--end", "v1")
-    run(capsys, "restore", group, "--to", "v1")
-    assert answers(arrays) == [((1, 1), (2, 2))] * 2
+    before = answers(arrays)
+    (delete,) = ct.open_log(arrays[1].uri).view().deletes
+    report = run(capsys, "undelete", group, delete.name)
+    assert [one["member"] for one in report["members"]] == ["inner/x"]
+    assert answers(arrays) == [before[0], ((1, 1), (2, 2), (3, 3))]
+    run(capsys, "undo", group)
+    assert answers(arrays) == before
+    run(capsys, "undelete", group, parse_name(delete.name).uuid[:12], "--ever")
+    assert answers(arrays) == [before[0], ((1, 1), (2, 2), (3, 3))]
     said = run(capsys, "undelete", group, "x", status=1)
-    assert "name the member whose rows are meant" in str(said)
+    assert said["error"]["found"] == "'x': it fits none"

@@ -1,41 +1,54 @@
 """Windows that a vacuum leaves as they are: those of tags, and those that the caller names.
 
-In: an array, moments, a number of days. Out: the windows, and what they keep from being removed, in
+In: tags, moments, a number of days. Out: the windows, and what they keep from being removed, in
 words. Removes nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.array_tags import moment_in, tags_of
 from chronotile.check.findings import count_text
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.visibility.kept import Kept, kept_since, kept_tags
+from chronotile.visibility.kept import Kept, kept_moments, kept_since
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.check.removable_fragments import Removal
     from chronotile.format.timestamps import Moment
     from chronotile.history.reading import History
+    from chronotile.history.tags import Tags
     from chronotile.storage.store import Store
 
 _DAY_MS = 86_400_000
 
 
-def kept_windows(
-    store: Store, history: History, moments: Iterable[Moment], days: float | None
-) -> tuple[Kept, ...]:
-    """The windows to leave as they are: of all tags, of some moments, of the last days."""
-    found = list(kept_tags(tags_of(store, history)) if history.listing.meta else ())
-    for moment in moments:
-        at = moment_in(store, history, moment)
+class Keep(NamedTuple):
+    """Windows that the caller of a vacuum wants kept, beside those of the array's tags."""
+
+    moments: tuple[Moment, ...] = ()
+    days: float | None = None
+    of_group: Mapping[str, int] = {}
+    """The tags of the group through which the array is vacuumed."""
+
+
+def kept_windows(store: Store, history: History, keep: Keep) -> tuple[Kept, ...]:
+    """The windows of an array to leave as they are: of all tags, of moments, of the last days."""
+    moments = [moment_in(store, history, moment) for moment in keep.moments]
+    return windows_of(tags_of(store, history), moments, keep)
+
+
+def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ...]:
+    """The windows of tags, of some moments, of the last days."""
+    found = list(kept_moments(tags.with_group(keep.of_group).labelled()))
+    for at in moments:
         if all(one.first != at for one in found):
             found.append(Kept(f"{at} ({time_text(at)})", at, at))
-    if days is not None:
-        since = max(now_ms() - int(days * _DAY_MS), 0)
-        found.append(kept_since(since, f"the last {days:g} days"))
+    if keep.days is not None:
+        since = max(now_ms() - int(keep.days * _DAY_MS), 0)
+        found.append(kept_since(since, f"the last {keep.days:g} days"))
     return tuple(found)
 
 

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
-from chronotile.change.kept_windows import held_by_windows, kept_windows
+from chronotile.change.kept_windows import Keep, held_by_windows, kept_windows
 from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
     HOURS_24,
@@ -82,6 +82,7 @@ def vacuum(
     updates: bool = False,
     keep: Iterable[Moment] = (),
     keep_days: float | None = None,
+    group_tags: Mapping[str, int] | None = None,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -103,6 +104,7 @@ def vacuum(
         updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
         keep: Moments: windows that end there stay as they are, as those of tags always do.
         keep_days: And windows that end within so many days.
+        group_tags: And those of the tags of a group that the array is a member of.
         key: The key of an encrypted array; without it, no fragment is shown to be whole or removed.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
@@ -122,7 +124,7 @@ def vacuum(
         whole_orphans=whole_orphans,
         deletes_age_ms=orphans_age_ms if deletes else None,
         kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
-        keep=(tuple(keep), keep_days),
+        keep=Keep(tuple(keep), keep_days, group_tags or {}),
     )
     opened = store or open_store(array, storage_options)
     check_mode(opened.uri, mode, get_args(Mode))
@@ -140,8 +142,7 @@ class _Wanted(NamedTuple):
     """How old a delete must be that no fragment needs; None to keep all deletes."""
     kept: tuple[str, ...]
     """Extensions of loose commits that stay even if a `.con` holds them."""
-    keep: tuple[tuple[Moment, ...], float | None]
-    """Moments, and days, whose windows are left as they are, beside those of tags."""
+    keep: Keep
 
     def has(self, mode: Mode) -> bool:
         """Whether to look at files of that kind."""
@@ -158,7 +159,7 @@ def _vacuum(
     dry_run: bool,
 ) -> Report:
     history, rules = sound_history(store, key)
-    kept = kept_windows(store, history, *wanted.keep)
+    kept = kept_windows(store, history, wanted.keep)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if wanted.has("fragments"):
         removal = removable(history, rules, partial(inspect, store, history), kept)

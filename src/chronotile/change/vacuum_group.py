@@ -14,26 +14,33 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.consolidate_group import sound_group
+from chronotile.change.group_tags import tags_of_group
+from chronotile.change.kept_windows import Keep, windows_of
 from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
 from chronotile.change.vacuum_metadata import Replaced, remove_replaced
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.timestamps import time_text
+from chronotile.format.timestamps import time_text, to_ms
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.group_members import files_at, last_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.change.change_report import Step
+    from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.reading import VacuumFile
+    from chronotile.visibility.kept import Kept
 
 
 def vacuum_group(
     group: str,
     *,
     dry_run: bool = False,
+    keep: Iterable[Moment] = (),
+    keep_days: float | None = None,
+    group_tags: Mapping[str, int] | None = None,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -47,6 +54,9 @@ def vacuum_group(
     Args:
         group: A path or a URI.
         dry_run: Remove nothing.
+        keep: Moments: opens of the group then stay as they are, as those at its tags always do.
+        keep_days: And opens at a time within so many days.
+        group_tags: And at the tags of a group around it.
         key: The key of an encrypted group.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
@@ -58,6 +68,7 @@ def vacuum_group(
     """
     opened = store or open_store(group, storage_options)
     history = sound_group(opened, key)
+    kept = _kept_windows(opened, history, Keep(tuple(keep), keep_days, group_tags or {}))
     uncovered = [vacuum for vacuum in history.vacuums if not _is_covered(history, vacuum)]
     steps: list[Step] = []
     notes: list[str] = [
@@ -69,7 +80,7 @@ def vacuum_group(
         _without(group_lists(opened, history), uncovered),
         group_metadata(opened, history),
     ):
-        replaced = Replaced(opened, folder)
+        replaced = Replaced(opened, folder, kept)
         steps += replaced.steps()
         notes += _notes(folder, replaced)
         relied_on |= {**replaced.readable, **replaced.vacuums}
@@ -79,6 +90,12 @@ def vacuum_group(
     tell(before, report)
     remove_replaced(opened, steps, relied_on)
     return report
+
+
+def _kept_windows(store: Store, history: GroupHistory, keep: Keep) -> tuple[Kept, ...]:
+    tags = tags_of_group(store, history)
+    moments = [to_ms(one, history.group, look_up=tags.moment) for one in keep.moments]
+    return windows_of(tags, moments, keep)
 
 
 def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
@@ -99,7 +116,8 @@ def _notes(folder: MergeFolder, replaced: Replaced) -> Iterator[str]:
     if folder.folder == META:
         yield from replaced.notes()
         return
-    for vacuum in folder.vacuums:
+    yield from replaced.kept_notes()
+    for vacuum in replaced.done:
         if set(vacuum.targets) & set(folder.names):
             first = vacuum.name.t2
             yield (

@@ -201,34 +201,34 @@ class Replaced:
         }
         """`.vac` files that stay, and why."""
         safe = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
-        self._done = [v for v in safe if v.path not in self._held]
-        gone = {target for vacuum in self._done for target in vacuum.targets}
+        self.done = [v for v in safe if v.path not in self._held]
+        """`.vac` files whose targets go."""
+        gone = {target for vacuum in self.done for target in vacuum.targets}
         self._left = {
             name: (self._there & set(vacuum.targets)) - gone
             for name, vacuum in self._by_name.items()
         }
         """What stays of what each `.vac` lists."""
-        staying = {f"{self._folder}/{v.name.text}" for v in self._done if v.name.text not in gone}
+        staying = {f"{self._folder}/{v.name.text}" for v in self.done if v.name.text not in gone}
         self.readable = {p: data for p, data in self.readable.items() if p in staying}
 
     def steps(self) -> Iterator[Step]:
         """Removes what the `.vac` files list, and then each `.vac` with nothing left."""
         seen: set[str] = set()
-        for vacuum in self._done:
+        for vacuum in self.done:
             for target in vacuum.targets:
                 if target in self._there and target not in seen:
                     seen.add(target)
                     yield self._removal(f"{self._folder}/{target}", f"listed in {vacuum.path}")
             yield self._removal(vacuum.path, "nothing is left of what it lists")
-        done = {vacuum.path for vacuum in self._done}
+        done = {vacuum.path for vacuum in self.done}
         for name, vacuum in self._by_name.items():
             if vacuum.path not in done and not self._left[name]:
                 yield self._removal(vacuum.path, "nothing is left of what it lists")
 
     def notes(self) -> Iterator[str]:
         """What is lost, and what is kept."""
-        done = {vacuum.path for vacuum in self._done}
-        for vacuum in self._done:
+        for vacuum in self.done:
             first, last = vacuum.name.t1, vacuum.name.t2
             if self._there & set(vacuum.targets):
                 when = f"{iso_time(first)} to {iso_time(last)}"
@@ -236,6 +236,11 @@ class Replaced:
                     f"metadata loses time travel from {first} to {last} ({when}): windows that "
                     f"start or end inside of it no longer see what was merged"
                 )
+        yield from self.kept_notes()
+
+    def kept_notes(self) -> Iterator[str]:
+        """What is kept, and why."""
+        done = {vacuum.path for vacuum in self.done}
         for name, vacuum in self._by_name.items():
             if vacuum.path in self._held:
                 yield f"what {vacuum.path} lists is kept for {self._held[vacuum.path]}"

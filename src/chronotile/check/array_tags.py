@@ -12,7 +12,7 @@ from chronotile.errors import BadFileError, KeyNeededError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import to_ms
 from chronotile.history.metadata_files import merged_items, read_metadata
-from chronotile.history.tags import tags_among
+from chronotile.history.tags import Tags, tags_among
 from chronotile.visibility.rules import visible_metadata
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-def tags_of(store: Store, history: History) -> dict[str, int]:
-    """The tags of an array, with their moments, the earliest first.
+def tags_of(store: Store, history: History) -> Tags:
+    """The tags of an array, and those of its groups that it is marked with.
 
     Metadata that cannot be opened holds none.
 
@@ -31,10 +31,12 @@ def tags_of(store: Store, history: History) -> dict[str, int]:
         StorageError: The storage failed.
     """
     names = visible_metadata(history, 0, MAX_TIMESTAMP)
+    if not names:
+        return Tags({})
     try:
         return tags_among(merged_items(read_metadata(store, names, history.key)).values())
     except (BadFileError, KeyNeededError):
-        return {}
+        return Tags({})
 
 
 def moment_in(store: Store, history: History, moment: Moment) -> int:
@@ -43,4 +45,4 @@ def moment_in(store: Store, history: History, moment: Moment) -> int:
     Raises:
         BadTimeError: It is neither.
     """
-    return to_ms(moment, history.array, look_up=lambda name: tags_of(store, history).get(name))
+    return to_ms(moment, history.array, look_up=lambda name: tags_of(store, history).moment(name))

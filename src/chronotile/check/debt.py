@@ -15,7 +15,7 @@ from chronotile.check.fragment_health import inspect
 from chronotile.check.removable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.visibility.kept import kept_tags
+from chronotile.visibility.kept import kept_moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ def _superseded(store: Store, rules: Rules, known: Mapping[str, Health]) -> Iter
         new = inspect(store, history, [path for path in wanted if path not in known])
         return {path: known[path] if path in known else new[path] for path in wanted}
 
-    kept = kept_tags(tags_of(store, history)) if history.listing.meta else ()
+    kept = kept_moments(tags_of(store, history).labelled())
     removal = removable(history, rules, look, kept)
     folders = look(one.folder for one in removal.fragments)
     size = sum(health.size for health in folders.values())

@@ -11,29 +11,41 @@ from chronotile.check.array_tags import tags_of
 from chronotile.check.findings import Finding, finding
 from chronotile.format.kinds import META
 from chronotile.format.timestamps import time_text
+from chronotile.history.tags import Tags
 from chronotile.visibility.gaps import gaps_of, metadata_merged_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 
 
-def unreadable_tags(store: Store, rules: Rules) -> Iterator[Finding]:
-    """Tags whose moments a vacuum has made unreadable, in full or in part."""
+def unreadable_tags(
+    store: Store, rules: Rules, of_group: Mapping[str, int] | None = None
+) -> Iterator[Finding]:
+    """Tags whose moments a vacuum has made unreadable, in full or in part.
+
+    Args:
+        store: Where the array is.
+        rules: The rules of its history.
+        of_group: Only these tags of a group, and of them only those that the array does not know:
+            its own check tells of the others.
+    """
     history = rules.history
-    if not history.listing.meta:
-        return
     tags = tags_of(store, history)
-    gaps = list(gaps_of(rules)) if tags else []
-    for name, moment in tags.items():
+    if of_group is not None:
+        unknown = {pair for pair in of_group.items() if pair not in tags.of_groups}
+        tags = Tags({}, tuple(sorted(unknown)))
+    labelled = tags.labelled()
+    gaps = list(gaps_of(rules)) if labelled else []
+    for label, moment in labelled:
         what = [gap.fragment for gap in gaps if gap.t1 <= moment <= gap.t2]
         merged = metadata_merged_over(history, moment)
         what += [f"{META}/{merged}"] if merged is not None else []
         if what:
             message = (
-                f"the tag {name} names {moment} ({time_text(moment)}), which can no longer be read "
+                f"{label} names {moment} ({time_text(moment)}), which can no longer be read "
                 f"whole: {what[0]} was merged over it, and what it was merged from is gone"
             )
             yield finding(history.array, "tag-unreadable", META, message)

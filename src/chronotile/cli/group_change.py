@@ -7,12 +7,13 @@ stops no other.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chronotile.check.findings import RefusedError
-from chronotile.cli.options import say
+from chronotile.cli.options import say, wrong_call
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -21,14 +22,23 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.maintain import Change
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import GroupReport
 
-ONE_ARRAY = ("write_delete", "write_update", "undelete")
+ONE_ARRAY = ("write_delete", "write_update")
 """Changes whose words make sense for one array only."""
+OF_DATASET = {
+    "add_tag": "tag_members:tag_dataset",
+    "remove_tag": "tag_members:untag_dataset",
+    "undelete": "undelete_member:undelete_member",
+}
+"""Changes of a dataset as a whole: the function below `chronotile.dataset` that makes it."""
 ALL_OR_NONE = ("restore", "restore_rows", "publish")
 """Changes that would tear a dataset apart if some members were left out."""
 _OF_ARRAYS = ("before", "announce")
 """Options that tell of one array before it is changed: the plan tells of all at once."""
+_MOMENTS = ("at", "to", "keep")
+"""Options that are times: of a group, its tags count, whatever tags its members have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,34 +71,74 @@ class GroupChangeReport:
 
 
 def run_on_group(change: Change, function: Callable[..., Any], options: dict[str, Any]) -> int:
-    """Makes a change to every member, and reports it; gives the exit status."""
+    """Makes a change to a group, and reports it; gives the exit status."""
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.over_members import change_members
     from chronotile.history.group_reading import read_group
-    from chronotile.report.output import emit, progress
+    from chronotile.report.output import emit
 
-    if function.__name__ in ONE_ARRAY:
+    name = function.__name__
+    if name in ONE_ARRAY:
         problem = "expected an array, found a group; name the member whose rows are meant"
         raise ChronotileError(change.array, problem)
     dataset = Dataset(change.store, read_group(change.store, key=change.key))
-    for_each = {name: value for name, value in options.items() if name not in _OF_ARRAYS}
-    begun = Begun(change, all_or_none=function.__name__ in ALL_OR_NONE)
-    with progress(f"{function.__name__}: members", len(dataset.tree())) as step:
-        done = change_members(
+    given = {key: value for key, value in options.items() if key not in _OF_ARRAYS}
+    given |= {key: _moments(dataset, given[key]) for key in _MOMENTS if given.get(key) is not None}
+    begun = Begun(change, all_or_none=name in ALL_OR_NONE)
+    if name in OF_DATASET:
+        done = _of_dataset(name, dataset, begun, given)
+    else:
+        done = _each(dataset, function, begun, given)
+    emit(GroupChangeReport(report=done), as_json=change.as_json)
+    begun.save(done)
+    return 1 if done.failed or done.findings else 0
+
+
+def _moments(dataset: Dataset, value: Any) -> Any:
+    """A time, or several, in ms."""
+    if isinstance(value, tuple):
+        return tuple(map(dataset.moment, value))
+    return dataset.moment(value)
+
+
+def _of_dataset(name: str, dataset: Dataset, begun: Begun, given: dict[str, Any]) -> GroupReport:
+    """Makes a change of a dataset as a whole."""
+    change = begun.change
+    if change.pattern is not None:
+        raise wrong_call("--member: expected a change of some members, found one of the group")
+    module, _, function = OF_DATASET[name].partition(":")
+    run = getattr(importlib.import_module(f"chronotile.dataset.{module}"), function)
+    done: GroupReport = run(
+        dataset, dry_run=change.dry_run, outside=change.outside, before=begun.record, **given
+    )
+    return done
+
+
+def _each(
+    dataset: Dataset, function: Callable[..., Any], begun: Begun, given: dict[str, Any]
+) -> GroupReport:
+    """Makes a change to every member, and to the files of the groups themselves."""
+    from chronotile.dataset.over_members import change_members
+    from chronotile.report.output import progress
+
+    change, name = begun.change, function.__name__
+    of_groups: dict[str, Any] = {}
+    if name == "vacuum":
+        given["group_tags"] = dataset.tags
+        of_groups = {key: given[key] for key in ("keep", "keep_days", "group_tags")}
+    with progress(f"{name}: members", len(dataset.tree())) as step:
+        return change_members(
             dataset,
-            function.__name__,
+            name,
             function,
-            for_each,
-            change_group=_of_group(function.__name__),
+            given,
+            change_group=_of_group(name),
+            group_options=of_groups,
             dry_run=change.dry_run,
             outside=change.outside,
             pattern=change.pattern,
             before=begun.record,
             on_member=lambda _: step(),
         )
-    emit(GroupChangeReport(report=done), as_json=change.as_json)
-    begun.save(done)
-    return 1 if done.failed or done.findings else 0
 
 
 def _of_group(command: str) -> Any:

@@ -87,7 +87,13 @@ def each_member(
     """Runs a command on every array of a group that is a member at the end of the window."""
     from chronotile.report.output import progress
 
-    end = given["window"][1] if "window" in given else None
+    # A tag of the group counts, whatever tags its members have.
+    start, end = (
+        None if moment is None else dataset.moment(moment)
+        for moment in given.get("window", (None, None))
+    )
+    if "window" in given:
+        given["window"] = (start, end)
     nodes = chosen(dataset, pattern, end)
     parts = []
     arrays = sum(node.found == "array" for node in nodes)

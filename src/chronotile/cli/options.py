@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,17 +63,15 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
             self.fail(error.problem, param, ctx)
 
 
-_TAG = re.compile(r"[^\W\d][\w.-]*")
-
-
 def _parse_time(text: str) -> int | str:
     """The time; a word that is none stays as it is, as it may be a tag of the array."""
     from chronotile.format.timestamps import to_ms
+    from chronotile.history.tags import is_name
 
     try:
         return to_ms(text)
     except BadTimeError:
-        if _TAG.fullmatch(text.strip()):
+        if is_name(text.strip()):
             return text.strip()
         raise
 

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
+    from chronotile.history.tags import Tags
 
 
 @click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-01")
 def tag() -> None:
-    """Give moments of an array names, which every command takes for a time.
+    """Give moments of an array or a group names, which every command takes for a time.
 
-    A tag is kept in the array's own metadata, as chronotile.tag.NAME, so that every TileDB program
-    sees it. `chronotile vacuum` keeps what a tag needs; the engine's own vacuum does not know of
-    tags, and `chronotile check` finds those that can no longer be read whole. Each command takes
-    --json.
+    A tag is kept in the own metadata of the array or group, as chronotile.tag.NAME, so that every
+    TileDB program sees it. `chronotile vacuum` keeps what a tag needs, also of a group's members;
+    the engine's own vacuum does not know of tags, and `chronotile check` finds those that can no
+    longer be read whole. Each command takes --json.
     """
 
 
@@ -57,17 +58,19 @@ def remove(change: Change, **options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagList:
-    """The tags of an array."""
+    """The tags of an array or a group, and those of groups that it is a member of."""
 
     array: str
-    tags: dict[str, int]
+    tags: Tags
 
     def to_json(self) -> list[dict[str, Any]]:
         """A name and a moment each."""
         from chronotile.format.timestamps import iso_time
 
-        pairs = self.tags.items()
-        return [{"name": name, "at": at, "time": iso_time(at)} for name, at in pairs]
+        return [
+            {"name": name, "at": at, "time": iso_time(at), "of_group": of_group}
+            for name, at, of_group in self._rows()
+        ]
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line, and a table."""
@@ -75,12 +78,17 @@ class TagList:
         from chronotile.format.timestamps import time_text
         from chronotile.report.output import Text, plain_table
 
-        yield Text(f"{self.array}: {count_text(len(self.tags), 'tag')}", "bold")
-        if self.tags:
+        rows = self._rows()
+        yield Text(f"{self.array}: {count_text(len(rows), 'tag')}", "bold")
+        if rows:
             table = plain_table("time", "ms", "tag")
-            for name, at in self.tags.items():
-                table.add_row(time_text(at), str(at), name)
+            for name, at, of_group in rows:
+                table.add_row(time_text(at), str(at), f"{name}, of its group" if of_group else name)
             yield table
+
+    def _rows(self) -> list[tuple[str, int, bool]]:
+        own = [(name, at, False) for name, at in self.tags.own.items()]
+        return own + [(name, at, True) for name, at in self.tags.of_groups]
 
 
 @tag.command(name="list")
@@ -93,5 +101,5 @@ def list_tags(array: str, access: Access) -> TagList:
         log = access.open_log(array)
     except GroupFoundError:
         dataset = access.open_dataset(array)
-        return TagList(array=dataset.uri, tags=dataset.tags)
-    return TagList(array=log.array, tags=log.tags)
+        return TagList(array=dataset.uri, tags=dataset.known_tags)
+    return TagList(array=log.array, tags=log.known_tags)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.array import check
 from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
 from chronotile.dataset.check_all import unreadable
+from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.member_place import is_below
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
@@ -76,6 +77,7 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
         beside = _folders(store)
         found = [*_members(uri, store, members, beside), *_strays(uri, store, places, beside)]
         yield from sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    yield from check_tags(dataset)
 
 
 def _lists(history: GroupHistory) -> Iterator[Finding]:

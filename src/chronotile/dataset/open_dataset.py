@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from chronotile.change.group_tags import tags_of_group
 from chronotile.dataset.member_list import Member, direct_members
 from chronotile.dataset.tree import LookedUp, Node, walk
 from chronotile.errors import ChronotileError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding
     from chronotile.dataset.moments import WholeState
     from chronotile.format.timestamps import Moment
+    from chronotile.history.tags import Tags
     from chronotile.log import View
     from chronotile.storage.store import Store
 
@@ -72,20 +74,20 @@ class Dataset:
         Raises:
             BadTimeError: It is no time.
         """
-        return to_ms(time, where, look_up=lambda name: self.tags.get(name))
+        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The tags of the group, with their moments in ms, the earliest first.
+
+        The first call reads the group's own metadata, and no member.
+        """
+        return self.known_tags.own
 
     @cached_property
-    def tags(self) -> dict[str, int]:
-        """The tags of the members, the earliest first; not those on which members disagree.
-
-        The first call reads the log and the metadata of every array.
-        """
-        found: dict[str, set[int]] = {}
-        for _, log in self.read_logs():
-            for name, moment in {} if isinstance(log, ChronotileError) else log.tags.items():
-                found.setdefault(name, set()).add(moment)
-        agreed = [(min(moments), name) for name, moments in found.items() if len(moments) == 1]
-        return {name: moment for moment, name in sorted(agreed)}
+    def known_tags(self) -> Tags:
+        """The tags of the group, and those of groups around it."""
+        return tags_of_group(self.store, self.group)
 
     def _at(self, at: Moment | None) -> int:
         return now_ms() if at is None else self.moment(at, "at")
@@ -127,6 +129,11 @@ class Dataset:
     def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The arrays at any depth, each place once."""
         return tuple(node for node in self.tree(at) if node.found == "array")
+
+    def inner(self) -> tuple[Dataset, ...]:
+        """The groups in it, at any depth, each place once."""
+        nodes = (node for node in self.tree() if node.found == "group")
+        return tuple(Dataset(n.store, n.history) for n in nodes if n.store and n.history)
 
     def read_logs(
         self, at: Moment | None = None, on_array: Callable[[str], None] | None = None

@@ -154,6 +154,7 @@ def change_members(
     options: Options | None = None,
     *,
     change_group: Change | None = None,
+    group_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
     outside: bool = False,
     pattern: str | None = None,
@@ -167,29 +168,27 @@ def change_members(
         command: The name of the change, for the report.
         change: Changes one array; see `Change`.
         options: Further arguments of it.
-        change_group: Changes the files of one group itself; the same options are not given to it.
+        change_group: Changes the files of one group itself.
+        group_options: Further arguments of that.
         dry_run: Plan only.
         outside: Change also members that lie outside of the dataset's folder.
         pattern: Only members whose path fits, such as `ms/*/X`.
-        before: Called with the planned steps of all members before the first; what it raises stops
-            the run.
-        on_member: Called with the path of each member before it is planned, and again before it is
-            changed.
+        before: Called with the plan of all members before the first; what it raises stops the run.
+        on_member: Called with each member's path before it is planned, and before it is changed.
 
     Raises:
         ChronotileError: The lists of members cannot be read.
     """
     tell = on_member or (lambda _: None)
+    more = (options, group_options)
     planned, todo = list[Outcome](), list[Target]()
     for target in targets(dataset, pattern=pattern, groups=change_group is not None):
         function = _function(target, change, change_group)
-        if function is None:
-            continue
         tell(target.path)
         if not (target.is_inside or outside):
             planned.append(_outcome(target, error=OUTSIDE, skipped=True))
             continue
-        outcome = _run(dataset, function, target, options, dry_run=True)
+        outcome = _run(dataset, function, target, more, dry_run=True)
         planned.append(outcome)
         todo += [target] if outcome.report is not None and outcome.report.steps else []
     planned += _lost(dataset, pattern)
@@ -202,8 +201,7 @@ def change_members(
     for target in todo:
         tell(target.path)
         function = _function(target, change, change_group)
-        assert function is not None  # or it had not been planned
-        done[target.store.uri] = _run(dataset, function, target, options, dry_run=False)
+        done[target.store.uri] = _run(dataset, function, target, more, dry_run=False)
     return _with(plan, tuple(done.get(one.array, one) for one in planned))
 
 
@@ -231,8 +229,9 @@ def _lost(dataset: Dataset, pattern: str | None) -> Iterator[Outcome]:
             yield Outcome(path=node.path, array=node.uri, error=node.problem)
 
 
-def _function(target: Target, change: Change, change_group: Change | None) -> Change | None:
-    return change_group if target.is_group else change
+def _function(target: Target, change: Change, change_group: Change | None) -> Change:
+    # Groups are targets only if there is something to do to them.
+    return change_group if target.is_group and change_group is not None else change
 
 
 def _outcome(target: Target, **said: Any) -> Outcome:
@@ -240,12 +239,17 @@ def _outcome(target: Target, **said: Any) -> Outcome:
 
 
 def _run(
-    dataset: Dataset, change: Change, target: Target, options: Options | None, *, dry_run: bool
+    dataset: Dataset,
+    change: Change,
+    target: Target,
+    options: tuple[Options | None, Options | None],
+    *,
+    dry_run: bool,
 ) -> Outcome:
+    """Changes an array, or a group, with the first or the second of the options."""
     try:
-        more: Mapping[str, Any] = {}
-        if not target.is_group and options is not None:
-            more = options(target) if callable(options) else options
+        given = options[target.is_group] or {}
+        more = given(target) if callable(given) else given
         report = change(
             target.store.uri, dry_run=dry_run, key=dataset.key, store=target.store, **more
         )

@@ -1,23 +1,29 @@
 """A change of a whole dataset, taken back: member by member, by the one report that it left.
 
 In: a dataset, and the report. Out: `GroupReport`. Before anything changes, every member is planned;
-if one cannot be taken back, none is.
+if one cannot be taken back, none is. The files of the group itself are taken back here too.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chronotile.change.change_report import Report
+from chronotile.change.quarantine import new_quarantine
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, Outcome, targets
 from chronotile.errors import ChronotileError
-from chronotile.time_machine.undo import undo
+from chronotile.format.commit_files import decode_vac, vacuumed_name
+from chronotile.time_machine.undo import moves_of, refuse_final, taken_back, undo
+from chronotile.time_machine.undo_record import FINAL, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import Target
+    from chronotile.storage.store import Store
 
 
 def undo_members(
@@ -40,7 +46,7 @@ def undo_members(
     Raises:
         RefusedError: A member cannot be taken back: nothing was changed.
     """
-    here = {target.store.uri: target for target in targets(dataset)}
+    here = {target.store.uri: target for target in targets(dataset, groups=True)}
     changed = [item for item in document["members"] if item.get("steps") and not item.get("error")]
     pairs: list[tuple[Target, Mapping[str, Any]]] = []
     for item in reversed(changed):
@@ -67,7 +73,35 @@ def _undone(
 ) -> Outcome:
     path, array = target.path, target.store.uri
     try:
-        report = undo(array, document, dry_run=dry_run, key=dataset.key, store=target.store)
+        if target.is_group:
+            report = _undo_files(target.store, document, dry_run=dry_run)
+        else:
+            report = undo(array, document, dry_run=dry_run, key=dataset.key, store=target.store)
     except ChronotileError as error:
-        return Outcome(path=path, array=array, error=str(error))
-    return Outcome(path=path, array=array, report=report)
+        return Outcome(path=path, array=array, is_group=target.is_group, error=str(error))
+    return Outcome(path=path, array=array, is_group=target.is_group, report=report)
+
+
+def _undo_files(store: Store, document: Mapping[str, Any], *, dry_run: bool) -> Report:
+    """Takes back the files that a change put into a group itself: lists, metadata.
+
+    Raises:
+        RefusedError: What a merged file hides is gone: it is final.
+    """
+    refuse_final(store, document)
+    record = read_record(store, document)
+    for one in record.puts:
+        if one.path.endswith(".vac"):
+            folder = one.path.partition("/")[0]
+            listed = {vacuumed_name(line) for line in decode_vac(one.data, one.path)}
+            gone = sorted(listed.difference(store.list_names(folder).files))
+            if gone:
+                problem = f"expected what {one.path} hides, found {gone[0]} gone: {FINAL}"
+                raise RefusedError(store.uri, problem)
+    moves, notes = tuple(moves_of(record)), (taken_back(document),)
+    done = Report("undo", store.uri, dry_run=dry_run, steps=moves, notes=notes)
+    kept = new_quarantine(store, done.at_ms)
+    if not dry_run:
+        kept.declare(moves, (), done.at_ms)
+        kept.move(moves)
+    return replace(done, quarantine=kept.uri)

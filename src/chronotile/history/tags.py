@@ -1,27 +1,72 @@
-"""Tags: names for moments, kept in the array's own metadata.
+"""Tags: names for moments, kept in the own metadata of an array or a group.
 
-In: the entries of an array's metadata. Out: the tags among them, each with its moment; entries that
-add or remove one. Decides nothing about windows.
+In: the entries of metadata. Out: the tags among them, each with its moment; entries that add or
+remove one. Decides nothing about windows.
 
 A tag is the key `chronotile.tag.NAME`, and its value is the moment in ms, an int64: every TileDB
-program can read it, and a copy of the array keeps it.
+program can read it, and a copy of the array keeps it. A group's tag is in the metadata of the group
+itself. An array does not know of the groups that it is a member of, and a vacuum of it must not
+destroy what their tags need: so each member has a mark, `chronotile.group-tag.NAME@MOMENT`. The
+moment is a part of the key, for two groups may have tags of one name.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format.array_metadata import MetadataItem, number_item, number_of, removal_item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-PREFIX = b"chronotile.tag."
+_TAG = b"chronotile.tag."
+_MARK = b"chronotile.group-tag."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@+-]{0,119}")
 _TAKEN = {"now", "yesterday", "today", "tomorrow"}
 """Words that mean a time already, or might one day."""
+
+
+class Tags(NamedTuple):
+    """The tags that metadata holds."""
+
+    own: dict[str, int]
+    """Name -> moment, the earliest first."""
+    of_groups: tuple[tuple[str, int], ...] = ()
+    """Names and moments of the tags of groups that this is a member of."""
+
+    def moment(self, name: str) -> int | None:
+        """The moment that a name stands for; that of a group's tag, if all groups agree.
+
+        >>> Tags({"v1": 5}, (("v1", 6), ("v2", 7), ("v3", 8), ("v3", 9))).moment("v1")
+        5
+        """
+        moments = {moment for other, moment in self.of_groups if other == name}
+        return self.own.get(name, moments.pop() if len(moments) == 1 else None)
+
+    def with_group(self, tags: Mapping[str, int]) -> Tags:
+        """The same, and those of a group of which no mark may be there."""
+        more = [pair for pair in tags.items() if pair not in self.of_groups]
+        return Tags(self.own, (*self.of_groups, *more))
+
+    def labelled(self) -> list[tuple[str, int]]:
+        """Each tag in words, with its moment.
+
+        >>> Tags({"v1": 5}, (("v1", 6),)).labelled()
+        [('the tag v1', 5), ("the group's tag v1", 6)]
+        """
+        own = [(f"the tag {name}", moment) for name, moment in self.own.items()]
+        return own + [(f"the group's tag {name}", moment) for name, moment in self.of_groups]
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a tag.
+
+    >>> is_name("release/1.2"), is_name("2024"), is_name("now")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(text) is not None and text not in _TAKEN
 
 
 def check_name(name: str, where: str) -> str:
@@ -33,25 +78,44 @@ def check_name(name: str, where: str) -> str:
     >>> check_name("release-1.2", "a")
     'release-1.2'
     """
-    if not _NAME.fullmatch(name) or name in _TAKEN:
+    if not is_name(name):
         expected = "a name that starts with a letter and holds letters, digits and _.:/@+- only"
         raise ChronotileError(where, f"expected {expected}, found {name!r:.80}")
     return name
 
 
-def tags_among(items: Iterable[MetadataItem]) -> dict[str, int]:
-    """The tags among some entries, with their moments, the earliest first.
+def tags_among(items: Iterable[MetadataItem]) -> Tags:
+    """The tags among some entries.
 
     >>> tags_among([number_item(b"chronotile.tag.v1", 7), number_item(b"other", 8)])
-    {'v1': 7}
+    Tags(own={'v1': 7}, of_groups=())
     """
-    found = {
-        item.key.removeprefix(PREFIX).decode("utf-8", "replace"): number_of(item)
-        for item in items
-        if item.key.startswith(PREFIX) and not item.is_removal
-    }
-    known = [(ms, name) for name, ms in found.items() if ms is not None and ms >= 0]
-    return {name: ms for ms, name in sorted(known)}
+    own, marks = list[tuple[int, str]](), list[tuple[int, str]]()
+    for item in items:
+        moment = None if item.is_removal else number_of(item)
+        if moment is None or moment < 0:
+            continue
+        if item.key.startswith(_TAG):
+            own.append((moment, _text(item.key.removeprefix(_TAG))))
+        elif item.key.startswith(_MARK) and item.key.endswith(suffix := b"@%d" % moment):
+            marks.append((moment, _text(item.key[len(_MARK) : -len(suffix)])))
+    return Tags(
+        {name: moment for moment, name in sorted(own)},
+        tuple((name, moment) for moment, name in sorted(marks)),
+    )
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "replace")
+
+
+def is_tag(key: bytes) -> bool:
+    """Whether a key of metadata is a tag, or the mark of one.
+
+    >>> is_tag(b"chronotile.tag.v1"), is_tag(b"units")
+    (True, False)
+    """
+    return key.startswith((_TAG, _MARK))
 
 
 def tag_item(name: str, moment: int | None) -> MetadataItem:
@@ -60,5 +124,15 @@ def tag_item(name: str, moment: int | None) -> MetadataItem:
     >>> tag_item("v1", None).is_removal
     True
     """
-    key = PREFIX + name.encode()
+    key = _TAG + name.encode()
     return removal_item(key) if moment is None else number_item(key, moment)
+
+
+def mark_item(name: str, moment: int, *, there: bool) -> MetadataItem:
+    """The entry that marks a member with a group's tag, or takes the mark away.
+
+    >>> mark_item("v1", 7, there=True).key
+    b'chronotile.group-tag.v1@7'
+    """
+    key = _MARK + f"{name}@{moment}".encode()
+    return number_item(key, moment) if there else removal_item(key)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
+    from chronotile.history.tags import Tags
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
 
@@ -112,9 +113,9 @@ class Log:
         Raises:
             BadTimeError: It is no time.
         """
-        return to_ms(time, where, look_up=lambda name: self.tags.get(name))
+        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
 
-    @cached_property
+    @property
     def tags(self) -> dict[str, int]:
         """The tags of the array, with their moments in ms, the earliest first.
 
@@ -123,6 +124,11 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
+        return self.known_tags.own
+
+    @cached_property
+    def known_tags(self) -> Tags:
+        """The tags of the array, and those of groups that it is a member of."""
         return tags_of(self.storage, self.history)
 
     @cached_property

@@ -22,7 +22,7 @@ from chronotile.format.array_metadata import MetadataItem, encode_items, removal
 from chronotile.format.kinds import META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.history.metadata_files import merged_items, read_metadata
-from chronotile.history.tags import PREFIX
+from chronotile.history.tags import is_tag
 from chronotile.visibility.gaps import metadata_merged_over
 from chronotile.visibility.rules import schema_at, visible_metadata
 from chronotile.visibility.view import tile_commits
@@ -96,7 +96,7 @@ def plan_metadata_back(
 
 def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem]:
     files = read_metadata(store, visible_metadata(history, 0, end), history.key)
-    return {key: item for key, item in merged_items(files).items() if not key.startswith(PREFIX)}
+    return {key: item for key, item in merged_items(files).items() if not is_tag(key)}
 
 
 def _refuse_merged(history: History, moment: int) -> None:

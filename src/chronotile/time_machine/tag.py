@@ -19,15 +19,18 @@ from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP, new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.reading import read_history
-from chronotile.history.tags import check_name, tag_item
+from chronotile.history.tags import check_name, mark_item, tag_item
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, visible_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from chronotile.change.change_report import Step
+    from chronotile.format.array_metadata import MetadataItem
+    from chronotile.format.names import Name
     from chronotile.format.timestamps import Moment
     from chronotile.history.reading import History
 
@@ -66,14 +69,13 @@ def add_tag(
     history = read_history(opened, key=key)
     check_name(name, opened.uri)
     moment = now_ms() if at is None else moment_in(opened, history, at)
-    known = tags_of(opened, history).get(name)
+    known = tags_of(opened, history).own.get(name)
     if known == moment:
         return Report("tag", opened.uri, dry_run=dry_run, steps=(), notes=("it is there",))
-    if known is not None and not move:
-        problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
-        raise RefusedError(opened.uri, problem)
+    refuse_taken(opened.uri, name, known, move=move)
     Past(opened, Rules(history)).refuse_lost(moment)
-    return _put(opened, history, name, moment, dry_run=dry_run)
+    step = array_step(opened, history, tag_item(name, moment), tag_words(name, moment))
+    return put_step(opened, step, dry_run=dry_run)
 
 
 def remove_tag(
@@ -96,20 +98,77 @@ def remove_tag(
     """
     opened = store or open_store(array, storage_options)
     history = read_history(opened, key=key)
-    if name not in tags_of(opened, history):
-        raise RefusedError(opened.uri, f"expected the name of a tag, found {name!r:.120}")
-    return _put(opened, history, name, None, dry_run=dry_run)
+    tags = tags_of(opened, history)
+    if name not in tags.own:
+        of_group = any(other == name for other, _ in tags.of_groups)
+        hint = "; it is one of a group: name the group" if of_group else ""
+        raise RefusedError(opened.uri, f"expected the name of a tag, found {name!r:.120}{hint}")
+    step = array_step(opened, history, tag_item(name, None), tag_words(name, None))
+    return put_step(opened, step, dry_run=dry_run)
 
 
-def _put(store: Store, history: History, name: str, moment: int | None, *, dry_run: bool) -> Report:
-    """Puts the file of metadata that sets a tag or removes it."""
-    payload = encode_items([tag_item(name, moment)])
-    key = sealing_key(store, history)
-    data = tiles.encode(payload, version=array_version(history), key=key)
-    others = [one.t1 for one in visible_metadata(history, 0, MAX_TIMESTAMP)]
-    now = max(now_ms(), max(others, default=0) + 1)
+def mark_tag(
+    array: str,
+    name: str,
+    moment: int,
+    *,
+    there: bool = True,
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    store: Store | None = None,
+) -> Report:
+    """Marks an array with the tag of a group that it is a member of, or takes the mark away.
+
+    Raises:
+        RefusedError: The moment cannot be read whole any more.
+    """
+    opened = store or open_store(array)
+    history = read_history(opened, key=key)
+    if there == ((name, moment) in tags_of(opened, history).of_groups):
+        return Report("tag", opened.uri, dry_run=dry_run, steps=())
+    if there:
+        Past(opened, Rules(history)).refuse_lost(moment)
+    item = mark_item(name, moment, there=there)
+    step = array_step(opened, history, item, mark_words(name, moment, there=there))
+    return put_step(opened, step, dry_run=dry_run)
+
+
+def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:
+    """Refuses a name that stands for another moment already, unless it may move."""
+    if known is not None and not move:
+        problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
+        raise RefusedError(where, problem)
+
+
+def tag_words(name: str, moment: int | None) -> str:
+    """What is done to a tag, in words."""
     told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
-    step = put(f"{META}/{new_name(now, now, None)}", data, f"the tag {name}: {told}")
+    return f"the tag {name}: {told}"
+
+
+def mark_words(name: str, moment: int, *, there: bool) -> str:
+    """What is done to the mark of a group's tag, in words."""
+    told = f"{moment} ({time_text(moment)})"
+    return f"the group's tag {name}: {told}{'' if there else ', taken away'}"
+
+
+def array_step(store: Store, history: History, item: MetadataItem, words: str) -> Step:
+    """The file of metadata that sets a key of an array, or removes it."""
+    others = visible_metadata(history, 0, MAX_TIMESTAMP)
+    return metadata_step(item, others, array_version(history), sealing_key(store, history), words)
+
+
+def metadata_step(
+    item: MetadataItem, others: Iterable[Name], version: int, key: bytes | None, words: str
+) -> Step:
+    """The file of metadata that sets a key, or removes it, later than all others."""
+    data = tiles.encode(encode_items([item]), version=version, key=key)
+    now = max(now_ms(), max((one.t1 for one in others), default=0) + 1)
+    return put(f"{META}/{new_name(now, now, None)}", data, words)
+
+
+def put_step(store: Store, step: Step, *, dry_run: bool) -> Report:
+    """Puts a file of metadata, unless it is a dry run, and reports it."""
     if not dry_run:
         put_compared(store, step.path, step.data)
     return Report("tag", store.uri, dry_run=dry_run, steps=(step,))

@@ -76,13 +76,13 @@ def undo(
     if "members" in document:
         problem = "expected the report of an array, found one of a group; undo it there"
         raise RefusedError(opened.uri, problem)
-    _refuse_final(opened, document)
+    refuse_final(opened, document)
     if document.get("quarantine"):
         return _undo_moves(opened, place, document, dry_run=dry_run)
     history = read_history(opened, key=key)
     record = read_record(opened, document)
     _Judge(opened, history, record).judge()
-    moves = tuple(_moves(record))
+    moves = tuple(moves_of(record))
     copied = [step["path"] for step in document["steps"] if step.get("op") == "copy"]
     done = Report(
         "undo",
@@ -103,7 +103,8 @@ def undo(
     return replace(done, quarantine=kept.uri)
 
 
-def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
+def refuse_final(store: Store, document: Mapping[str, Any]) -> None:
+    """Refuses a report of a change that cannot be taken back by it."""
     command = str(document.get("command"))
     if document.get("array") != store.uri:
         found = f"found one of {document.get('array')!r:.120}"
@@ -122,15 +123,16 @@ def _refuse_final(store: Store, document: Mapping[str, Any]) -> None:
 def _undo_moves(store: Store, place: str, document: Mapping[str, Any], *, dry_run: bool) -> Report:
     """Takes back a change that moved files into a quarantine: they come out of it again."""
     done = quarantine.restore(store.uri, str(document["quarantine"]), dry_run=dry_run, store=store)
-    notes = () if dry_run else (_taken_back(document),)
+    notes = () if dry_run else (taken_back(document),)
     return replace(done, command="undo", undoes=place, notes=notes)
 
 
-def _taken_back(document: Mapping[str, Any]) -> str:
+def taken_back(document: Mapping[str, Any]) -> str:
+    """What was taken back, in words."""
     return f"taken back: {document.get('command')} of {document.get('time')}"
 
 
-def _moves(record: UndoRecord) -> Iterator[Step]:
+def moves_of(record: UndoRecord) -> Iterator[Step]:
     """The files that go, in order: the last first; what ignores commits after what holds them."""
     last_first = record.puts[::-1]
     for one in sorted(last_first, key=lambda one: one.path.endswith(".ign")):
@@ -141,7 +143,7 @@ def _moves(record: UndoRecord) -> Iterator[Step]:
 
 
 def _notes(store: Store, document: Mapping[str, Any], copied: list[str]) -> Iterator[str]:
-    yield _taken_back(document)
+    yield taken_back(document)
     if copied:
         folders = count_text(len(copied), "copy", "copies")
         command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0"

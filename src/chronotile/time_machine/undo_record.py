@@ -16,7 +16,7 @@ from chronotile.change.change_report import Report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError
 from chronotile.format.commit_files import commit_name, decode_con, encode_lines
-from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, META, SCHEMA
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FINAL = "it is final"
 """What is said of a change that nobody can take back any more."""
-_FOLDERS = (COMMITS, META, SCHEMA, FRAGMENT_META)
+_FOLDERS = (COMMITS, META, SCHEMA, FRAGMENT_META, GROUP)
 """Where changes put files."""
 
 

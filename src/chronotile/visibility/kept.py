@@ -6,9 +6,12 @@ Knows nothing of what a vacuum removes otherwise.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.format.names import MAX_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Kept(NamedTuple):
@@ -28,13 +31,13 @@ class Kept(NamedTuple):
         return self.first < until_ms and from_ms <= self.last
 
 
-def kept_tags(tags: dict[str, int]) -> tuple[Kept, ...]:
-    """The windows of all tags.
+def kept_moments(labelled: Iterable[tuple[str, int]]) -> tuple[Kept, ...]:
+    """The windows that end at some moments, each with its reason.
 
-    >>> kept_tags({"v1": 5})
+    >>> kept_moments([("the tag v1", 5)])
     (Kept(label='the tag v1', first=5, last=5),)
     """
-    return tuple(Kept(f"the tag {name}", moment, moment) for name, moment in tags.items())
+    return tuple(Kept(label, moment, moment) for label, moment in labelled)
 
 
 def kept_since(moment: int, label: str) -> Kept:
