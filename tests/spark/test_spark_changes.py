@@ -7,15 +7,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiledb
 from support.engine_arrays import EngineArray
 from support.spark_sessions import local_session
 
 import chronotile as ct
+from chronotile.dataset.tag_members import tag_dataset
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark import register
 from chronotile.spark.change_table import change_partitions, read_changes
 from chronotile.spark.options import read_options
+from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +60,7 @@ ALL = [
 ]
 
 
-def changes(spark: SparkSession, root: Path, **options: int) -> DataFrame:
+def changes(spark: SparkSession, root: Path | str, **options: int | str) -> DataFrame:
     reader = spark.read.format("chronotile").option("table", "changes")
     return reader.options(**options).load(str(root))
 
@@ -71,6 +74,43 @@ def test_changes_are_read_once_for_a_window(spark: SparkSession, tmp_path: Path)
     assert json.loads(key) == {"x": 1}
     window = changes(spark, tmp_path, start=20, end=25).collect()
     assert told(window) == [row for row in ALL if 20 <= row[0] <= 25]
+
+
+def test_a_tag_stands_for_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Of each array its own, of a group that is the root the group's."""
+    arrays = [made(tmp_path / "group" / name) for name in ("one", "two")]
+    group = str(tmp_path / "group")
+    tiledb.Group.create(group)
+    with tiledb.Group(group, "w") as opened:
+        for name in ("one", "two"):
+            opened.add(f"{name}/array", name=name, relative=True)
+
+    def moments(root: Path | str, **options: str) -> list[tuple[str, int]]:
+        reader = spark.read.format("chronotile").options(**options)
+        return sorted((row["array"], row["t1"]) for row in reader.load(str(root)).collect())
+
+    (first, second) = (array.uri for array in arrays)
+    add_tag(first, "v1", at=20)
+    with pytest.raises(Exception, match="or a tag's name, found 'v1'") as caught:
+        moments(tmp_path, table="commits", end="v1")
+    assert f"option 'end' of {second}" in str(caught.value)
+    add_tag(second, "v1", at=25)
+    wanted = [(first, 10), (first, 20), (second, 10), (second, 20), (second, 25)]
+    assert moments(tmp_path / "group" / "*", table="commits", end="v1") == wanted
+    assert moments(tmp_path / "group" / "*", table="commits", start="v1", end="25") == [
+        (first, 20),
+        (first, 25),
+        (second, 25),
+    ]
+    tag_dataset(ct.open_dataset(group), "v1", at=10)
+    assert moments(group, table="commits", end="v1") == [(first, 10), (second, 10)]
+    tag_dataset(ct.open_dataset(group), "v2", at=15)
+    assert moments(second, table="fragments", end="v2") == [(second, 10)]
+    assert told(changes(spark, group, end="v2").collect()) == sorted([*ALL[:3], *ALL[:3]])
+    with pytest.raises(Exception, match="or a tag's name, found 'never'"):
+        changes(spark, group, end="never").collect()
+    with pytest.raises(Exception, match="expected a window that ends after it starts"):
+        moments(group, table="commits", start="v2", end="12")
 
 
 def test_a_large_event_is_split_among_tasks(tmp_path: Path) -> None:

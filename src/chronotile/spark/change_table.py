@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from chronotile.dataset.check_all import words
-from chronotile.errors import ChronotileError
+from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.history.reading import read_history
 from chronotile.log import Log
 from chronotile.report.row_formats import plain_rows
@@ -27,6 +27,7 @@ from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.dense_box import written_box
 from chronotile.rows.engine import Range, require_engine
 from chronotile.rows.opening import schema_in_force
+from chronotile.spark.tag_windows import window_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, ROW_TABLES
 
@@ -61,8 +62,10 @@ def change_partitions(
     for array in arrays:
         try:
             log = open_array_with_labels(array, options)
-            events = row_events(log, options.start, options.end)
+            events = row_events(log, *window_of(log, options))
             cells = _cells(log) if events else {}
+        except BadTimeError:
+            raise
         except ChronotileError as error:  # one bad array must not stop a fleet
             _log.warning("no rows of %s: %s", array, words(error))
             continue

@@ -17,10 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from chronotile.check.looked_at import Reach
-from chronotile.errors import ChronotileError
+from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import to_ms
 from chronotile.history.reading import read_history
+from chronotile.history.tags import is_name
 from chronotile.log import Log
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
@@ -42,7 +43,7 @@ KNOWN = {
     "table": "which table: " + ", ".join(READABLE),
     "arrays": "a Parquet, CSV or text file of array URIs, in place of roots",
     "column": "the column of that file: `array`",
-    "start": "the start of the window: ms, ISO-8601 or `now`",
+    "start": "the start of the window: ms, ISO-8601, `now`, or a tag of each array or of the group",
     "end": "the end of the window",
     "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
@@ -70,8 +71,9 @@ class Options:
     table: str = "commits"
     arrays: str | None = None
     column: str = "array"
-    start: int = 0
-    end: int = MAX_TIMESTAMP
+    start: int | str = 0
+    """In ms, or a tag's name: `tag_windows` looks it up."""
+    end: int | str = MAX_TIMESTAMP
     cells: bool = False
     key: bytes | None = field(default=None, repr=False)
     key_file: str | None = None
@@ -155,11 +157,11 @@ def _check(options: Options, *, streaming: bool) -> None:
         raise _wrong("path", "expected a root in load(…), or the option 'arrays', found neither")
     if options.roots and options.arrays is not None:
         raise _wrong("arrays", "expected a root or a table of arrays, found both")
-    if options.start > options.end:
-        window = f"{options.start} to {options.end}"
-        raise _wrong("start", f"expected a window that ends after it starts, found {window}")
-    windowed = options.start > 0 or options.end < MAX_TIMESTAMP
-    if windowed and options.table not in WINDOWED:
+    start, end = options.start, options.end
+    if isinstance(start, int) and isinstance(end, int) and start > end:
+        found = f"{start} to {end}"
+        raise _wrong("start", f"expected a window that ends after it starts, found {found}")
+    if (start, end) != (0, MAX_TIMESTAMP) and options.table not in WINDOWED:
         tables = ", ".join(WINDOWED)
         raise _wrong("start", f"expected a window only with {tables}, found {options.table}")
     if options.key is not None and options.key_file is not None:
@@ -197,10 +199,16 @@ def _flag(name: str, options: Mapping[str, str]) -> bool:
     return _one_of(name, options.get(name, "false").lower(), ("true", "false")) == "true"
 
 
-def _time(name: str, value: str | None, default: int) -> int:
+def _time(name: str, value: str | None, default: int) -> int | str:
+    """A time in ms; a word that is none stays as it is, as it may be a tag."""
     if value is None:
         return default
-    time = to_ms(value, f"option {name!r}")
+    try:
+        time = to_ms(value, f"option {name!r}")
+    except BadTimeError:
+        if is_name(value.strip()):
+            return value.strip()
+        raise
     return time if time <= LAST else MAX_TIMESTAMP
 
 

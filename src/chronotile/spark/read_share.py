@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
+from chronotile.errors import BadTimeError
+from chronotile.spark.tag_windows import window_of
 from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
@@ -49,12 +51,18 @@ def open_array(array: str, options: Options) -> Log:
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
-    """Some tables of one array, in whatever state it is."""
+    """Some tables of one array, in whatever state it is.
+
+    Raises:
+        BadTimeError: The array has no tag of the name that stands for a time.
+    """
     try:
         log = open_array(array, options)
-        window = (options.start, options.end)
+        window = window_of(log, options)
         tables = ArrayTables(log, *window, check=options.check, cells=options.cells)
         return {name: tables.table(name) for name in names}
+    except BadTimeError:
+        raise
     except Exception as error:  # one bad array must not stop a fleet
         if may_pass(error):
             _log.warning("no rows of %s: %s", array, words(error))

@@ -19,6 +19,7 @@ from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
 from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
+from chronotile.spark.tag_windows import with_tags_of_roots
 from chronotile.tables.array_tables import READABLE
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ChronotileSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table once."""
-        options = read_options(self.options)
+        options = with_tags_of_roots(read_options(self.options))
         self._check(schema, options)
         # A reader that takes filters fails if Spark's switch for them is off, which is the
         # default: only a user who asks for such a reader gets it.
@@ -61,7 +62,7 @@ class ChronotileSource(DataSource):
 
     def streamReader(self, schema: StructType) -> CommitStream:  # noqa: N802 - Spark's name
         """Reads every new commit, once."""
-        options = read_options(self.options, streaming=True)
+        options = with_tags_of_roots(read_options(self.options, streaming=True))
         self._check(schema, options)
         return CommitStream(options)
 

@@ -30,6 +30,7 @@ from chronotile.spark.change_table import changes_of, open_array_with_labels
 from chronotile.spark.read_share import in_order, open_array
 from chronotile.spark.stream_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream_state import hashes
+from chronotile.spark.tag_windows import window_of
 from chronotile.tables.array_tables import ROW_TABLES, SCHEMAS, ArrayTables, findings_table
 from chronotile.visibility.rules import overlaps
 
@@ -144,13 +145,14 @@ def _opened(array: str, options: Options) -> Log:
 
 def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     """The rows of an array that a stream can give, each with its hash, row by row."""
-    tables = ArrayTables(log, options.start, options.end, check=options.check)
+    window = window_of(log, options)
+    tables = ArrayTables(log, *window, check=options.check)
     if options.table == "commits":
         uris = log.history.table.uris
-        inside = overlaps(uris.t1, uris.t2, options.start, options.end)
+        inside = overlaps(uris.t1, uris.t2, *window)
         return commit_hashes(log)[inside], tables.table("commits")
     if options.table == "changes":
-        names = [event.name for event in row_events(log, options.start, options.end)]
+        names = [event.name for event in row_events(log, *window)]
         return hashes(names), pa.table({"name": pa.array(names, pa.string())})
     table = tables.table(options.table)
     if options.table == "findings":
