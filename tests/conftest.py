@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-ONE_SPARK = ("test_spark_jobs", "test_spark_outages", "test_spark_changes", "test_spark_inventory")
+ONE_SPARK = (
+    "test_spark_jobs",
+    "test_spark_outages",
+    "test_spark_changes",
+    "test_spark_inventory",
+    "test_spark_open_tables",
+)
 """Files with a session of Spark each: one worker runs them all, as the process that Spark starts
 stays, and its first queries take longest."""
 

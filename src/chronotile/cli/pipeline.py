@@ -83,6 +83,18 @@ if TYPE_CHECKING:
     help="An inventory of the bucket, by its manifest.json: nothing is listed. Without ROOT, all.",
 )
 @click.option("--fresh", is_flag=True, help="With --inventory: ask each array for newer commits.")
+@click.option(
+    "--table-format",
+    type=click.Choice(["parquet", "iceberg", "delta"]),
+    default="parquet",
+    help="Also commit each table to Iceberg or Delta: parquet, for neither.",
+)
+@click.option(
+    "--catalog",
+    metavar="NAME|URI",
+    help="Of the tables: one of the session, or for Iceberg one of PyIceberg (sqlite:///F.db).",
+)
+@click.option("--namespace", metavar="NAME", default="chronotile", help="Of the tables in it.")
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
 @click.option(
     "--check",
@@ -168,11 +180,15 @@ def _job(
     keep_runs: int,
     inventory: str | None,
     fresh: bool,
+    table_format: str,
+    catalog: str | None,
+    namespace: str,
     partition_bytes: int | None,
     reach: Reach,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
     from chronotile.spark.maintenance_policy import read_policy
+    from chronotile.spark.open_tables import Target
     from chronotile.spark.options import PARTITION_BYTES, Options
     from chronotile.spark.pipeline import Job
 
@@ -198,6 +214,7 @@ def _job(
         dry_run=dry_run,
         fragments=fragments,
         policy=read_policy(policy, access.storage) if policy else None,
+        target=Target(format=table_format, catalog=catalog, namespace=namespace),
         max_unreadable=max_unreadable,
     )
 
@@ -213,6 +230,8 @@ def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, 
     for name in ("dry_run", "fragments", "policy"):
         if asked[name] and not asked["maintain"]:
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
+    if asked["catalog"] is not None and asked["table_format"] == "parquet":
+        raise wrong_call("expected --table-format iceberg or delta with --catalog")
     if asked["policy"] and asked["fragments"]:
         raise wrong_call("expected --policy or --fragments, found both")
 

@@ -63,6 +63,9 @@ class PipelineReport:
             stale = "could not be read: their rows are of an older run, or missing"
             yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
         yield f"tables in {summary.run}"
+        if summary.committed:
+            changed = sum(bool(one.added or one.removed) for one in summary.committed)
+            yield f"{count_text(changed, 'table')} of {len(summary.committed)} got a new version"
         if totals.findings:
             table = plain_table("findings", "severity", "code", right=1)
             for severity, code, count in totals.findings:

@@ -29,6 +29,7 @@ from chronotile.spark.interrupted_run import Interrupted, find_interrupted, note
 from chronotile.spark.maintenance_job import Work, arrays_due, pause_s, run_maintenance, stops_of
 from chronotile.spark.maintenance_policy import Policy, simple_policy
 from chronotile.spark.older_run_rows import WRITTEN, OlderRun, unlisted_unread
+from chronotile.spark.open_tables import PARQUET, Target, check_target, commit_tables
 from chronotile.spark.pipeline_task import (
     UNREAD_MAX,
     Done,
@@ -81,6 +82,8 @@ class Job:
     """What maintenance does to which arrays; None for commits of those that need it."""
     keep_runs: int = KEPT
     """Complete runs whose tables stay."""
+    target: Target = PARQUET
+    """Where the tables should be besides: in Delta or Iceberg."""
     max_unreadable: Limit = MAX_UNREADABLE
     """How much of the fleet may be unreadable before the run publishes nothing."""
 
@@ -103,6 +106,7 @@ def run(
         StorageError: The tables could not be written; the last good ones are still there.
     """
     began = time.monotonic()
+    check_target(spark, job.target, job.out)
     pipeline = _Pipeline(spark, job, progress or (lambda *_: None))
     run_ = new_run(job.out, job.out_storage)
     try:
@@ -116,6 +120,7 @@ def run(
             raise
         problem = f"expected the job to end, found: {_last_error(cause)}"
         raise StorageError(job.out, problem) from cause
+    committed = commit_tables(spark, job.target, run_)
     return Summary(
         out=job.out,
         run=run_.uri,
@@ -128,6 +133,7 @@ def run(
         seconds=time.monotonic() - began,
         maintained=maintained,
         inventory_age_s=pipeline.inventory_age_s,
+        committed=committed,
     )
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from chronotile.spark.open_tables import Committed
+
 WORST = 10
 """Costly arrays that a summary names."""
 
@@ -99,6 +101,8 @@ class Summary:
     """(outcome, arrays) of maintenance, if there was any."""
     inventory_age_s: float | None = None
     """How old the inventory was, if the arrays were found in one."""
+    committed: tuple[Committed, ...] = ()
+    """What became of each table of Delta or Iceberg."""
 
     @property
     def saved(self) -> int:
@@ -130,4 +134,5 @@ class Summary:
             "open_requests_after_maintenance": totals.requests_after,
             "maintained": dict(self.maintained),
             "inventory_age_s": self.inventory_age_s,
+            "committed": [one._asdict() for one in self.committed],
         }

@@ -184,7 +184,7 @@ class Run:
             StorageError: A file has changed since it was written.
         """
         store, staged = self.store(), tuple(parts)
-        self._check_newest(store)
+        self._check_newest()
         moved = tuple(
             part._replace(path=f"{self.folder}/{part.table}/{part.path.rpartition('/')[2]}")
             for part in staged
@@ -199,8 +199,8 @@ class Run:
             # A later run removes what cannot be removed now.
             _forget(self, keep)
 
-    def _check_newest(self, store: Store) -> None:
-        newest = _newest(self.out, self.storage, store)
+    def _check_newest(self) -> None:
+        newest = _newest(self.out, self.storage)
         if newest is not None and newest.name > self.name:
             self.abandon()
             found = f"found that {newest.name}, which started later, is published already"
@@ -262,15 +262,19 @@ def last_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run 
     True
     """
     storage = tuple(sorted((storage_options or {}).items()))
-    return _newest(out, storage, open_store(out, storage_options))
+    return _newest(out, storage)
 
 
-def _newest(out: str, storage: tuple[tuple[str, str], ...], store: Store) -> Run | None:
-    for name in reversed(_run_names(store, RUNS)):
-        run = Run(out=out, name=name, storage=storage)
+def complete_runs(beside: Run) -> Iterator[Run]:
+    """The complete runs in the same place, the newest first."""
+    for name in reversed(_run_names(beside.store(), RUNS)):
+        run = Run(out=beside.out, name=name, storage=beside.storage)
         if run.read_end() is not None:
-            return run
-    return None
+            yield run
+
+
+def _newest(out: str, storage: tuple[tuple[str, str], ...]) -> Run | None:
+    return next(complete_runs(Run(out=out, name="", storage=storage)), None)
 
 
 def _run_names(store: Store, folder: str) -> list[str]:
@@ -307,7 +311,7 @@ def _point(run: Run, root: Path) -> None:
     """Points `latest` at the newest run, in one step, and each table at `latest`."""
     with _alone(root):
         # Another driver may publish between two of these lines: then look again.
-        while (newest := _newest(run.out, run.storage, run.store())) is not None:
+        while (newest := _newest(run.out, run.storage)) is not None:
             if (root / "latest").is_symlink() and (root / "latest").readlink().name == newest.name:
                 break
             fresh = root / f".latest-{secrets.token_hex(4)}"
