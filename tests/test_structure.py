@@ -33,8 +33,8 @@ ROOMS = {
     "rows": (
         "errors storage format conditions history visibility check change time_machine log dataset"
     ),
-    "tables": "errors storage format conditions history visibility check log dataset",
-    "report": "errors format history visibility check",
+    "tables": "errors storage format conditions history visibility check change log dataset",
+    "report": "errors format history visibility check tables",
     "timeline": "errors format visibility log report",
     "spark": (
         "errors storage format history visibility check log change dataset rows tables report"

@@ -8,7 +8,7 @@ What users call:
     log.events()                     what happened, in words, as a table
     log.commits(), log.fragments(), log.lifelines(), log.usage()   more tables
     log.check()                      what is wrong, and what to do about it
-    ct.check_fleet(root)             the same of every array below a folder
+    ct.check_fleet(root, out=DIR)    the same of every array below a folder, and its tables
     ct.open_dataset(group)           a group as one thing
     ct.write_delete(array, "a < 3")  and write_update: commits
     ct.consolidate(array), ct.vacuum(array), ct.repair(array)   maintenance
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from chronotile.change.repair import repair
     from chronotile.change.vacuum import vacuum
     from chronotile.conditions.predicate_parser import parse_predicate
-    from chronotile.dataset.check_all import check_fleet
     from chronotile.dataset.open_dataset import Dataset, open_dataset
     from chronotile.errors import ChronotileError
     from chronotile.log import Log, View, open_log
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from chronotile.rows.read import read_rows
     from chronotile.rows.removed import removed_rows
     from chronotile.single_file.decode import parse
+    from chronotile.tables.checked_fleet import check_fleet
     from chronotile.time_machine.clone import clone
     from chronotile.time_machine.publish import publish
     from chronotile.time_machine.restore import restore
@@ -81,7 +81,7 @@ _HOMES = {
     "View": "log",
     "apply_updates": "rows.apply",
     "blame": "rows.blame",
-    "check_fleet": "dataset.check_all",
+    "check_fleet": "tables.checked_fleet",
     "clone": "time_machine.clone",
     "consolidate": "change.consolidate",
     "open_dataset": "dataset.open_dataset",

@@ -82,6 +82,17 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert (told.inventory_age_s or 0) > 3600
     for table in WRITTEN:
         assert rows(tmp_path / "inventory", table) == rows(tmp_path / "listed", table)
+    # With sizes, one flat list of an array gives both; an inventory needs none for them either.
+    run(spark, job("listed-sizes", roots=(bucket,), sizes=True))
+    assert 8 <= len([path for path in lists() if "delimiter" not in path]) <= 8 * 2
+    run(spark, job("inventory-sizes", inventory=manifest, sizes=True))
+    assert lists() == []
+    sized = [rows(tmp_path / out, "arrays") for out in ("inventory-sizes", "listed-sizes")]
+    assert sized[0] == sized[1] != rows(tmp_path / "listed", "arrays")
+    inside = [entry for entry in store.list_prefix() if "/array-" in entry.path]
+    assert sum(entry.size or 0 for entry in inside) == sum(
+        pq.read_table(tmp_path / "listed-sizes" / "arrays")["bytes"].to_pylist()
+    )
     # Unchanged files are known by size and ETag, whoever listed them.
     again = run(spark, by_inventory)
     assert (again.unchanged, again.reads, lists()) == (8, 0, [])

@@ -25,6 +25,7 @@ from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
+from chronotile.report.output import size_text
 from chronotile.spark import fleet_plan, maintenance_job, pipeline, register, shares
 from chronotile.spark.buckets import bucket_of
 from chronotile.spark.maintenance_job import STOP, Due, Work
@@ -34,7 +35,7 @@ from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import last_run
 from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
+from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.request_costs import requests_after_maintenance
 
 if TYPE_CHECKING:
@@ -475,6 +476,40 @@ def test_each_file_is_read_once(
     }
     assert sorted(path for path in reads if "__commits" in path) == sorted(commit_files)
     assert len(reads) == len(set(reads)) == summary.reads == summary.files_read
+
+
+def test_sizes_are_measured_if_asked_for(
+    spark: SparkSession, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, page = tmp_path / "out", tmp_path / "report.html"
+    sizes = {
+        str(array): sum(file.stat().st_size for file in array.rglob("*") if file.is_file())
+        for array in arrays_in(fleet)
+    }
+    plain = run(spark, job(fleet, out, since_last=True))
+    assert (plain.to_json()["bytes"], plain.totals.measured) == (None, 0)
+    assert plain.totals.log_bytes > 0
+    assert cli.main(["report", str(out), "-o", str(page)]) == 0
+    assert "The tables say nothing of sizes" in page.read_text()
+    asked = Options(roots=(str(fleet),), sizes=True)
+    told = run(spark, Job(options=asked, out=str(out), since_last=True))
+    assert told.unchanged == 0, "rows without a size do not tell what is asked for"
+    rows = pq.read_table(out / "arrays").to_pylist()
+    assert {row["array"]: row["bytes"] for row in rows if row["commits"] is not None} == sizes
+    assert told.to_json()["bytes"] == sum(sizes.values())
+    assert run(spark, Job(options=asked, out=str(out), since_last=True)).read <= 1
+    assert run(spark, job(fleet, out, since_last=True)).to_json()["bytes"] == sum(sizes.values())
+    read_now = read(spark, fleet, "arrays", sizes="true").collect()
+    assert {row["array"]: row["bytes"] for row in read_now if row["commits"] is not None} == sizes
+    # The page of the tables that the pipeline wrote has the treemap of those sizes.
+    assert cli.main(["report", str(out), "-o", str(page)]) == 0
+    capsys.readouterr()
+    text = page.read_text()
+    visible = sum(row["bytes_visible"] or 0 for row in rows)
+    assert 'aria-label="Size by reason"' in text
+    assert f"<title>visible: {size_text(visible)}</title>" in text
+    reasons = [name for name in BYTES_OF.values() if any(row[name] for row in rows)]
+    assert text.count("<rect class=") == len(reasons) > 1
 
 
 def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,13 +15,15 @@ import pyarrow as pa
 
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import LOSS, vacuum
-from chronotile.check.file_uses import FileUse, file_uses
+from chronotile.check import file_uses
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, printable
 from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
+from chronotile.history.listing import MEASURED
 from chronotile.history.reading import read_history
+from chronotile.storage.measured import measure
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import LEFTOVER
 from chronotile.visibility.rules import Rules
@@ -91,7 +93,7 @@ def measure_usage(store: Store, history: History, rules: Rules | None = None) ->
     labels = _labels(files)
     own = [entry for entry in files if _label_of(entry.path) not in labels]
     ways, notes = _ways(store, history, rules, files)
-    table = _table(file_uses(store, history, rules, own), ways)
+    table = _table(file_uses.file_uses(store, history, rules, own), ways)
     parts = [table]
     for label in sorted(labels):
         try:
@@ -99,7 +101,7 @@ def measure_usage(store: Store, history: History, rules: Rules | None = None) ->
             inner = measure_usage(below, read_history(below, key=history.key))
         except (ArrayNotFoundError, BadNameError):
             strangers = [entry for entry in files if _label_of(entry.path) == label]
-            parts.append(_table(file_uses(store, history, rules, strangers), ()))
+            parts.append(_table(file_uses.file_uses(store, history, rules, strangers), ()))
             continue
         paths = [f"{label}/{path}" for path in inner.table["path"].to_pylist()]
         parts.append(inner.table.set_column(0, SCHEMA.field(0), pa.array(paths, pa.string())))
@@ -110,6 +112,37 @@ def measure_usage(store: Store, history: History, rules: Rules | None = None) ->
         notes += tuple(f"{label}: {note}" for note in inner.notes)
     whole = pa.concat_tables(parts).sort_by("path") if labels else table
     return Usage(table=whole, ways=ways, notes=notes)
+
+
+def bytes_by_reason(
+    store: Store, history: History, rules: Rules, measured: Iterable[Entry]
+) -> dict[str, int]:
+    """The bytes of an array by reason: the sums of its usage, without a look at each file's field.
+
+    Args:
+        store: Where the array is; asked only for dimension labels, which are arrays of their own.
+        history: What was read of the array.
+        rules: Its rules.
+        measured: What `measure` gave.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    entries = tuple(measured)
+    labels = _labels(entries)
+    own = [entry for entry in entries if _label_of(entry.path) not in labels]
+    sizes = file_uses.bytes_by_reason(history, rules, own)
+    for label in sorted(labels):
+        try:
+            below = store.child(label)
+            inner = read_history(below, key=history.key)
+        except (ArrayNotFoundError, BadNameError):
+            strangers = [entry for entry in entries if _label_of(entry.path) == label]
+            more = file_uses.bytes_by_reason(history, rules, strangers)
+        else:
+            more = bytes_by_reason(below, inner, Rules(inner), measure(below, MEASURED))
+        sizes = {reason: size + more[reason] for reason, size in sizes.items()}
+    return sizes
 
 
 def _label_of(path: str) -> str | None:
@@ -123,7 +156,7 @@ def _labels(files: Iterable[Entry]) -> set[str]:
     return {label for entry in files if (label := _label_of(entry.path)) is not None}
 
 
-def _table(uses: Iterable[FileUse], ways: Iterable[Way]) -> pa.Table:
+def _table(uses: Iterable[file_uses.FileUse], ways: Iterable[Way]) -> pa.Table:
     freed_by = {path: way.command for way in ways for path in way.paths}
     rows = [(*use, freed_by.get(use.path)) for use in uses]
     columns = zip(*rows, strict=True) if rows else ((),) * len(SCHEMA)

@@ -103,6 +103,23 @@ def file_uses(
     return tuple(found)
 
 
+def bytes_by_reason(history: History, rules: Rules, measured: Iterable[Entry]) -> dict[str, int]:
+    """The bytes that each of `REASONS` takes, by the sizes of files and of whole folders.
+
+    Args:
+        history: What was read of the array.
+        rules: Its rules.
+        measured: Its files; a path that ends with a slash stands for all that is below it.
+    """
+    states = _states(history, rules)
+    sizes = dict.fromkeys(REASONS, 0)
+    for entry in measured:
+        place = _fragment_of(entry.path)
+        reason = _reason(entry.path) if place is None else states.get(place[0], _ABSENT)
+        sizes[reason] += entry.size or 0
+    return sizes
+
+
 def _fragment_of(path: str) -> tuple[str, str] | None:
     """The fragment that a file lies in, and the file's path below its folder."""
     inside = path.removeprefix(f"{FRAGMENTS}/")

@@ -55,8 +55,7 @@ def _stored(folder: Path) -> dict[str, pa.Table] | None:
 
     if not all((folder / name).is_dir() for name in READ):
         return None
-    names = [*READ, *(["usage"] if (folder / "usage").is_dir() else [])]
-    return {name: pq.read_table(folder / name) for name in names}
+    return {name: pq.read_table(folder / name) for name in READ}
 
 
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
@@ -106,7 +105,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
         with progress("reading arrays"):
             made = fleet_tables(
                 root,
-                names=(*READ, "usage"),
+                names=READ,
                 check="fragments",
                 key=access.key,
                 storage_options=access.storage,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--remote", metavar="URL", help="A server of Spark Connect: sc://host:15002.")
 @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
 @click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
+@click.option("--sizes", is_flag=True, help="Measure each array: every file is listed for it.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option("--resume", is_flag=True, help="Take over what an interrupted run has read.")
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
@@ -171,6 +172,7 @@ def _job(
     access: Access,
     *,
     cells: bool,
+    sizes: bool,
     since_last: bool,
     resume: bool,
     maintain: bool,
@@ -196,6 +198,7 @@ def _job(
         roots=tuple(map(_absolute, roots)),
         arrays=arrays and _absolute(arrays),
         cells=cells,
+        sizes=sizes,
         key=access.key,
         storage=tuple(sorted(access.storage.items())),
         partition_bytes=partition_bytes or PARTITION_BYTES,

@@ -52,8 +52,10 @@ class PipelineReport:
         yield (
             f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
             f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
-            f"{size_text(totals.bytes)} in {count_text(summary.files_read, 'file')} read"
+            f"{size_text(totals.log_bytes)} in {count_text(summary.files_read, 'file')} read"
         )
+        if totals.measured:
+            yield f"{count_text(totals.measured, 'array')} of {size_text(totals.bytes)} in all"
         if summary.inventory_age_s is not None:
             age = f"by an inventory that is {summary.inventory_age_s / 3600:.1f} hours old"
             yield f"{age}: what is newer is not told, but with --fresh"

@@ -58,11 +58,21 @@ class TablesReport:
     default="log",
     help="How far the findings go: log.",
 )
+@click.option(
+    "--sizes/--no-sizes",
+    default=True,
+    help="Measure each array, for which every file is listed: yes.",
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes: as many as cores.")
 @access_options
 @reporting
 def tables(
-    roots: tuple[str, ...], out: str, check: Any, workers: int | None, access: Access
+    roots: tuple[str, ...],
+    out: str,
+    check: Any,
+    sizes: bool,
+    workers: int | None,
+    access: Access,
 ) -> TablesReport:
     """The tables of every array below ROOT as Parquet, made by a few processes, without Spark.
 
@@ -75,6 +85,7 @@ def tables(
         made = fleet_tables(
             roots,
             check=check,
+            sizes=sizes,
             key=access.key,
             storage_options=access.storage,
             workers=workers,

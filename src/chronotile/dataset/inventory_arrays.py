@@ -41,7 +41,8 @@ NAMES = pa.schema(
         ("strong", pa.bool_()),
     ]
 )
-"""A file of an array, or, if the path ends with a slash, a folder."""
+"""A file of an array, or, if the path ends with a slash, a folder with the bytes below it: null if
+its files are told of elsewhere."""
 
 _INSIDE = f"{COMMITS}|{FRAGMENTS}|{FRAGMENT_META}|{SCHEMA}|{META}|{LABELS}"
 _OLD = r"__[0-9a-f]+_[0-9a-f_]+(?:\.[a-z]+)?"
@@ -104,7 +105,8 @@ def _inside(objects: pa.Table, parts: pa.ChunkedArray) -> pa.Table:
         [
             pc.fill_null(root, ""),
             pc.if_else(deep, folder, path),
-            *(_unless(deep, objects[name]) for name in ("size", "modified_ms", "etag")),
+            objects["size"],
+            *(_unless(deep, objects[name]) for name in ("modified_ms", "etag")),
             pc.match_substring_regex(path, _STRONG),
         ],
         schema=NAMES,
@@ -164,10 +166,12 @@ def _above(folder: str) -> Iterator[str]:
 
 def _deduplicated(table: pa.Table) -> pa.Table:
     values = [(name, "max") for name in NAMES.names[2:]]
-    made = table.group_by(["array", "path"]).aggregate(values)
-    return pa.table(
-        [made[name] for name in ("array", "path", *("_".join(v) for v in values))], NAMES.names
-    ).cast(NAMES)
+    made = table.group_by(["array", "path"]).aggregate([*values, ("size", "sum")])
+    # Files of one folder add up; one file may only be told of twice.
+    is_folder = pc.ends_with(made["path"], "/")
+    columns = {name: made[f"{name}_max"] for name in NAMES.names[2:]}
+    columns["size"] = pc.if_else(is_folder, made["size_sum"], columns["size"])
+    return pa.table([made["array"], made["path"], *columns.values()], NAMES.names).cast(NAMES)
 
 
 def whole_arrays(tables: Iterable[pa.Table]) -> pa.Table:

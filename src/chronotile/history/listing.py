@@ -41,6 +41,8 @@ _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
 _ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
+MEASURED = LISTED | {LABELS}
+"""The folders whose content is told apart when an array is measured."""
 _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS})
 
 

@@ -18,6 +18,7 @@ from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.report.output import size_text
 from chronotile.report.treemap import Box, squarified
+from chronotile.tables.array_tables import BYTES_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ class Fleet(NamedTuple):
 
     title: str
     tables: Mapping[str, pa.Table]
-    """By name; `usage` may be missing."""
+    """By name: `arrays`, `commits`, `findings`."""
     made_ms: int
     links: Mapping[str, str] = {}
     """Array -> the page of its timeline."""
@@ -57,7 +58,7 @@ def to_html(fleet: Fleet) -> str:
         attention=_attention(arrays, findings, fleet.links),
         findings=_by_kind(findings),
         heat=_heat(fleet.tables["commits"], fleet.links),
-        sizes=_sizes(fleet.tables.get("usage")),
+        sizes=_sizes(arrays),
         opens=_opens(arrays, fleet.links),
         arrays=_arrays(arrays, fleet.links),
     )
@@ -167,13 +168,14 @@ def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
             yield array, time
 
 
-def _sizes(usage: pa.Table | None) -> str:
+def _sizes(arrays: list[dict[str, Any]]) -> str:
     """Bytes by reason, as areas."""
-    if usage is None or not usage.num_rows:
-        return "<p>The tables say nothing of sizes: make the report from the arrays.</p>"
-    grouped = usage.group_by("reason").aggregate([("bytes", "sum")]).to_pylist()
-    sizes = sorted(((row["bytes_sum"] or 0, row["reason"]) for row in grouped), reverse=True)
-    sizes = [(size, reason) for size, reason in sizes if size]
+    measured = [row for row in arrays if row.get("bytes") is not None]
+    if not measured:
+        how = "pipeline measures arrays with --sizes, tables without --no-sizes"
+        return f"<p>The tables say nothing of sizes: {how}.</p>"
+    summed = ((sum(row[name] for row in measured), why) for why, name in BYTES_OF.items())
+    sizes = sorted(((size, reason) for size, reason in summed if size), reverse=True)
     areas = squarified([float(size) for size, _ in sizes], Box(0.0, 0.0, _WIDTH, _HEIGHT))
     parts = []
     for number, ((size, reason), box) in enumerate(zip(sizes, areas, strict=True)):
@@ -187,7 +189,8 @@ def _sizes(usage: pa.Table | None) -> str:
             parts.append(f'<text x="{x + 6:.1f}" y="{y + 16:.1f}">{_text(words)}</text>')
         parts.append("</g>")
     rows = [(_text(reason), size_text(size)) for size, reason in sizes]
-    listed = _table("Bytes by reason", ("why it is there", "bytes"), rows, "")
+    of = "" if len(measured) == len(arrays) else f", of {len(measured):,} of {len(arrays):,} arrays"
+    listed = _table(f"Bytes by reason{of}", ("why it is there", "bytes"), rows, "")
     return _svg("Size by reason", _HEIGHT, "".join(parts), "sizes") + listed
 
 
@@ -208,8 +211,10 @@ def _arrays(arrays: list[dict[str, Any]], links: Mapping[str, str]) -> str:
         last = row["last_timestamp"]
         counts = [f"{row[name] or 0:,}" for name in ("commits", "fragments", "errors", "warnings")]
         when = "" if last is None else _text(time_text(last))
-        rows.append((_link(row["array"], links), *counts, when))
-    heads = ("array", "commits", "fragments", "errors", "warnings", "last commit")
+        size = row.get("bytes")
+        weight = "" if size is None else size_text(size)
+        rows.append((_link(row["array"], links), weight, *counts, when))
+    heads = ("array", "size", "commits", "fragments", "errors", "warnings", "last commit")
     return _table("All arrays", heads, rows, "There is no array.")
 
 

@@ -108,7 +108,9 @@ def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, s
     yield "chronotile_arrays_unreadable", {}, summary.unreadable
     yield "chronotile_commits", {}, totals.commits
     yield "chronotile_fragments", {}, totals.fragments
-    yield "chronotile_log_bytes", {}, totals.bytes
+    if totals.measured:
+        yield "chronotile_bytes", {}, totals.bytes
+    yield "chronotile_log_bytes", {}, totals.log_bytes
     yield "chronotile_files_read", {}, summary.files_read
     yield "chronotile_open_requests", {}, totals.open_requests
     yield "chronotile_open_requests_after_maintenance", {}, totals.requests_after

@@ -46,6 +46,7 @@ KNOWN = {
     "start": "the start of the window: ms, ISO-8601, `now`, or a tag of each array or of the group",
     "end": "the end of the window",
     "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
+    "sizes": "`true` fills the sizes of `arrays`: every file of each array is listed",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
     "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
@@ -75,6 +76,7 @@ class Options:
     """In ms, or a tag's name: `tag_windows` looks it up."""
     end: int | str = MAX_TIMESTAMP
     cells: bool = False
+    sizes: bool = False
     key: bytes | None = field(default=None, repr=False)
     key_file: str | None = None
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -97,6 +99,23 @@ class Options:
     def open_log(self, store: Store) -> Log:
         """The log of an array."""
         return Log(read_history(store, key=self.read_key()), store)
+
+    def told(self) -> dict[str, str | bool]:
+        """How much the rows of an array tell."""
+        return {"check": self.check, "cells": self.cells, "sizes": self.sizes}
+
+    def is_told_in(self, rows: Mapping[str, str | bool]) -> bool:
+        """Whether rows that tell so much tell all that is asked for now.
+
+        >>> Options().is_told_in(Options(sizes=True).told())
+        True
+        >>> Options(sizes=True).is_told_in(Options().told())
+        False
+        """
+        reach = [*get_args(Reach)]
+        return reach.index(rows.get("check", "log")) >= reach.index(self.check) and all(
+            rows.get(name) or not getattr(self, name) for name in ("cells", "sizes")
+        )
 
     def read_key(self) -> bytes | None:
         """The key; the calling process reads the key file."""
@@ -139,6 +158,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         start=_time("start", options.get("start"), 0),
         end=_time("end", options.get("end"), MAX_TIMESTAMP),
         cells=_flag("cells", options),
+        sizes=_flag("sizes", options),
         key=_given_key(options),
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),

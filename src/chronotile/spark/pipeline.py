@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from chronotile.spark.options import Options
 
-FORMAT = 4
+FORMAT = 5
 """The format of what a run leaves for the next one, which uses no run of another format."""
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
@@ -192,6 +192,7 @@ class _Pipeline:
         words = {
             "format": FORMAT,
             "asked": self._asked(),
+            "told": job.options.told(),
             "unreadable": len(everything),
             "buckets": self._plan.buckets,
         }
@@ -227,7 +228,9 @@ class _Pipeline:
         inventory = plan.inventory
         after = inventory.created_ms if inventory and job.options.fresh else None
         task = partial(Task, options=job.options, run=run_, fresh_ms=after)
-        since_last, problems = job.since_last, tuple(p for p in plan.problems if not p.missing)
+        problems = tuple(p for p in plan.problems if not p.missing)
+        before = older.run and older.run.read_end()
+        since_last = job.since_last and job.options.is_told_in((before or {}).get("told", {}))
         shares = {share.bucket: share for share in plan.shares}
         if older.run:
             # Arrays that only the last run knows can be in any bucket.
@@ -330,8 +333,7 @@ class _Pipeline:
 
     def _plan_words(self) -> dict[str, Any]:
         """What must be equal in two runs if one goes on with what the other has read."""
-        options = self._job.options
-        return {"format": FORMAT, **self._asked(), "check": options.check, "cells": options.cells}
+        return {"format": FORMAT, **self._asked(), **self._job.options.told()}
 
     def _all(
         self,

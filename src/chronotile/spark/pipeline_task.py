@@ -45,6 +45,7 @@ from chronotile.tables.array_tables import (
     findings_table,
     tables_of_unreadable,
 )
+from chronotile.tables.measured_array import MeasuredArray, measure_array
 from chronotile.tables.request_costs import requests_after_maintenance
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from chronotile.spark.older_run_rows import OlderBucket
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Part, Run
-    from chronotile.storage.store import Store
+    from chronotile.storage.store import Entry, Store
 
 AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
@@ -285,17 +286,28 @@ class _Bucket:
         # The names of commits begin with their time, so that one short list has the new ones.
         if after is not None and store.has_names_after(COMMITS, f"__{after}"):
             return self._tables(store)
-        return self._tables(listed(store, place.entries or (), LISTED))
+        entries = place.entries or ()
+        return self._tables(listed(store, entries, LISTED), entries)
 
-    def _tables(self, store: Store) -> dict[str, pa.Table] | None:
+    def _tables(
+        self, store: Store, known: tuple[Entry, ...] | None = None
+    ) -> dict[str, pa.Table] | None:
         options, array, began_ms = self._task.options, store.uri, now_ms()
         # Cells can go bad while the listing stays the same.
         noted = None if options.check == "deep" else self._noted.get(array)
         if noted is not None and is_unchanged(store, noted, began_ms):
             return None
         times = folder_times(store)
-        log = options.open_log(store)
-        tables = ArrayTables(log, check=options.check, cells=options.cells)
+        opened = MeasuredArray(store, known)
+        if options.sizes and known is None:
+            opened = measure_array(store)
+        log = options.open_log(opened.store)
+        tables = ArrayTables(
+            log,
+            check=options.check,
+            cells=options.cells,
+            measured=opened.entries if options.sizes else None,
+        )
         made = {name: tables.table(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
         after = requests_after_maintenance(log.history)

@@ -24,6 +24,7 @@ from chronotile.tables.array_tables import (
     members_table,
     tables_of_unreadable,
 )
+from chronotile.tables.measured_array import MeasuredArray, measure_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,9 +58,17 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str,
         BadTimeError: The array has no tag of the name that stands for a time.
     """
     try:
-        log = open_array(array, options)
-        window = window_of(log, options)
-        tables = ArrayTables(log, *window, check=options.check, cells=options.cells)
+        opened = MeasuredArray(open_store(array, options.storage_options), None)
+        if options.sizes and "arrays" in names:
+            opened = measure_array(opened.store)
+        log = options.open_log(opened.store)
+        tables = ArrayTables(
+            log,
+            *window_of(log, options),
+            check=options.check,
+            cells=options.cells,
+            measured=opened.entries,
+        )
         return {name: tables.table(name) for name in names}
     except BadTimeError:
         raise

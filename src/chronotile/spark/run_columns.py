@@ -47,7 +47,8 @@ RUNS = pa.schema(
     [
         *_RUN,
         *((name, pa.int64()) for name in ("arrays", "arrays_read", "arrays_unchanged")),
-        *((name, pa.int64()) for name in ("arrays_unreadable", "commits", "fragments", "bytes")),
+        *((name, pa.int64()) for name in ("arrays_unreadable", "commits", "fragments")),
+        *((name, pa.int64()) for name in ("arrays_measured", "bytes", "log_bytes")),
         *((name, pa.int64()) for name in ("open_requests", "open_requests_after_maintenance")),
         *((name, pa.int64()) for name in ("errors", "warnings", "infos")),
         *((name, pa.int64()) for name in ("new_findings", "resolved_findings")),
@@ -111,7 +112,10 @@ def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) ->
     """The row of `run_history` on one run."""
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
     row: dict[str, Any] = {"run_id": run, "run_at": at, **counts}
-    row |= {name: getattr(totals, name) for name in ("arrays", "commits", "fragments", "bytes")}
+    summed = ("arrays", "commits", "fragments", "log_bytes")
+    row |= {name: getattr(totals, name) for name in summed}
+    row["arrays_measured"] = totals.measured
+    row["bytes"] = totals.bytes if totals.measured else None
     row["open_requests"] = totals.open_requests
     row["open_requests_after_maintenance"] = totals.requests_after
     for severity in ("error", "warning", "info"):

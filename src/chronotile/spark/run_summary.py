@@ -30,7 +30,12 @@ class Totals:
     arrays: int = 0
     commits: int = 0
     fragments: int = 0
+    measured: int = 0
+    """Arrays whose size is known: none, unless sizes were asked for."""
     bytes: int = 0
+    """Of these arrays."""
+    log_bytes: int = 0
+    """Read of the commit logs."""
     open_requests: int = 0
     """Requests that it takes to open every array once."""
     requests_after: int = 0
@@ -55,11 +60,12 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     (('info', 'x', 2),)
     """
     if name == "arrays":
-        summed = ("commits", "fragments", "bytes", "open_requests")
+        summed = ("commits", "fragments", "bytes", "log_bytes", "open_requests")
         sums: dict[str, Any] = {name: pc.sum(table[name]).as_py() or 0 for name in summed}
         costs = pc.fill_null(table["open_requests"], 0).to_pylist()
         worst = _worst(zip(costs, table["array"].to_pylist(), strict=True))
-        return Totals(arrays=len(table), worst=worst, **sums)
+        measured = len(table) - table["bytes"].null_count
+        return Totals(arrays=len(table), measured=measured, worst=worst, **sums)
     if name == "listings":
         return Totals(requests_after=pc.sum(table["requests_after"]).as_py() or 0)
     if name == "findings":
@@ -121,7 +127,9 @@ class Summary:
             "arrays_unreadable": self.unreadable,
             "commits": totals.commits,
             "fragments": totals.fragments,
-            "bytes": totals.bytes,
+            "arrays_measured": totals.measured,
+            "bytes": totals.bytes if totals.measured else None,
+            "log_bytes": totals.log_bytes,
             "files_read": self.files_read,
             "reads": self.reads,
             "seconds": round(self.seconds, 3),

@@ -25,7 +25,7 @@ def listed(store: Store, entries: Iterable[Entry], folders: frozenset[str]) -> S
 
     Args:
         store: Where the array is.
-        entries: Its files. A path that ends with a slash says only that there is such a folder.
+        entries: Its files. A path that ends with a slash says that there is such a folder.
         folders: The folders whose listing is complete; of others the storage is asked.
 
     >>> from chronotile.storage.store import open_store

@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.change.usage import bytes_by_reason
+from chronotile.check.file_uses import REASONS
 from chronotile.check.findings import SEVERITIES
 from chronotile.check.open_cost import Consolidated, consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
@@ -31,11 +33,12 @@ from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from chronotile.check.findings import Finding
     from chronotile.check.looked_at import Reach
     from chronotile.log import Log
+    from chronotile.storage.store import Entry
 
 LAST = (1 << 63) - 1
 """The largest `bigint`."""
@@ -58,12 +61,16 @@ def columns(text: str) -> pa.Schema:
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
 
+BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
+"""Reason -> the column of `arrays` with the bytes that it takes."""
+
 SCHEMAS: dict[str, pa.Schema] = {
     "arrays": columns(
         "array string, format_version bigint, dense boolean, commits bigint, loose_commits bigint, "
         "con_files bigint, fragments bigint, first_timestamp bigint, last_timestamp bigint, "
         "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
-        "warnings bigint, infos bigint, stale string"
+        "warnings bigint, infos bigint, stale string, log_bytes bigint, "
+        + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -84,8 +91,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the rows of that table, `bytes` what was read of the log; `request_costs` counts `open_requests`,
-`open_cost` those of an engine, null if a `.meta` cannot be opened. In `fragments` the columns from
+the rows of that table, `log_bytes` what was read of the log; `bytes` is the size of the array, the
+sum of the columns `bytes_…`, and null unless a reader asks for sizes, as each file then has to be
+listed. `request_costs` counts `open_requests`, `open_cost` those of an engine, null if a `.meta`
+cannot be opened. In `fragments` the columns from
 `cells` on are null unless a reader asks for them, as each fragment then costs a read of its footer.
 `stale` is null unless a run of the pipeline could not read the array: then it names the older run
 whose rows all tables repeat."""
@@ -133,6 +142,8 @@ class ArrayTables:
     """Whether to read what each fragment holds."""
     check: Reach = "log"
     """How far the findings go."""
+    measured: Sequence[Entry] | None = None
+    """The array's files with their sizes, if they were asked for."""
 
     def table(self, name: str) -> pa.Table:
         """Makes one table of `TABLES`.
@@ -174,12 +185,21 @@ class ArrayTables:
             "fragments": fragment_count(rules),
             "first_timestamp": _capped(int(table.uris.t1.min())) if len(table) else None,
             "last_timestamp": _capped(int(table.uris.t2.max())) if len(table) else None,
-            "bytes": history.bytes_read,
+            "log_bytes": history.bytes_read,
+            **self._sizes(),
             "open_requests": open_requests(history),
             "engine_open_requests": self._engine_open_requests(),
             **_by_severity(self.findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
+
+    def _sizes(self) -> dict[str, int]:
+        """The columns of `arrays` that tell of sizes."""
+        measured = self.measured
+        if measured is None or any(entry.size is None for entry in measured):
+            return {}
+        sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
+        return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
     def _engine_open_requests(self) -> int | None:
         history = self.log.history

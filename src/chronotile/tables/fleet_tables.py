@@ -28,6 +28,7 @@ from chronotile.tables.array_tables import (
     findings_table,
     tables_of_unreadable,
 )
+from chronotile.tables.measured_array import MeasuredArray, measure_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ class _Task:
     uris: tuple[str, ...]
     names: tuple[str, ...]
     check: Reach
+    sizes: bool
     key: bytes | None = field(repr=False)
     storage_options: Mapping[str, str] | None = field(repr=False)
 
@@ -63,16 +65,18 @@ def fleet_tables(
     *,
     names: Sequence[str] = tuple(SCHEMAS),
     check: Reach = "log",
+    sizes: bool = True,
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,
     workers: int | None = None,
 ) -> FleetTables:
-    """Make the tables of every array at or below the roots.
+    """Make the tables of every array at or below the roots, and of the members of groups there.
 
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
         names: The tables to make.
         check: How far the findings go: `log`, `fragments` or `deep`.
+        sizes: Measure each array: every file is listed for it.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage.
         workers: Processes to use; as many as there are cores, if it is left out.
@@ -85,13 +89,14 @@ def fleet_tables(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://no-fleet/a: expected objects below it, found none
     """
-    fleet = find_arrays(roots, storage_options)
+    fleet = find_arrays(roots, storage_options, follow=True, key=key)
     uris, size = fleet.uris, _PER_TASK
     tasks = [
         _Task(
             uris=uris[first : first + size],
             names=tuple(names),
             check=check,
+            sizes=sizes and "arrays" in names,
             key=key,
             storage_options=storage_options,
         )
@@ -140,9 +145,11 @@ def _made(task: _Task) -> dict[str, pa.Table]:
 
 def _of_array(uri: str, task: _Task) -> dict[str, pa.Table]:
     try:
-        store = open_store(uri, task.storage_options)
-        log = Log(read_history(store, key=task.key), store)
-        tables = ArrayTables(log, check=task.check)
+        array = MeasuredArray(open_store(uri, task.storage_options), None)
+        if task.sizes:
+            array = measure_array(array.store)
+        log = Log(read_history(array.store, key=task.key), array.store)
+        tables = ArrayTables(log, check=task.check, measured=array.entries)
         return {name: tables.table(name) for name in task.names}
     except Exception as error:  # no error of one array may stop the others
         made = tables_of_unreadable(uri, error)

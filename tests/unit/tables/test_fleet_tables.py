@@ -14,6 +14,7 @@ import chronotile as ct
 from chronotile.cli import main, sample
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 from chronotile.tables.fleet_tables import FEW, fleet_tables
+from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,9 @@ def test_processes_write_what_each_log_says(
         for case in NAMES[::7]:
             uri = str(fleet / case)
             rows = [row for row in table.to_pylist() if row["array"] == uri]
-            assert rows == ArrayTables(ct.open_log(uri)).table(name).to_pylist()
+            log = ct.open_log(uri)
+            measured = measure_array(log.storage).entries
+            assert rows == ArrayTables(log, measured=measured).table(name).to_pylist()
     for row in arrays.to_pylist():
         if row["fragments"] is not None:
             assert row["fragments"] == ct.open_log(row["array"]).lifelines().num_rows
@@ -101,10 +104,13 @@ def test_the_page_is_made_from_tables_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = sample.unpack(tmp_path / "lake")
-    assert main(["tables", str(made.array.parent), "--out", str(tmp_path / "tables")]) == 0
     html = tmp_path / "report.html"
-    assert main(["report", str(tmp_path / "tables"), "-o", str(html)]) == 0
-    text = html.read_text()
-    assert str(made.dataset / "readings") in text
-    assert "The tables say nothing of sizes" in text
-    assert "4 arrays" in capsys.readouterr().out
+    for more in ([], ["--no-sizes"]):
+        call = ["tables", str(made.array.parent), "--out", str(tmp_path / "tables"), *more]
+        assert main(call) == 0
+        assert main(["report", str(tmp_path / "tables"), "-o", str(html)]) == 0
+        text = html.read_text()
+        assert str(made.dataset / "readings") in text
+        assert ("The tables say nothing of sizes" in text) == bool(more)
+        assert ('aria-label="Size by reason"' in text) != bool(more)
+        assert "4 arrays" in capsys.readouterr().out

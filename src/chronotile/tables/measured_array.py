@@ -1,0 +1,43 @@
+"""An array to be read together with its size.
+
+In: a store. Out: the store to read the array from, and its files with their sizes. In a bucket one
+flat listing gives both; on a disk each file is asked for its size. Reads no file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.errors import ArrayNotFoundError, StorageError
+from chronotile.history.listing import LISTED, MEASURED
+from chronotile.storage.listed import listed
+from chronotile.storage.measured import measure
+
+if TYPE_CHECKING:
+    from chronotile.storage.store import Entry, Store
+
+
+class MeasuredArray(NamedTuple):
+    """Where to read an array, and what it takes."""
+
+    store: Store
+    entries: tuple[Entry, ...] | None
+    """As `measure` gives them; None if a folder cannot be listed: the log may be readable."""
+
+
+def measure_array(store: Store) -> MeasuredArray:
+    """Lists the files of an array with their sizes.
+
+    >>> from chronotile.storage.store import open_store
+    >>> store = open_store("memory:doc-measure-array")
+    >>> store.put_if_absent("__schema/s", b"abc")
+    >>> [entry[:2] for entry in measure_array(store).entries]
+    [('__schema/s', 3)]
+    """
+    try:
+        entries = measure(store, MEASURED)
+    except (ArrayNotFoundError, StorageError):
+        return MeasuredArray(store, None)  # who reads the log gets the error, if it matters there
+    if store.place.scheme == "file":
+        return MeasuredArray(store, entries)
+    return MeasuredArray(listed(store, entries, LISTED), entries)
