@@ -35,7 +35,7 @@ from chronotile.time_machine.carry_out import Plan, carry_out, con_step
 from chronotile.time_machine.past_state import Past
 from chronotile.time_machine.replay import Replay, vac_name
 from chronotile.time_machine.restore import Change
-from chronotile.time_machine.schema_metadata import plan_metadata_back, plan_schema
+from chronotile.time_machine.schema_metadata import metadata_back, schema_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,15 +98,16 @@ def _carried_out(
     log: Log, change: Change, report: Report, end: int, first: int, *, keep_metadata: bool
 ) -> Report:
     """Writes the rows of then, shows them in place of all others, and completes the report."""
-    store, rules = log.storage, change.rules
+    store, history = log.storage, change.history
+    back = [*schema_back(store, change.rules, end)]
+    if not keep_metadata:
+        back += metadata_back(store, history, end, change.key)
     copies = tuple(_rewritten(log, end, first))
     last = first + max(len(copies) - 1, 0)
-    others = [*plan_schema(store, rules, end, last)]
-    if not keep_metadata:
-        others += plan_metadata_back(store, change.history, end, last, change.key)
+    others = [one.step(history, last) for one in back]
     names = [step.path.rpartition("/")[2] for step in copies]
     plan = _plan(change, names, first, last, tuple(others))
-    late = carry_out(store, change.history, plan)
+    late = carry_out(store, history, plan)
     return replace(
         report,
         steps=(*copies, *plan.steps()),

@@ -2,18 +2,23 @@
 
 In: a store, a replay, further files to put. Out: the array changed, and the steps. Removes nothing.
 
-The order, so that a stop at any point leaves the old state or the new one:
+The order, so that a stop at any point leaves the old cells or the new ones:
 
   0. a `.con` with the commits that are there, if a new `.con` follows: the engine names a `.con` by
      the first and the last of a list that begins with what stands in one. If that is later than
      the loose commits, it refuses to consolidate commits ever again (F2, F3);
-  1. copies of fragments under new names: no commit names them, so no open sees them;
+  1. copies of fragments under new names: no commit names them, so no open sees them. Schemas that
+     they need, and that say what the schema before them says;
   2. if fragments must be hidden and others committed again: a `.vac` that hides the new ones, and
      the `.con` that commits them. Every window is as before;
-  3. the schema and the metadata, if they change: a file each. Here, and only if they do change, an
-     open from R on sees them before the cells follow. The same command goes on from there;
-  4. the switch, one file: the `.con` of a replay or of a publication; or the `.vac`. If that is
-     there already, for step 2, its content is exchanged: it now hides the old ones, not the new.
+  3. the switch, one file: the `.con` of a replay or of a publication; or the `.vac`. If that is
+     there already, for step 2, its content is exchanged: it now hides the old ones, not the new;
+  4. the schema and then the metadata of then, if they differ: a file each. The cells go first: the
+     schema of now shows cells of then as TileDB shows old cells after an evolution, and nothing
+     that is written meanwhile meets a schema without its fields. If the moment of all these files
+     is still ahead, an open now sees none of them until it comes. Else it sees, for the time of a
+     put or two, rows of then under the schema, or with the metadata, of now. Broken off there, the
+     same command goes on;
   5. the files of new deletes, which the `.con` holds too: an engine looks for them when it
      consolidates commits (F1). They change nothing.
 """
@@ -36,9 +41,10 @@ from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, StorageError
 from chronotile.format import commit_files
-from chronotile.format.commit_files import encode_lines, encode_record, write_uri
+from chronotile.format.commit_files import commit_name, encode_lines, encode_record, write_uri
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
@@ -47,7 +53,7 @@ from chronotile.storage.transfer import Transfer
 from chronotile.time_machine.replay import vac_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
@@ -83,10 +89,12 @@ class Plan:
     copies: tuple[Copy, ...] = ()
     veil: tuple[Step, ...] = ()
     """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
-    others: tuple[Step, ...] = ()
-    """Step 3: schema and metadata."""
+    needed: tuple[Step, ...] = ()
+    """Of step 1: schemas and enumerations of the copies."""
     switch: Step | None = None
-    """Step 4: a put, or the replacement of the `.vac` of the veil."""
+    """Step 3: a put, or the replacement of the `.vac` of the veil."""
+    others: tuple[Step, ...] = ()
+    """Step 4: schema and metadata."""
     files: tuple[Step, ...] = ()
     """Step 5."""
     added: tuple[str, ...] = ()
@@ -106,7 +114,8 @@ class Plan:
             for copy in self.copies
         )
         switch = () if self.switch is None else (self.switch,)
-        return (*self.commits.steps, *copies, *self.veil, *self.others, *switch, *self.files)
+        shown = (*self.veil, *switch, *self.others, *self.files)
+        return (*self.commits.steps, *copies, *self.needed, *shown)
 
 
 def copy_of(source: Store, folder: str, name: str) -> Copy:
@@ -184,13 +193,14 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
     Raises:
         ChangedError: Somebody else changed the array before anything was to be seen; try again.
     """
+    is_ahead = now_ms() < plan.last
     extra: tuple[Step, ...] = ()
     for step in plan.commits.steps:
         put_con(store, step)
         extra = ignore_removed(store, history, plan.commits.rows)
     for copy in plan.copies:
         _copy(store, copy)
-    for step in (*plan.veil, *plan.others):
+    for step in (*plan.needed, *plan.veil):
         put_again(store, step)
     known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
     fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
@@ -201,6 +211,9 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
         swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
     elif plan.switch is not None:
         put_compared(store, plan.switch.path, plan.switch.data)
+    for step in plan.others:
+        put_compared(store, step.path, step.data)
+    is_ahead = is_ahead and now_ms() <= plan.last
     for step in plan.files:
         put_compared(store, step.path, step.data)
     wait_until(plan.last)
@@ -208,7 +221,26 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
         return ()
     known |= _in_commits(plan.steps())
     late = sorted(set(store.list_names(COMMITS).files) - known)
-    return tuple(f"{name} came meanwhile: it counts as a later write" for name in late)
+    return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
+
+
+def _mixed(plan: Plan, *, is_ahead: bool) -> Iterator[str]:
+    """What an open could see between the steps."""
+    if plan.switch is not None and plan.others and not is_ahead:
+        what = " and ".join({step.path.partition("/")[0]: None for step in plan.others})
+        yield f"an open just before the last file was there saw rows of then with {what} of before"
+
+
+def _late(plan: Plan, names: list[str]) -> Iterator[str]:
+    """What came while the array was changed."""
+    wipe = commit_name(plan.files[0].path) if plan.files else None
+    for file in names:
+        name = try_parse(file.rpartition(".")[0])
+        if wipe is not None and name is not None and name.t2 <= wipe.t1:
+            gone = f"it is of {name.t2}, and out of sight from {wipe.t1} on"
+            yield f"{file} came meanwhile: {gone}; undo, and the same again, brings it back"
+        else:
+            yield f"{file} came meanwhile: it counts as a later write"
 
 
 def _in_commits(steps: Iterable[Step]) -> set[str]:

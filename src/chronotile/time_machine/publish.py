@@ -209,10 +209,10 @@ class _Load:
         writes = [write_uri(name) for name in names]
         commits = plan_commits(self.history)
         switch = con_step(self.history, commits, writes, {})
-        others = tuple(self.puts.values())
+        needed = tuple(self.puts.values())
         notes[:0] = _told(staged, at)
         added = tuple(writes)
-        plan = Plan(commits=commits, copies=copies, others=others, switch=switch, added=added)
+        plan = Plan(commits=commits, copies=copies, needed=needed, switch=switch, added=added)
         return plan, notes
 
 

@@ -23,8 +23,8 @@ from chronotile.time_machine.past_state import Past, State, UnreachableError
 from chronotile.time_machine.replay import Replay, plan_replay, wipe_tile
 from chronotile.time_machine.schema_metadata import (
     latest_moment,
-    plan_metadata_back,
-    plan_schema,
+    metadata_back,
+    schema_back,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _SLACK_MS = 60_000
 """How far ahead of this clock another one may be."""
+_LEAD_MS = {"disk": 100, "bucket": 2_000}
+"""How far ahead the moment of a restore is that puts several files which must show at once."""
 
 
 def restore(
@@ -82,14 +84,15 @@ def restore(
     past, end = Past(opened, rules), moment_in(opened, history, to)
     past.refuse_lost(end)
     change = Change(opened, rules, past, at)
+    back = [*schema_back(opened, rules, end)]
+    if not keep_metadata:
+        back += metadata_back(opened, history, end, change.key)
     try:
-        change.bring(lambda apart: past.at(0, end, apart=apart))
+        change.bring(lambda apart: past.at(0, end, apart=apart), more=bool(back))
     except UnreachableError as error:
         later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
         raise _with_hint(error, later) from error
-    others = [*plan_schema(opened, rules, end, change.last)]
-    if not keep_metadata:
-        others += plan_metadata_back(opened, history, end, change.last, change.key)
+    others = [one.step(history, change.last) for one in back]
     words = f"it is as it was at {end} ({time_text(end)})"
     return change.run("restore", tuple(others), words, before, dry_run=dry_run)
 
@@ -142,8 +145,16 @@ class Change:
         self.replay = Replay(first=0, last=0, hidden=(), again=())
         self.wanted: State = self.now
 
-    def bring(self, wanted_at: Callable[[frozenset[str]], State]) -> None:
-        """Plans the commits that bring a state about, all of them after every other commit."""
+    def bring(self, wanted_at: Callable[[frozenset[str]], State], *, more: bool = False) -> None:
+        """Plans the commits that bring a state about, all of them after every other commit.
+
+        Args:
+            wanted_at: Gives the wanted state, with some merged fragments taken apart.
+            more: Whether schema or metadata change too. If fragments are only hidden, the moment is
+                then a little ahead: until it comes, an open now sees nothing of it, and then all at
+                once. Nothing that somebody writes until then goes out of sight. A copy or a delete
+                of that moment would hide it, so that those are never ahead.
+        """
         version = write_version(self.history)
         # Planned twice: how many moments it takes is known only after the first time.
         probe, _ = plan_replay(self.past, self.now, wanted_at, MAX_TIMESTAMP, version)
@@ -154,7 +165,9 @@ class Change:
                 raise RefusedError(self.store.uri, f"{problem}{self.latest}, found {self.at}")
             self.last = self.at + length
         else:
-            self.last = max(now_ms(), self.latest + 1 + length)
+            ahead = more and not (probe.again or probe.deletes)
+            lead = _LEAD_MS["disk" if self.store.place.scheme == "file" else "bucket"]
+            self.last = max(now_ms() + ahead * lead, self.latest + 1 + length)
         self.replay, self.wanted = plan_replay(self.past, self.now, wanted_at, self.last, version)
 
     def run(

@@ -1,7 +1,8 @@
 """The schema and the metadata of a past moment, put back.
 
 In: a store, what was read of the array, a moment. Out: the files that bring the schema and the
-metadata of that moment back, each one put. Knows nothing of fragments.
+metadata of that moment back, each one put; the moment from which on they count is given to them
+later. Knows nothing of fragments.
 
 The old schema's file is put once more, under a later name: fragments name their schema by its file,
 so that all of them stay. Metadata gets one file with the keys that differ. Tags stay as they are:
@@ -10,7 +11,7 @@ they name moments of the whole history.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import array_version
@@ -35,7 +36,31 @@ if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
 
 
-def plan_schema(store: Store, rules: Rules, to: int, at: int) -> Iterator[Step]:
+class Back(NamedTuple):
+    """A file that brings something of a past moment back, without a name yet."""
+
+    folder: str
+    data: bytes
+    reason: str
+
+    def step(self, history: History, at: int) -> Step:
+        """The file, named by the moment from which on it counts.
+
+        Raises:
+            RefusedError: There is a later file, or one of the same moment.
+        """
+        text = new_name(at, at, None)
+        if self.folder == SCHEMA:
+            is_later = all(item.text < text for item in history.schemas)
+        else:
+            is_later = all(n.t1 < at for n in visible_metadata(history, 0, MAX_TIMESTAMP))
+        if not is_later:
+            problem = f"expected a moment after every file of {self.folder}, found {at}"
+            raise RefusedError(history.array, f"{problem}: what was there then cannot come back")
+        return put(f"{self.folder}/{text}", self.data, self.reason)
+
+
+def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
     """The file that makes the schema of a moment the last one, if it is not.
 
     Raises:
@@ -50,10 +75,9 @@ def plan_schema(store: Store, rules: Rules, to: int, at: int) -> Iterator[Step]:
     data, last = store.read(then.path), store.read(now.path)
     if _payload(data, then.path, history) == _payload(last, now.path, history):
         return
-    text = new_name(at, at, None)
-    if then.name is None or any(item.text >= text for item in history.schemas):
-        problem = f"expected a moment after every schema, found {at}"
-        raise RefusedError(history.array, f"{problem}: the schema of {to} cannot come back")
+    if then.name is None:
+        problem = f"expected a schema of version 10 or later, found {then.text}"
+        raise RefusedError(history.array, f"{problem}: it cannot come back")
     known = {field.name for field in then.schema.fields} if then.schema else set()
     for commit, _ in tile_commits(rules, MAX_TIMESTAMP):
         lacking = set(fields(commit.stored)) - known
@@ -62,16 +86,14 @@ def plan_schema(store: Store, rules: Rules, to: int, at: int) -> Iterator[Step]:
             hint = f"chronotile undelete {history.array} {commit.name} --ever takes it out"
             names = shown(sorted(lacking))
             raise RefusedError(history.array, f"{problem}, which names {names}; {hint}")
-    yield put(f"{SCHEMA}/{text}", data, f"the schema of then again: {then.text}")
+    yield Back(SCHEMA, data, f"the schema of then again: {then.text}")
 
 
 def _payload(data: bytes, path: str, history: History) -> bytes:
     return tiles.decode(data, path, key=history.key).payload
 
 
-def plan_metadata_back(
-    store: Store, history: History, to: int, at: int, key: bytes | None
-) -> Iterator[Step]:
+def metadata_back(store: Store, history: History, to: int, key: bytes | None) -> Iterator[Back]:
     """The file that brings the metadata of a moment back, if it differs.
 
     Raises:
@@ -86,12 +108,9 @@ def plan_metadata_back(
     changed += [removal_item(name) for name in now if name not in then]
     if not changed:
         return
-    if any(name.t1 >= at for name in visible_metadata(history, 0, MAX_TIMESTAMP)):
-        problem = f"expected a moment after all metadata, found {at}"
-        raise RefusedError(history.array, f"{problem}: the metadata of {to} cannot come back")
     data = tiles.encode(encode_items(changed), version=array_version(history), key=key)
     reason = f"{count_text(len(changed), 'key')} of metadata as then"
-    yield put(f"{META}/{new_name(at, at, None)}", data, reason)
+    yield Back(META, data, reason)
 
 
 def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem]:
