@@ -98,11 +98,13 @@ def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterCo
             return
         # The first one that is left sets the layout of those like it.
         template = spans.footer(int(left[0]))
-        here = left[spans.length[left] == len(template)]
+        is_here = spans.length[left] == len(template)
+        here = left[is_here]
         alike, columns = _columns(matrix_of(spans, here), template, layout_of)
         if columns is not None:
             yield columns._replace(rows=here[columns.rows])
-        left = np.setdiff1d(left, here[alike], assume_unique=True)
+        is_here[is_here] = alike
+        left = left[~is_here]
 
 
 def matrix_of(spans: FooterSpans, rows: Indices) -> Bytes:

@@ -16,6 +16,7 @@ every other, and against a ceiling, before it takes memory.
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
@@ -34,7 +35,7 @@ from chronotile.format.decompress import inflate
 from chronotile.format.parsers import GenericTileSpec, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DEFAULT_CEILING = 256 << 20
 """Most payload bytes that a tile may claim, unless the caller says otherwise."""
@@ -149,14 +150,22 @@ def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
     parts = _plain_chunks(data, size)
     if parts is None:
         return None
-    texts = [inflate(data[start:end], original, where) for start, end, original in parts]
+    texts = (inflate(data[start:end], original, where) for start, end, original in parts)
     return Tile(
         version=version,
         datatype=Datatype(datatype),
         cell_size=cell_size,
         encrypted=False,
-        payload=texts[0] if len(texts) == 1 else b"".join(texts),
+        payload=next(texts) if len(parts) == 1 else _joined(texts, size),
     )
+
+
+def _joined(texts: Iterable[bytes], size: int) -> bytes:
+    """Texts of that size together, of which only one is in memory beside the whole."""
+    whole = io.BytesIO(bytes(size))
+    for text in texts:
+        whole.write(text)
+    return whole.getvalue()
 
 
 def _plain_chunks(data: bytes, size: int) -> list[tuple[int, int, int]] | None:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
-from chronotile.history.lines_to_columns import scan_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,14 +36,9 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     if not folders:
         return lost
     rows = np.flatnonzero(lost)
-    names, there = text_columns.names(table, rows), pa.array(folders, pa.string())
-    if len(folders) == len(rows):
-        # As a rule every write has its folder: sorted by time, both lists are then equal.
-        columns, _ = scan_names(folders)
-        order = np.lexsort((columns.uuid_start, columns.t2, columns.t1))
-        if pc.all(pc.equal(names, there.take(pa.array(order)))).as_py():
-            return np.zeros(len(table), bool)
-    lost[rows] = ~np.asarray(pc.is_in(names, value_set=there), bool)
+    there = pa.array(folders, pa.string())
+    is_there = pc.is_in(text_columns.names(table, rows), value_set=there)
+    lost[rows] = ~np.asarray(is_there, bool)
     return lost
 
 
