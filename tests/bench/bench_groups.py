@@ -2,13 +2,17 @@
 
 Each session that adds members writes a list of all that it knows: a group that grew in several
 sessions costs more to open. Times are the best of several, taken in turns; a ratio above 1 means
-that we need less. Ours are three, since members are made when a caller looks at them: to open the
-group and count them, to give their names as well, and to make an object of each.
+that we need less. Ours are four, since members are made when a caller looks at them: to open the
+group and count them; to list them as a table of names, kinds and places; to give the names as texts
+of Python's; and to make an object of each.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from functools import partial
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import tiledb
 from support.engine_arrays import s3_settings
-from support.servers import s3_server
+from support.servers import FaultProxy, s3_server
 
 import chronotile as ct
 from chronotile.change.consolidate_group import consolidate_group
@@ -27,9 +31,14 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from support.servers import S3Server
+
 MEMBERS = 10_000
 SESSIONS = (1, 20, 100)
 TRIES = 7
+DELAY_S = 0.02
+"""What an answer of a bucket in the same region takes, about."""
+WAYS = ("count", "list them as a table", "list names", "make members")
 
 
 def make(group: str, sessions: int, config: Mapping[str, str] = {}, spread: int = 0) -> None:
@@ -73,11 +82,18 @@ def count(group: str, options: Mapping[str, str] | None) -> None:
     assert len(ct.open_dataset(group, storage_options=options).members()) == MEMBERS
 
 
-def names(group: str, options: Mapping[str, str] | None) -> None:
-    """Reads a group, and gives the name of every member."""
+def table(group: str, options: Mapping[str, str] | None) -> None:
+    """Reads a group, and gives name, kind and place of every member as a table."""
     members = ct.open_dataset(group, storage_options=options).members()
     assert isinstance(members, Members)
-    assert len(set(members.names)) == MEMBERS
+    assert members.table.num_rows == MEMBERS
+
+
+def names(group: str, options: Mapping[str, str] | None) -> None:
+    """Reads a group, and gives the name of every member as a text of Python's."""
+    members = ct.open_dataset(group, storage_options=options).members()
+    assert isinstance(members, Members)
+    assert len(set(members.table["name"].to_pylist())) == MEMBERS
 
 
 def objects(group: str, options: Mapping[str, str] | None) -> None:
@@ -102,11 +118,46 @@ def main() -> None:
                 copy(f"{root}/{sessions}", remote, server.options)
                 title = f"{MEMBERS:,} members in {sessions} sessions, in a bucket"
                 report(title, remote, s3_settings(server), server.options)
+                far(title, remote, server)
         consolidate_group(group)
         vacuum_group(group)
         report("the last, its lists merged by us", group)
     finally:
         shutil.rmtree(root)
+
+
+_ENGINE = """
+import json, sys, time, tiledb
+group, settings = json.loads(sys.stdin.read())
+ctx = tiledb.Ctx(settings)
+begin = time.perf_counter()
+tiledb.Group(group, "r", ctx=ctx).close()
+print(time.perf_counter() - begin)
+"""
+
+
+def far(title: str, group: str, server: S3Server) -> None:
+    """Opens a group whose bucket takes its time, as all but this machine's do; counts requests."""
+    with FaultProxy(server.endpoint) as proxy:
+        proxy.plan, proxy.delay_s = (lambda *_: "delay"), DELAY_S
+        settings = s3_settings(server)
+        settings["vfs.s3.endpoint_override"] = proxy.endpoint.removeprefix("http://")
+        # In a process of its own: the engine keeps Python's lock, which the proxy needs.
+        done = subprocess.run(
+            [sys.executable, "-c", _ENGINE],
+            input=json.dumps([group, settings]),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        theirs, asked = float(done.stdout) * 1000, len(proxy.seen)
+        begin = time.perf_counter()
+        table(group, proxy.options)
+        ours = (time.perf_counter() - begin) * 1000
+        requests = len(proxy.seen) - asked
+    print(f"{title}, where each answer takes {DELAY_S * 1000:.0f} ms more:")
+    print(f"  the engine opens in {theirs:.0f} ms by {asked} requests; we list them as a table in")
+    print(f"  {ours:.0f} ms by {requests} requests: {theirs / ours:.2f} x its open")
 
 
 def copy(group: str, remote: str, options: Mapping[str, str]) -> None:
@@ -126,10 +177,10 @@ def report(
     ctx = tiledb.Ctx(dict(config))
     opened, listed, *own = best(
         *(partial(call, group, ctx) for call in (engine_open, engine_list)),
-        *(partial(call, group, options) for call in (count, names, objects)),
+        *(partial(call, group, options) for call in (count, table, names, objects)),
     )
     print(f"{title}: the engine opens in {opened:.1f} ms, lists in {listed:.1f} ms")
-    for words, taken in zip(("count", "list names", "make members"), own, strict=True):
+    for words, taken in zip(WAYS, own, strict=True):
         ratios = f"{opened / taken:.2f} x its open, {listed / taken:.2f} x its list"
         print(f"  we {words} in {taken:.1f} ms: {ratios}")
 

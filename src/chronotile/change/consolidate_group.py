@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chronotile.format.groups import GroupEntry
-    from chronotile.history.group_reading import DetailsFile
+    from chronotile.history.details_files import DetailsFile
 
 ATTEMPTS = 3
 """How often to begin anew if somebody else writes a list meanwhile."""

@@ -14,9 +14,14 @@ from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chronotile.dataset.member_place import member_store
 from chronotile.errors import ChronotileError
-from chronotile.storage.place import are_plain
+from chronotile.format.group_columns import MemberColumns
+from chronotile.storage.place import are_plain_letters
 from chronotile.visibility.group_members import left_at, members_at
 
 if TYPE_CHECKING:
@@ -51,6 +56,18 @@ class Member(NamedTuple):
         return self.stored_uri.rstrip("/").rpartition("/")[2] if self.name is None else self.name
 
 
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("uri", pa.string()),
+        ("stored_uri", pa.string()),
+        ("is_relative", pa.bool_()),
+    ]
+)
+"""Members as a table: the fields of `Member`, less the group's place."""
+
+
 class Members(Sequence[Member]):
     """The members of one group, in no order; a sequence like a tuple, made when it is looked at."""
 
@@ -61,20 +78,24 @@ class Members(Sequence[Member]):
         return len(self._left)
 
     @cached_property
-    def names(self) -> list[str | None]:
-        """The name of each: much faster than by way of the members."""
-        return self._left.names()
+    def table(self) -> pa.Table:
+        """All of them, a row each: name, kind, uri, stored_uri, is_relative; no object for any."""
+        uris, names, kinds, relative = self._left.members()
+        if len(self) and pc.all(relative).as_py() and _are_plain(uris):
+            # What nearly all groups are like: a path below the group needs no closer look.
+            below = f"{self._group.uri.rstrip('/')}/"
+            places = pc.binary_join_element_wise(below, uris, "")
+        else:
+            entries = MemberColumns(uris, names, kinds, relative).entries()
+            places = pa.array(
+                [member_at(self._group, entry)[0].uri for entry in entries], pa.string()
+            )
+        return pa.table([names, kinds, places, uris, relative], schema=SCHEMA)
 
     @cached_property
     def _all(self) -> tuple[Member, ...]:
-        fields, group = self._left.fields(), self._group.uri
-        if not (all(fields.relative) and are_plain(fields.uris)):
-            return tuple(member_at(self._group, entry)[0] for entry in fields.entries())
-        # What nearly all groups are like: a path below the group needs no closer look.
-        below = f"{group.rstrip('/')}/"
-        places = [below + uri for uri in fields.uris]
-        columns = (fields.names, fields.kinds, places, fields.uris, fields.relative)
-        rows = zip(*columns, repeat(group, len(places)), strict=True)
+        columns = (column.to_pylist() for column in self.table.columns)
+        rows = zip(*columns, repeat(self._group.uri, len(self)), strict=True)
         # As `Member._make` does, but for a call in Python for each.
         return tuple(map(tuple.__new__, repeat(Member), rows))
 
@@ -96,6 +117,16 @@ class Members(Sequence[Member]):
 
     def __repr__(self) -> str:
         return repr(self._all)
+
+
+def _are_plain(uris: pa.Array) -> bool:
+    """Whether all URIs are single names, as the format writes its own."""
+    _, offsets, data = uris.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[uris.offset :][: len(uris) + 1]
+    text, starts = np.frombuffer(data, np.uint8)[: bounds[-1]], bounds[:-1]
+    if (starts == bounds[1:]).any():
+        return False
+    return are_plain_letters(text[bounds[0] :].tobytes(), text[starts].tobytes())
 
 
 def direct_members(store: Store, history: GroupHistory, end: int) -> Sequence[Member]:

@@ -15,6 +15,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.format.groups import GroupEntry
 from chronotile.format.kinds import MEMBER_KINDS
@@ -36,6 +38,11 @@ _VERSION = 2
 _AT_KIND, _AT_RELATIVE, _AT_LENGTH = 4, 5, 6
 _LONGEST = 255
 """Of a text that the columns take; its length fits a byte."""
+_WORD = 8
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number with bits all over."""
+_WORDS_IN_PRINT = 5
+"""Keys of up to 40 bytes are mixed whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,41 +115,105 @@ class DetailsColumns:
         starts, ends = self.name_start.tolist(), self.name_end.tolist()
         return [payload[start:end] for start, end in zip(starts, ends, strict=True)]
 
-    def text(self) -> str:
-        """The payload, a letter for each byte: all text in it is ASCII."""
-        return self.payload.decode("latin-1")
+    @cached_property
+    def key_lengths(self) -> I64:
+        """The bytes of each key."""
+        if self.length is not None:
+            first, last = self._first_key()
+            return np.full(len(self), last - first)
+        return self.name_end - self.name_start
 
-    def names(self, rows: I64) -> list[str | None]:
-        """The names of some members, in order."""
-        text = self.text()
-        first, last = self.name_start[rows].tolist(), self.name_end[rows].tolist()
-        names: list[str | None] = [text[a:b] for a, b in zip(first, last, strict=True)]
-        for row in np.flatnonzero(self.named[rows] == 0).tolist():
-            names[row] = None
-        return names
+    @cached_property
+    def key_words(self) -> tuple[U64, ...]:
+        """The bytes of each key, eight at a time from its end; the last eight overlap.
 
-    def fields(self, rows: I64) -> Fields:
-        """URIs, names, kinds and whether they are relative, of some members, in order."""
-        text = self.text()
-        first, last = self.uri_start[rows].tolist(), self.uri_end[rows].tolist()
-        uris = [text[start:end] for start, end in zip(first, last, strict=True)]
-        kinds = [MEMBER_KINDS[kind] for kind in self.kind[rows].tolist()]
-        relative = self.relative[rows].astype(bool).tolist()
-        return Fields(uris, self.names(rows), kinds, relative)
+        Before each key stands its length, a whole word: of a short key, that is read with it. So
+        keys of one length are equal if these are.
+        """
+        every = words(self.payload)
+        if self.length is not None:
+            first, last = self._first_key()
+            more = max(last - first - _WORD, 0)
+            places = (last - _WORD - min(at, more) for at in _steps(last - first))
+            return tuple(every[place :: self.length][: len(self)].copy() for place in places)
+        start, end = self.name_start, self.name_end
+        beyond = np.maximum(end - start - _WORD, 0)
+        most = int(beyond.max(initial=0)) + _WORD
+        return tuple(every[end - _WORD - np.minimum(at, beyond)] for at in _steps(most))
+
+    def _first_key(self) -> tuple[int, int]:
+        """Where the key of the first member starts and ends."""
+        uri_start = LEN_HEAD + _LEN_FIXED
+        uri_end = uri_start + self.payload[LEN_HEAD + _AT_LENGTH]
+        if not self.payload[uri_end]:
+            return uri_start, uri_end
+        return uri_end + 9, uri_end + 9 + self.payload[uri_end + 1]
+
+    @cached_property
+    def key_prints(self) -> U64:
+        """A number for each key: equal for equal keys, nearly always different for others."""
+        mixed = self.key_lengths.astype(np.uint64)
+        # Always as many words: the same key may stand beside longer ones in another file.
+        last = len(self.key_words) - 1
+        for number in range(_WORDS_IN_PRINT):
+            mixed *= _FACTOR
+            mixed += self.key_words[min(number, last)]
+            mixed ^= mixed >> np.uint64(32)
+        return mixed * _FACTOR
+
+    def _texts(self, start: I64, end: I64) -> pa.Array:
+        """The texts between some places of the payload, which rise."""
+        if self.length is not None and len(start):
+            return self._equal_texts(start, int(end[0] - start[0]))
+        # Texts and what stands between them follow one another: every other one is a text.
+        bounds = np.empty(2 * len(start) + 1, np.int32)
+        bounds[:-1:2], bounds[1::2] = start, end
+        bounds[-1] = end[-1] if len(end) else 0
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.payload)]
+        whole = pa.Array.from_buffers(pa.string(), 2 * len(start), buffers)
+        return whole.take(pa.array(np.arange(0, 2 * len(start), 2)))
+
+    def _equal_texts(self, start: I64, size: int) -> pa.Array:
+        matrix = np.ndarray((len(self.payload) - size + 1, size), np.uint8, self.payload, 0, (1, 1))
+        bounds = np.arange(len(start) + 1, dtype=np.int32) * np.int32(size)
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(matrix[start])]
+        return pa.Array.from_buffers(pa.string(), len(start), buffers)
+
+    def members(self, rows: I64) -> MemberColumns:
+        """Some members; the rows rise."""
+        places = (self.uri_start, self.uri_end, self.name_start, self.name_end)
+        flags = (self.named == 1, self.kind, self.relative == 1)
+        columns = [*places, *flags]
+        if len(rows) < len(self):
+            columns = [column[rows] for column in columns]
+        first, last, name_first, name_last, named, kinds, relative = columns
+        names = self._texts(name_first, name_last)
+        return MemberColumns(
+            uri=self._texts(first, last),
+            name=names if named.all() else pc.if_else(pa.array(named), names, None),
+            kind=pa.array(MEMBER_KINDS).take(pa.array(kinds)),
+            relative=pa.array(relative),
+        )
 
 
-class Fields(NamedTuple):
-    """Members as lists, one for each field."""
+class MemberColumns(NamedTuple):
+    """Members as Arrow columns."""
 
-    uris: list[str]
-    names: list[str | None]
-    kinds: list[str]
-    relative: list[bool]
+    uri: pa.Array
+    """As they are stored."""
+    name: pa.Array
+    kind: pa.Array
+    """Of `MEMBER_KINDS`."""
+    relative: pa.Array
 
     def entries(self) -> list[GroupEntry]:
         """The same as members."""
-        false = repeat(False, len(self.uris))
-        return [*map(GroupEntry._make, zip(*self, false, strict=True))]
+        columns = (column.to_pylist() for column in self)
+        return [*map(GroupEntry._make, zip(*columns, repeat(False, len(self.uri)), strict=True))]
+
+
+_NO_TEXT = pa.array([], pa.string())
+NO_MEMBERS = MemberColumns(_NO_TEXT, _NO_TEXT, _NO_TEXT, pa.array([], pa.bool_()))
 
 
 def scan_details(payload: bytes) -> DetailsColumns | None:
@@ -153,10 +224,11 @@ def scan_details(payload: bytes) -> DetailsColumns | None:
     >>> entry = GroupEntry("a", "first", "array", is_relative=True)
     >>> data = encode_details([entry], format_version=22)
     >>> columns = scan_details(tiles.decode(data, "x").payload)
-    >>> columns.keys(), columns.names(np.arange(1))
+    >>> columns.keys(), columns.members(np.arange(1)).name.to_pylist()
     ([b'first'], ['first'])
     """
-    if len(payload) < LEN_HEAD or not payload[LEN_HEAD:].isascii():
+    # The count in the head need not be ASCII; as a rule it is, and nothing is copied.
+    if len(payload) < LEN_HEAD or not (payload.isascii() or payload[LEN_HEAD:].isascii()):
         return None
     version, count = _HEAD.unpack_from(payload)
     if version != _VERSION or count > (len(payload) - LEN_HEAD) // _LEN_SHORTEST:
@@ -174,6 +246,11 @@ def scan_details(payload: bytes) -> DetailsColumns | None:
 def words(payload: bytes) -> U64:
     """The eight bytes from each place of a payload on, as a number; no copy."""
     return np.ndarray((max(len(payload) - 7, 0),), "<u8", payload, strides=(1,))
+
+
+def _steps(size: int) -> range:
+    """Where words of a text of that size start, from its end."""
+    return range(0, max(size, 1), _WORD)
 
 
 def _equal_length(payload: bytes, count: int) -> int | None:

@@ -7,55 +7,30 @@ In: a store. Out: `GroupHistory`, a value: the details files in time order, the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chronotile.errors import (
     ArrayNotFoundError,
     ChangedError,
     ChronotileError,
-    KeyNeededError,
     StorageError,
-    WrongKeyError,
 )
-from chronotile.format import tiles
 from chronotile.format.commit_files import decode_vac
-from chronotile.format.group_columns import DetailsColumns, scan_details
-from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import Name, try_parse
+from chronotile.history.details_files import open_lists
 from chronotile.history.folder_kinds import find_below, is_array, is_group
 from chronotile.history.reading import ATTEMPTS, Problem, VacuumFile
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from chronotile.storage.store import Store
+    from chronotile.history.details_files import DetailsFile
+    from chronotile.storage.store import Folder, Store
 
 _VAC = ".vac"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetailsFile:
-    """A file of `__group`."""
-
-    path: str
-    name: Name
-    columns: DetailsColumns | None = field(default=None, repr=False)
-    """Its members as columns, if it is of the usual kind."""
-    decoded: GroupDetails | None = field(default=None, repr=False)
-    """Its members, if it is not."""
-    size: int
-    format_version: int = 0
-    encrypted: bool = False
-
-    @cached_property
-    def details(self) -> GroupDetails | None:
-        """Its members; None where it could not be read: `GroupHistory.problems` says why."""
-        if self.columns is None:
-            return self.decoded
-        return decode_details(self.columns.payload, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +47,8 @@ class GroupHistory:
     """The names of files in `__meta`."""
     problems: tuple[Problem, ...]
     key: bytes | None = field(repr=False)
+    repeated: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """See `OpenedLists`."""
 
 
 def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
@@ -89,21 +66,22 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     ()
     """
     raw_key = key.encode() if isinstance(key, str) else key
-    folder = store.list_dir()
-    if not is_group(folder):
-        found = "an array" if is_array(folder) else f"no {GROUP}; {find_below(store).words()}"
-        raise ArrayNotFoundError(store.uri, f"expected a group, found {found}")
     for _ in range(ATTEMPTS):
+        # A bucket is asked for all three at once: there each round trip counts.
+        threads = 1 if store.place.scheme == "file" else 3
+        root, lists, meta = ahead(store.list_dir, ("", GROUP, META), threads)
+        if not is_group(root):
+            found = "an array" if is_array(root) else f"no {GROUP}; {find_below(store).words()}"
+            raise ArrayNotFoundError(store.uri, f"expected a group, found {found}")
         try:
-            return _read_once(store, raw_key)
+            return _read_once(store, raw_key, lists, meta)
         except MissingObjectError:
             continue
     problem = f"expected a group at rest, found it changed during each of {ATTEMPTS} readings"
     raise ChangedError(store.uri, problem)
 
 
-def _read_once(store: Store, key: bytes | None) -> GroupHistory:
-    folder = store.list_dir(GROUP)
+def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) -> GroupHistory:
     problems = [Problem(one.path, one.what, "name") for one in folder.strangers]
     problems += [
         Problem(path, "expected a file, found a folder", "name") for path in folder.folders
@@ -116,25 +94,26 @@ def _read_once(store: Store, key: bytes | None) -> GroupHistory:
             problems.append(Problem(entry.path, "expected a timestamped name", "name"))
         else:
             named[entry.path] = name
-    files, vacuums = [], []
+    lists: list[tuple[str, Name, bytes | None]] = []
+    vacuums = []
     for path, got in store.read_many(named):
         if isinstance(got, MissingObjectError):
             raise got
         data = _bytes(got, problems, path)
-        if path.endswith(_VAC):
-            lines = tuple(_lines(data, path, problems)) if data is not None else ()
-            vacuums.append(VacuumFile(path=path, name=named[path], lines=lines))
-        else:
-            files.append(_details(path, named[path], data, key, problems))
-    files.sort(key=lambda file: (file.name.t1, file.name.text))
-    meta = store.list_names(META).files
+        if not path.endswith(_VAC):
+            lists.append((path, named[path], data))
+            continue
+        lines = tuple(_lines(data, path, problems)) if data is not None else ()
+        vacuums.append(VacuumFile(path=path, name=named[path], lines=lines))
+    opened = open_lists(lists, key)
     return GroupHistory(
         group=store.uri,
-        files=tuple(files),
+        files=opened.files,
         vacuums=tuple(vacuums),
-        meta=tuple(sorted(meta)),
-        problems=tuple(problems),
+        meta=meta.bare().files,
+        problems=(*problems, *opened.problems),
         key=key,
+        repeated=opened.repeated,
     )
 
 
@@ -152,26 +131,3 @@ def _lines(data: bytes, path: str, problems: list[Problem]) -> Iterator[str]:
         yield from decode_vac(data, path)
     except ChronotileError as error:
         problems.append(Problem(path, error.problem, "vac"))
-
-
-def _details(
-    path: str, name: Name, data: bytes | None, key: bytes | None, problems: list[Problem]
-) -> DetailsFile:
-    if data is None:
-        return DetailsFile(path=path, name=name, size=0)
-    try:
-        tile = tiles.decode(data, path, key=key)
-        columns = scan_details(tile.payload)
-        return DetailsFile(
-            path=path,
-            name=name,
-            columns=columns,
-            decoded=decode_details(tile.payload, path) if columns is None else None,
-            size=len(data),
-            format_version=tile.version,
-            encrypted=tile.encrypted,
-        )
-    except ChronotileError as error:
-        kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
-        problems.append(Problem(path, error.problem, kind))
-        return DetailsFile(path=path, name=name, size=len(data))

@@ -36,7 +36,9 @@ _LEN_PATH_MAX = 4096
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 _ODD_START = re.compile(rb"\n[.\n-]")
-_PLAIN_BYTES = (string.ascii_letters + string.digits + "_.-\n").encode()
+_PLAIN_FIRSTS = (string.ascii_letters + string.digits + "_").encode()
+_PLAIN_LETTERS = _PLAIN_FIRSTS + b".-"
+_PLAIN_BYTES = _PLAIN_LETTERS + b"\n"
 
 LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
 """A file that an interrupted write to a disk can leave in the array's folder. The engine reads
@@ -240,6 +242,15 @@ def are_plain(names: Sequence[str]) -> bool:
         and not text.translate(None, _PLAIN_BYTES)
         and _ODD_START.search(text) is None
     )
+
+
+def are_plain_letters(text: bytes, firsts: bytes) -> bool:
+    """What `are_plain` tells of names that are not empty, by all their letters and the first ones.
+
+    >>> are_plain_letters(b"ab.c", b"ac"), are_plain_letters(b"a.b", b"a.")
+    (True, False)
+    """
+    return not text.translate(None, _PLAIN_LETTERS) and not firsts.translate(None, _PLAIN_FIRSTS)
 
 
 def check_path(path: str, where: str) -> str:

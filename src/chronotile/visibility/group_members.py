@@ -14,6 +14,7 @@ In: the history of one group, and a window. Out: the members, by key. No file, n
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from chronotile.errors import BadFileError, KeyNeededError
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from chronotile.format.groups import GroupDetails
     from chronotile.format.names import Name
-    from chronotile.history.group_reading import DetailsFile, GroupHistory
+    from chronotile.history.details_files import DetailsFile
+    from chronotile.history.group_reading import GroupHistory
 
 _FILE = "file://"
 
@@ -83,7 +85,10 @@ def members_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEn
 
 def left_at(history: GroupHistory, start: int, end: int) -> LeftMembers | None:
     """What `members_at` gives, as columns and in no order; None unless all files are as usual."""
-    columns = [file.columns for file in files_at(history, start, end)]
+    files = files_at(history, start, end)
+    # A list that the next one repeats adds nothing to it.
+    kept = [one for one, later in pairwise(files) if history.repeated.get(one.path) != later.path]
+    columns = [file.columns for file in (*kept, *files[-1:])]
     known = [one for one in columns if one is not None]
     return fold_columns(known) if len(known) == len(columns) else None
 

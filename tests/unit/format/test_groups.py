@@ -144,7 +144,7 @@ def test_lists_that_repeat_lists_before_them_fold_to_the_same(
     assert left is not None
     wanted = fold(GroupDetails(2, tuple(entries)) for entries in lists)
     assert sorted(left.entries(), key=str) == sorted(wanted.values(), key=str)
-    assert len(left) == len(left.names()) == len(wanted)
+    assert len(left) == len(left.members().name) == len(wanted)
     if not odd:
         assert len(left.parts) == 1, "the lists before the last are passed over"
 
