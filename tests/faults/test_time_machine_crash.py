@@ -133,7 +133,7 @@ def test_on_disk(killed: Crasher, tmp_path: pathlib.Path, name: str) -> None:
     assert total >= {"restore": 2, "undelete ever": 6}.get(name, 8)
 
 
-@pytest.mark.parametrize("name", ["restore dense", "undelete", "undelete ever", "undo"])
+@pytest.mark.parametrize("name", ["restore", "restore dense", "undelete", "undelete ever", "undo"])
 def test_in_a_bucket(
     killed: Crasher, tmp_path: pathlib.Path, s3: S3Server, bucket: str, name: str
 ) -> None:

@@ -29,9 +29,20 @@ class Crasher:
         options: dict[str, str] | None = None,
         *,
         die_at: int | None = None,
+        less: tuple[str, ...] = (),
     ) -> tuple[bool, int]:
-        """Run to the end, or to the operation; give whether it was killed, and the count."""
-        return self._process.run(what=what, array=array, options=options or {}, die_at=die_at)
+        """Run to the end, or to the operation; give whether it was killed, and the count.
+
+        Args:
+            what: What to run.
+            array: Where.
+            options: Those of the storage.
+            die_at: The operation.
+            less: Operations that do not count: `begins` (between the end of one change and the
+                begin of the next nothing changes), or those in folders such as `__fragments`.
+        """
+        asked = {"what": what, "array": array, "options": options or {}, "less": less}
+        return self._process.run(**asked, die_at=die_at)
 
 
 @contextmanager
@@ -47,8 +58,13 @@ def _child(asked: dict[str, Any], steps: Steps) -> None:
     from chronotile.rows.apply import apply_updates
     from chronotile.storage.store import open_store
 
+    less = set(asked.get("less", ()))
+
     def hook(operation: str, path: str) -> None:
-        del path
+        if not less.isdisjoint(path.split("/")):
+            return
+        if "begins" in less and not operation.endswith(".done"):
+            return
         # Whoever is killed at a list or a read leaves what the last change left.
         if operation.partition(".")[0] in ("put", "copy", "remove"):
             steps.step()
@@ -68,17 +84,43 @@ def _time_machine(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
     import chronotile
     from chronotile.check.findings import RefusedError
+    from chronotile.rows.rewrite import restore_rows
+    from chronotile.time_machine import restore
+    from chronotile.time_machine.tag import add_tag, remove_tag
 
-    command, _, options = asked["what"].partition(" ")
+    # No test waits for seconds that a real bucket may need.
+    restore._LEAD_MS["bucket"] = 200
+    command, _, given = asked["what"].partition(" ")
+    options = json.loads(given)
+    if command.endswith("_dataset"):
+        _of_dataset(command, store, options)
+        return
     known = {"target_store" if command == "clone" else "store": store}
     if command in ("clone", "publish"):
         known["storage_options"] = asked["options"]
     place = "target" if command in ("clone", "publish") else "array"
+    more: dict[str, Any] = {"rewrite": restore_rows, "tag": add_tag, "untag": remove_tag}
+    run = more.get(command) or getattr(chronotile, command)
     try:
-        getattr(chronotile, command)(**json.loads(options), **{place: asked["array"]}, **known)
+        run(**options, **{place: asked["array"]}, **known)
     except RefusedError as error:
-        done = ("taken back already", "expected a delete or update, found", "found it")
+        done = ["taken back already", "expected a delete or update, found", "found it"]
+        done += ["expected the name of a tag"]
         if not any(words in error.problem for words in done):
+            raise
+
+
+def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
+    """Such as `tag_dataset {"name": "v1"}`."""
+    from chronotile.check.findings import RefusedError
+    from chronotile.dataset import tag_members
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.history.group_reading import read_group
+
+    try:
+        getattr(tag_members, command)(Dataset(store, read_group(store)), **options)
+    except RefusedError as error:
+        if "expected the name of a group's tag" not in error.problem:
             raise
 
 
@@ -86,7 +128,9 @@ if __name__ == "__main__":
     # Loaded before the forks.
     import chronotile.change.consolidate
     import chronotile.change.vacuum
+    import chronotile.dataset.tag_members
     import chronotile.rows.apply
+    import chronotile.rows.rewrite
     import chronotile.time_machine.clone
     import chronotile.time_machine.publish
     import chronotile.time_machine.undelete

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pathlib
 
 WAYS = ("hide", "again", "replay")
+"""Of a restore by commits alone; `rewrite` is that by the engine."""
 
 
 class Shown(NamedTuple):
@@ -40,8 +41,10 @@ def evolved(folder: pathlib.Path, way: str) -> tuple[EngineArray, int]:
     with tiledb.open(array.uri, "w", timestamp=base + 2, ctx=array.ctx) as opened:
         opened.meta["k"] = 1
     write(array, base + 3, 3)
-    if way == "again":
+    if way in ("again", "rewrite"):
         array.consolidate("fragments")
+    if way == "rewrite":
+        array.vacuum("fragments")
     if way == "replay":
         array.delete(base + 4, "a == 1")
     time.sleep(0.01)
