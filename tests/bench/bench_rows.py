@@ -1,7 +1,8 @@
 """Rows, side by side with the engine's own Arrow read: time with and without updates, and memory.
 
 In: a folder. Out: figures. The array has ten writes of a million rows each, in fragments that lie
-side by side; a copy of it has a hundred updates, each of which changes some 5,000 rows.
+side by side; a copy of it has a hundred updates of several shapes, each of which changes some 5,000
+rows.
 """
 
 from __future__ import annotations
@@ -49,10 +50,30 @@ def make(folder: Path) -> tuple[Path, Path]:
             array[ids] = {"a": values, "f": chance.random(len(ids))}
     shutil.copytree(plain, updated)
     for number in range(UPDATES):
-        where = f"a == {number * 7} and id < {ROWS // 2}"
-        new = {"f": float(number)}
+        where, new = update(number)
         ct.write_update(str(updated), where, new, timestamp=100 + number, experimental=True)
     return plain, updated
+
+
+def update(number: int) -> tuple[str, dict[str, float]]:
+    """An update of one of eight shapes: its predicate, and what it sets.
+
+    They ask for numbers, spans and members of all three fields; one asks for what the one before
+    it has set, and one takes rows away from those after it.
+    """
+    key, place, share = number * 7, number * 90_001, number / 150
+    wheres = (
+        f"a == {key} and id < {ROWS // 2}",
+        f"id >= {place} and id < {place + 5000}",
+        f"f == {999.0 + number}",
+        f"a in [{key}, {key + 1}, {key + 2}] and f < 0.2",
+        f"f >= {share} and f < {share + 0.0005}",
+        f"(a == {key} or a == {key + 3}) and f > 0.7",
+        f"a == {key}",
+        f"a == {key + 1} and id > {place} and f != 0.5",
+    )
+    at = number % len(wheres)
+    return wheres[at], {"a": 2000 + number} if at == 6 else {"f": 1000.0 + number}
 
 
 def engine_rows(path: Path) -> int:

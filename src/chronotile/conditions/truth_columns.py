@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, fold
+from chronotile.conditions.number_spans import number
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import Datatype
 
@@ -88,9 +89,16 @@ class Column:
     [False, True, False]
     """
 
-    def __init__(self, field: Field, cells: pa.Array) -> None:
+    def __init__(self, field: Field, cells: pa.Array, *, is_part: bool = False) -> None:
         self.field = field
         self.cells = cells
+        self._is_part = is_part
+
+    def of(self, rows: npt.NDArray[np.intp]) -> Column:
+        """Some of the cells."""
+        if not self.is_number or self.nulls is not NO:
+            return Column(self.field, self.cells.take(pa.array(rows)), is_part=True)
+        return Column(self.field, pa.array(self.numbers[rows], self.cells.type), is_part=True)
 
     @property
     def is_number(self) -> bool:
@@ -114,7 +122,8 @@ class Column:
     @cached_property
     def bounds(self) -> tuple[Any, Any] | None:
         """The least and the largest number; None where NaN or nothing is among them."""
-        if not len(self.cells):
+        # To look at each of a few cells is quicker.
+        if self._is_part or not len(self.cells):
             return None
         low, high = self.numbers.min(), self.numbers.max()
         return None if np.isnan(low) or np.isnan(high) else (low, high)
@@ -149,15 +158,8 @@ def _numbers(node: Compare, column: Column) -> Mask:
     certain = _by_bounds(node, column)
     if certain is not None:
         return certain
-    found: Mask = _NUMPY[node.op](numbers, _number(node, column))
+    found: Mask = _NUMPY[node.op](numbers, number(node.value, column.field))
     return found
-
-
-def _number(node: Compare, column: Column) -> Any:
-    """What a comparison compares with."""
-    size = column.field.datatype.size
-    raw = node.value if len(node.value) == size else bytes(size)
-    return np.frombuffer(raw, column.numbers.dtype)[0]
 
 
 def _by_bounds(node: Compare, column: Column) -> Mask | None:
@@ -165,7 +167,8 @@ def _by_bounds(node: Compare, column: Column) -> Mask | None:
     if column.bounds is None:
         return None
     # Most updates touch few rows: whole batches are out of their reach.
-    value, compare, (low, high) = _number(node, column), _NUMPY[node.op], column.bounds
+    value, compare = number(node.value, column.field), _NUMPY[node.op]
+    low, high = column.bounds
     is_apart = value < low or value > high
     if is_apart or (node.op.is_order and compare(low, value) == compare(high, value)):
         return YES if compare(low, value) else NO
@@ -204,7 +207,7 @@ def rows_asked_for(
     leaf: Callable[[Compare], Mask],
     certain: Callable[[Compare], Mask | None] = lambda _: None,
 ) -> Mask:
-    """Mask of the rows that satisfy a predicate, as SQL means it: NULL is no match.
+    """Mask of the rows that satisfy a flat predicate, as SQL means it: NULL is no match.
 
     `leaf` answers for one comparison, in the sense of a predicate; `certain` too, where that takes
     no look at each row: then what stands beside it may not matter.
@@ -224,8 +227,8 @@ def rows_asked_for(
             result = both(result, mask) if is_all else either(result, mask)
         return result
 
-    # Without `Not`: a comparison with NULL is false when asked for, and so is its negation.
-    found = fold(flatten(predicate), looked_at, joined)
+    # Flat is without `Not`: with NULL a comparison is false, and so is its negation.
+    found = fold(predicate, looked_at, joined)
     return leaf(found) if isinstance(found, Compare) else found
 
 

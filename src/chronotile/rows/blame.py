@@ -124,11 +124,12 @@ def _events(
         mask = rows_asked_for(
             wanted, lambda node: play.columns[node.field].truth(node, Sense.PREDICATE)
         )
-        return np.broadcast_to(mask, len(play.times))
+        return np.broadcast_to(mask, len(times))
 
+    times = play.times
     had = now().copy()
-    for time in np.unique(play.times).tolist():
-        rows = np.flatnonzero(play.times == np.uint64(time))
+    for time in np.unique(times).tolist():
+        rows = np.flatnonzero(times == np.uint64(time))
         events.append(
             _Event(time, 1, EVENTS[0], writers.at(time), rows + start, _cells(play, rows))
         )

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.side_effects import engine_refuses
-from chronotile.conditions.tree import Condition, UpdateValue, fields, negate
+from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, negate
 from chronotile.format.names import parse_name
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """A delete or an update in force."""
 
@@ -48,12 +49,12 @@ class Change:
         """Whether it sets values."""
         return self.values is not None
 
-    @property
+    @cached_property
     def predicate(self) -> Condition:
-        """What its author asked for."""
-        return negate(self.stored)
+        """What its author asked for, flat."""
+        return flatten(negate(self.stored))
 
-    @property
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         """The fields that it looks at."""
         return fields(self.stored)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from chronotile.errors import ReadError
 from chronotile.rows.cell_columns import from_buffers
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
-    import pyarrow as pa
 
     from chronotile.format.schema import Field
     from chronotile.history.reading import History
@@ -118,15 +118,20 @@ def _offer(
     for field in fields:
         size = room[field.name] if field.is_var else rows * (field.cell_size or 1)
         held[field.name] = Buffers(
-            np.empty(size, np.uint8),
-            np.empty(rows + 1, np.uint64) if field.is_var else None,
-            np.empty(rows, np.uint8) if field.nullable else None,
+            _space(size),
+            _space((rows + 1) * 8).view(np.uint64) if field.is_var else None,
+            _space(rows) if field.nullable else None,
         )
     if times:
-        held[TIMES] = Buffers(np.empty(rows * 8, np.uint8))
+        held[TIMES] = Buffers(_space(rows * 8))
     for name, buffers in held.items():
         query.set(name, buffers)
     return held
+
+
+def _space(size: int) -> npt.NDArray[np.uint8]:
+    # Arrow keeps what it frees for the next batch; numpy gives it back, and fresh pages cost time.
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 def _taken(

@@ -12,119 +12,37 @@ from everything, and a row that has the values already is not touched.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import (
     NO,
     YES,
-    Column,
     Mask,
     both,
     certain_truth,
-    column_truth,
     opposite,
     rows_asked_for,
     rows_kept,
 )
-from chronotile.rows.cell_columns import is_number, stored_type
+from chronotile.rows.candidates import Candidates
+from chronotile.rows.played_column import PlayedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     import numpy.typing as npt
+    import pyarrow as pa
 
+    from chronotile.conditions.number_spans import Cover
     from chronotile.conditions.tree import Compare
     from chronotile.format.schema import Field
+    from chronotile.rows.candidates import SoughtSpans
     from chronotile.rows.changes_in_force import Change
 
 NOBODY = -1
-
-
-class PlayedColumn:
-    """The cells of one field, with what updates have set them to."""
-
-    def __init__(self, field: Field, cells: pa.Array) -> None:
-        self.base = Column(field, cells)
-        self.chosen: npt.NDArray[np.int32] | None = None
-        """For each row which of the values it has; -1 for its own."""
-        self._values: list[Any] = []
-        self._set: Column | None = None
-
-    def set(self, rows: npt.NDArray[np.intp], raw: bytes) -> None:
-        """Set rows to a raw value; no bytes are NULL where the field takes it."""
-        if self.chosen is None:
-            self.chosen = np.full(len(self.base.cells), NOBODY, np.int32)
-        self.chosen[rows] = len(self._values)
-        self._values.append(raw_value(self.base.field, raw))
-        self._set = None
-
-    @property
-    def values(self) -> Column:
-        """The values that were set, as a column of its own."""
-        if self._set is None:
-            field = self.base.field
-            self._set = Column(field, pa.array(self._values, stored_type(field)))
-        return self._set
-
-    def truth(self, node: Compare, sense: Sense) -> Mask:
-        """Mask of the rows whose value now satisfies a comparison."""
-        own = column_truth(node, self.base, sense)
-        if self.chosen is None:
-            return own
-        given = np.broadcast_to(column_truth(node, self.values, sense), len(self._values))
-        return np.where(self.chosen == NOBODY, own, given[self.chosen])
-
-    def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
-        """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
-        value = raw_value(self.base.field, raw)
-        if self.base.is_number and value is not None and value == value:
-            return self._equals(rows, value)
-        cells = self.cells(rows)
-        if value is None:
-            return np.asarray(cells.is_null())
-        if value != value:
-            return np.asarray(pc.fill_null(pc.is_nan(cells), False))
-        equal = pc.equal(cells, pa.scalar(value, cells.type))
-        return np.asarray(pc.fill_null(equal, False))
-
-    def _equals(self, rows: npt.NDArray[np.intp], value: float) -> npt.NDArray[np.bool_]:
-        """Mask of some rows: whether they hold a number."""
-        base = self.base
-        same: npt.NDArray[np.bool_] = base.numbers[rows] == value
-        if base.nulls is not NO:
-            same &= ~np.broadcast_to(base.nulls, len(base.cells))[rows]
-        if self.chosen is None:
-            return same
-        chosen, given = self.chosen[rows], self.values
-        is_value = (given.numbers == value) & ~np.broadcast_to(given.nulls, len(given.cells))
-        return np.where(chosen == NOBODY, same, is_value[chosen])
-
-    def cells(self, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
-        """The cells now, as stored; of some rows only."""
-        own = self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
-        if self.chosen is None:
-            return own
-        chosen = self.chosen if rows is None else self.chosen[rows]
-        if not (chosen != NOBODY).any():
-            return own
-        places = np.where(chosen == NOBODY, np.arange(len(own)), len(own) + chosen)
-        return pa.concat_arrays([own, self.values.cells]).take(pa.array(places))
-
-
-def raw_value(field: Field, raw: bytes) -> Any:
-    """A value that an update sets, as a cell is stored."""
-    if not raw and field.nullable:
-        return None
-    if is_number(field):
-        size = field.datatype.size
-        padded = raw if len(raw) == size else bytes(size)
-        return np.frombuffer(padded, f"<{field.datatype.code}")[0].item()
-    return raw
 
 
 class Play:
@@ -136,6 +54,7 @@ class Play:
         times: When each was written.
         lacks: The fields that the fragments of these cells were written without (F15).
         until: When each is overwritten, if older cells of a place are among them.
+        sought: What the updates that are going to act ask for, so that each looks at few rows.
     """
 
     def __init__(
@@ -145,26 +64,53 @@ class Play:
         times: npt.NDArray[np.uint64],
         lacks: Collection[str] = (),
         until: npt.NDArray[np.uint64] | None = None,
+        sought: SoughtSpans | None = None,
     ) -> None:
         self.columns = {
             field.name: PlayedColumn(field, cells)
             for field, cells in zip(fields, columns, strict=True)
         }
         self._written, self._until = times, until
-        self.times = times
-        """Since when each row has its values."""
         self._lacks: dict[int, frozenset[str]] = {NOBODY: frozenset(lacks)}
-        self._has_own_times = False
         self._alive: Mask = YES
-        self.done_by: npt.NDArray[np.int32] = np.full(len(times), NOBODY, np.int32)
-        """Which change was the last to set or remove each row; -1 for none."""
-        self._writer: npt.NDArray[np.int32] = np.full(len(times), NOBODY, np.int32)
+        self._set: list[tuple[int, int, npt.NDArray[np.intp]]] = []
+        """What updates did: the number of each, its time, the rows."""
+        self._done: list[tuple[int, npt.NDArray[np.intp]]] = []
+        """What all changes did: the number of each, the rows."""
         self._first, self._last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+        self._candidates = None
+        if sought is not None and len(times):
+            bases = {name: column.base for name, column in self.columns.items()}
+            self._candidates = Candidates(sought, bases)
 
     @property
     def alive(self) -> npt.NDArray[np.bool_]:
         """Mask of the rows that no delete has removed."""
-        return np.broadcast_to(self._alive, len(self.times))
+        return np.broadcast_to(self._alive, len(self._written))
+
+    @property
+    def times(self) -> npt.NDArray[np.uint64]:
+        """Since when each row has its values."""
+        times = self._written.copy()
+        for _, t, rows in self._set:
+            times[rows] = t
+        return times
+
+    @property
+    def done_by(self) -> npt.NDArray[np.int32]:
+        """Which change was the last to set or remove each row; -1 for none."""
+        done_by = np.full(len(self._written), NOBODY, np.int32)
+        for number, rows in self._done:
+            done_by[rows] = number
+        return done_by
+
+    @property
+    def _written_by(self) -> npt.NDArray[np.int32]:
+        """Which update was the last to set each row; -1 for none."""
+        written_by = np.full(len(self._written), NOBODY, np.int32)
+        for number, _, rows in self._set:
+            written_by[rows] = number
+        return written_by
 
     def act(self, number: int, change: Change) -> npt.NDArray[np.intp]:
         """Let one change act; give the rows that it touched."""
@@ -179,26 +125,56 @@ class Play:
             for name, raw in change.values:
                 if name in self.columns:
                     self.columns[name].set(hit, raw)
-            if not self._has_own_times:
-                self.times, self._has_own_times = self.times.copy(), True
-            self.times[hit] = change.t
-            self._writer[hit] = number
+            self._set.append((number, change.t, hit))
             self._lacks[number] = change.lacks
-        self.done_by[hit] = number
+        self._done.append((number, hit))
         return hit
 
     def hit_by(self, change: Change) -> npt.NDArray[np.intp]:
         """The rows that a change removes or sets, as they are now."""
-        mask = self._there(change.t + (not change.is_update))
-        if mask is not NO:
+        there = self._there(change.t + (not change.is_update))
+        cover = None
+        if change.is_update and self._candidates is not None:
+            cover = self._candidates.cover(change.name)
+        if there is NO:
+            rows = np.zeros(0, np.intp)
+        elif cover is not None:
+            rows = self._found_by(cover, there)
+        else:
             asked = (
                 rows_asked_for(change.predicate, self._asked, self._certain)
                 if change.is_update
                 else opposite(self._kept(change))
             )
-            mask = both(self._alive, both(mask, asked))
-        rows = np.arange(len(self.times) if mask else 0) if mask.ndim == 0 else np.flatnonzero(mask)
+            mask = np.broadcast_to(both(self._alive, both(there, asked)), len(self._written))
+            rows = np.flatnonzero(mask)
         return self._differing(change, rows) if change.is_update and len(rows) else rows
+
+    def _within(self, cover: Cover) -> npt.NDArray[np.intp]:
+        """The rows that are in one of the spans of a cover now; some twice, if spans overlap."""
+        assert self._candidates is not None
+        parts = [
+            part
+            for span in cover.spans
+            for part in self.columns[span.field].within(span, self._candidates.rows(span))
+            if len(part)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+    def _found_by(self, cover: Cover, there: Mask) -> npt.NDArray[np.intp]:
+        """The rows that an update matches, by a cover of its predicate."""
+        rows = self._within(cover)
+        for mask in (there, self._alive):
+            if isinstance(mask, np.ndarray):
+                rows = rows[mask[rows]]
+        for part in cover.rest:
+            if len(rows):
+                asked = rows_asked_for(part, partial(self._asked, rows=rows))
+                rows = rows[asked] if isinstance(asked, np.ndarray) else rows[: len(rows) * asked]
+        is_sorted = (rows[1:] > rows[:-1]).all()
+        return rows if is_sorted else _each_once(rows)
 
     def _differing(self, change: Change, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Less the rows that have the values already: those are not touched."""
@@ -221,8 +197,8 @@ class Play:
             return YES
         return NO if self._first >= moment else self._written < np.uint64(moment)
 
-    def _asked(self, node: Compare) -> Mask:
-        return self.columns[node.field].truth(node, Sense.PREDICATE)
+    def _asked(self, node: Compare, rows: npt.NDArray[np.intp] | None = None) -> Mask:
+        return self.columns[node.field].truth(node, Sense.PREDICATE, rows)
 
     def _certain(self, node: Compare) -> Mask | None:
         column = self.columns[node.field]
@@ -234,11 +210,11 @@ class Play:
         kinds = set(lacking.values())
         if len(kinds) == 1:
             return rows_kept(change.stored, partial(self._stored, kinds.pop()))
-        kept = np.zeros(len(self.times), bool)
+        kept = np.zeros(len(self._written), bool)
         for lacks in kinds:
             writers = [writer for writer, lacked in lacking.items() if lacked == lacks]
             truth = rows_kept(change.stored, partial(self._stored, lacks))
-            kept |= np.isin(self._writer, writers) & truth
+            kept |= np.isin(self._written_by, writers) & truth
         return kept
 
     def _stored(self, lacks: Collection[str], node: Compare) -> Mask | None:
@@ -246,3 +222,9 @@ class Play:
         if node.field in lacks:
             return None
         return self.columns[node.field].truth(node, Sense.STORED)
+
+
+def _each_once(rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    ordered = np.sort(rows)
+    kept: npt.NDArray[np.intp] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return kept

@@ -20,10 +20,12 @@ import pyarrow as pa
 
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
+from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.rows.bare_array import bare_array
+from chronotile.rows.candidates import SoughtSpans
 from chronotile.rows.cell_columns import shown, shown_type
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
@@ -33,6 +35,7 @@ from chronotile.rows.engine_read import layout_of, read_cells
 from chronotile.rows.engine_settings import engine_settings, engine_uri
 from chronotile.rows.opening import open_labelled, schema_in_force
 from chronotile.rows.play import Play
+from chronotile.storage.prefetch import OneAhead
 from chronotile.visibility.rules import Rule
 
 if TYPE_CHECKING:
@@ -154,14 +157,18 @@ class RowReader:
         changes = self.in_force.changes
         read = self._read_fields(fields_needed(changes))
         source = cell_source(self.log, self.schema_file, self.end, changes)
-        for batch in source.batches(read):
-            play = Play(read, batch.columns, batch.times, batch.lacks)
-            for number, change in enumerate(changes):
-                play.act(number, change)
-            mask = play.alive & (play.times >= np.uint64(self.start))
-            rows: npt.NDArray[np.intp] | None = None if mask.all() else np.flatnonzero(mask)
-            named = {field.name: play.columns[field.name].cells(rows) for field in read}
-            yield self._filtered(named, read)
+        sought = SoughtSpans(read, changes)
+        with OneAhead(source.batches(read)) as batches:
+            for batch in batches:
+                play = Play(read, batch.columns, batch.times, batch.lacks, sought=sought)
+                for number, change in enumerate(changes):
+                    play.act(number, change)
+                mask = play.alive
+                if self.start:
+                    mask = mask & (play.times >= np.uint64(self.start))
+                rows: npt.NDArray[np.intp] | None = None if mask.all() else np.flatnonzero(mask)
+                named = {field.name: play.columns[field.name].cells(rows) for field in read}
+                yield self._filtered(named, read)
 
 
 def open_rows(
@@ -207,7 +214,7 @@ def rows_of(
         end=view.end,
         schema_file=schema_file,
         fields=_chosen(schema, fields),
-        where=None if where is None else parse_predicate(where, schema),
+        where=None if where is None else flatten(parse_predicate(where, schema)),
         in_force=in_force,
         notes=(*in_force.notes, *gone),
     )

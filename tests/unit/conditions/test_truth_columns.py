@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.condition_truth import matches
 from support.strategies import RICH, comparisons, raw_values, trees
 
+from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.conditions.truth_columns import (
     Column,
@@ -75,14 +76,15 @@ def test_a_tree_is_carried_as_for_one_row(
         {f.name: None if (c := row[f.name]) is None else cell_values.decode(f, c) for f in FEW}
         for row in rows
     ]
+    flat = flatten(node)
     asked = rows_asked_for(
-        node, lambda leaf: column_truth(leaf, columns[leaf.field], Sense.PREDICATE)
+        flat, lambda leaf: column_truth(leaf, columns[leaf.field], Sense.PREDICATE)
     )
     assert np.broadcast_to(asked, len(rows)).tolist() == [
         matches(node, row, RICH, Sense.PREDICATE) for row in plain
     ]
     sooner = rows_asked_for(
-        node,
+        flat,
         lambda leaf: column_truth(leaf, columns[leaf.field], Sense.PREDICATE),
         lambda leaf: certain_truth(leaf, columns[leaf.field]),
     )

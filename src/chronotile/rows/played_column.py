@@ -1,0 +1,148 @@
+"""One column of a batch while changes are played on it.
+
+In: the cells of a field as they were written, and values that updates set. Out: what the cells hold
+now, and which of them satisfy a comparison now. Knows no commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.conditions.number_spans import number
+from chronotile.conditions.truth_columns import NO, Column, Mask, column_truth
+from chronotile.rows.cell_columns import is_number, stored_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from chronotile.conditions.number_spans import Span
+    from chronotile.conditions.tree import Compare
+    from chronotile.conditions.truth import Sense
+    from chronotile.format.schema import Field
+
+OWN = -1
+"""In place of the number of a value: the cell has its own."""
+
+
+class PlayedColumn:
+    """The cells of one field, with what updates have set them to."""
+
+    def __init__(self, field: Field, cells: pa.Array) -> None:
+        self.base = Column(field, cells)
+        self.chosen: npt.NDArray[np.int32] | None = None
+        """For each row which of the values it has; -1 for its own."""
+        self._values: list[Any] = []
+        self._rows: list[npt.NDArray[np.intp]] = []
+        """The rows that were set to each of the values; they may have another one by now."""
+        self._set: Column | None = None
+
+    def set(self, rows: npt.NDArray[np.intp], raw: bytes) -> None:
+        """Set rows to a raw value; no bytes are NULL where the field takes it."""
+        if self.chosen is None:
+            self.chosen = np.full(len(self.base.cells), OWN, np.int32)
+        self.chosen[rows] = len(self._values)
+        self._values.append(raw_value(self.base.field, raw))
+        self._rows.append(rows)
+        self._set = None
+
+    @property
+    def values(self) -> Column:
+        """The values that were set, as a column of its own."""
+        if self._set is None:
+            field = self.base.field
+            self._set = Column(field, pa.array(self._values, stored_type(field)))
+        return self._set
+
+    def truth(self, node: Compare, sense: Sense, rows: npt.NDArray[np.intp] | None = None) -> Mask:
+        """Mask of the rows, or of some rows, whose value now satisfies a comparison."""
+        own = column_truth(node, self.base if rows is None else self.base.of(rows), sense)
+        if self.chosen is None:
+            return own
+        chosen = self.chosen if rows is None else self.chosen[rows]
+        given = np.broadcast_to(column_truth(node, self.values, sense), len(self._values))
+        return np.where(chosen == OWN, own, given[chosen])
+
+    def within(self, span: Span, rows: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.intp]]:
+        """The rows whose number now is in a span, of which `rows` hold one in it as their own."""
+        if self.base.nulls is not NO:
+            rows = rows[~np.broadcast_to(self.base.nulls, len(self.base.cells))[rows]]
+        if self.chosen is None:
+            yield rows
+            return
+        yield rows[self.chosen[rows] == OWN]
+        low, high = span.low.item(), span.high.item()
+        for at, value in enumerate(self._values):
+            if value is not None and low <= value <= high:
+                set_to = self._rows[at]
+                yield set_to[self.chosen[set_to] == at]
+
+    def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
+        """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
+        value = raw_value(self.base.field, raw)
+        if self.base.is_number and value is not None and value == value:
+            return self._equals(rows, value)
+        cells = self.cells(rows)
+        if value is None:
+            return np.asarray(cells.is_null())
+        if value != value:
+            return np.asarray(pc.fill_null(pc.is_nan(cells), False))
+        equal = pc.equal(cells, pa.scalar(value, cells.type))
+        return np.asarray(pc.fill_null(equal, False))
+
+    def _equals(self, rows: npt.NDArray[np.intp], value: float) -> npt.NDArray[np.bool_]:
+        """Mask of some rows: whether they hold a number."""
+        base = self.base
+        if base.bounds is not None and not base.bounds[0] <= value <= base.bounds[1]:
+            same = np.zeros(len(rows), bool)
+        else:
+            same = base.numbers[rows] == value
+            if base.nulls is not NO:
+                same &= ~np.broadcast_to(base.nulls, len(base.cells))[rows]
+        if self.chosen is None:
+            return same
+        is_value = np.array([one == value for one in self._values])
+        if not (is_value.any() or same.any()):
+            return same
+        chosen = self.chosen[rows]
+        return np.where(chosen == OWN, same, is_value[chosen])
+
+    def cells(self, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
+        """The cells now, as stored; of some rows only."""
+        if self.chosen is None or (rows is None and not self._rows):
+            return self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
+        if rows is None and self.base.is_number:
+            return self._numbers_now()
+        own = self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
+        chosen = self.chosen if rows is None else self.chosen[rows]
+        if not (chosen != OWN).any():
+            return own
+        places = np.where(chosen == OWN, np.arange(len(own)), len(own) + chosen)
+        return pa.concat_arrays([own, self.values.cells]).take(pa.array(places))
+
+    def _numbers_now(self) -> pa.Array:
+        """All cells now, where they are numbers: a copy, and the rows that were set."""
+        assert self.chosen is not None
+        base, given = self.base, self.values
+        rows = np.concatenate(self._rows)
+        chosen, numbers = self.chosen[rows], base.numbers.copy()
+        numbers[rows] = given.numbers[chosen]
+        valid = None
+        if base.nulls is not NO or given.nulls is not NO:
+            is_valid = ~np.broadcast_to(base.nulls, len(numbers))
+            is_valid[rows] = ~np.broadcast_to(given.nulls, len(given.cells))[chosen]
+            valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+        kind = stored_type(base.field)
+        return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)])
+
+
+def raw_value(field: Field, raw: bytes) -> Any:
+    """A value that an update sets, as a cell is stored."""
+    if not raw and field.nullable:
+        return None
+    return number(raw, field).item() if is_number(field) else raw
