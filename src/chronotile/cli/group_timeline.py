@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.timeline.model import Height
 
 
 def group_timeline(
@@ -28,6 +29,7 @@ def group_timeline(
     output: str,
     now: Any,
     cells: bool,
+    height: Height | None,
     **rest: Any,  # noqa: ARG001  (options of arrays alone)
 ) -> TimelineReport:
     """A picture of the history of every array in a group."""
@@ -44,7 +46,9 @@ def group_timeline(
             if isinstance(log, ChronotileError):
                 say(f"note: {node.path} cannot be read: {log}")
             else:
-                pictures.append((node.path, make_picture(log, moment, cells=cells)))
+                holds = cells or height is not None
+                drawn = make_picture(log, moment, cells=holds, height=height or "cells")
+                pictures.append((node.path, drawn))
             step()
     if not pictures:
         raise ChronotileError(dataset.uri, "expected arrays that can be read, found none")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
-    from chronotile.timeline.model import Picture
+    from chronotile.timeline.model import Height, Picture
 
 FORMS = (".html", ".svg", ".png")
 
@@ -76,11 +76,21 @@ class TimelineReport:
 )
 @click.option("--now", metavar="TIME", type=MOMENT, help="What counts as now.")
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@click.option(
+    "--height",
+    type=click.Choice(["cells", "bytes"]),
+    help="What a fragment's height goes by; a page has a switch. Implies --cells.",
+)
 @access_options
 @reporting
 @or_group("group_timeline:group_timeline")
 def timeline(
-    array: str, output: str, now: Moment | None, cells: bool, access: Access
+    array: str,
+    output: str,
+    now: Moment | None,
+    cells: bool,
+    height: Height | None,
+    access: Access,
 ) -> TimelineReport:
     """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
@@ -97,7 +107,10 @@ def timeline(
     log = access.open_log(array)
     with progress("drawing"):
         picture = make_picture(
-            log, now_ms() if now is None else log.moment(now, "--now"), cells=cells
+            log,
+            now_ms() if now is None else log.moment(now, "--now"),
+            cells=cells or height is not None,
+            height=height or "cells",
         )
         data = _draw(picture, path.suffix.lower())
         path.write_bytes(data)

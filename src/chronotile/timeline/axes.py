@@ -110,6 +110,7 @@ class Axes:
         self.scale = self.alt.Scale(**domain, nice=False, clamp=False, **more)
         self._span_ms = high - low
         self.moment = self.alt.param(name="moment", value=picture.now)
+        self.height = self.alt.param(name="tall", value=picture.height)
         self.at = self.alt.param(name="at", value=position(picture, picture.now))
 
     def x(self, field: str, *, bottom: bool) -> Any:
@@ -159,11 +160,11 @@ class Axes:
         alt = self.alt
         return (
             alt.vconcat(*panels, spacing=8, background="white")
-            .add_params(self.moment, self.at, self.low, self.high)
+            .add_params(self.moment, self.at, self.low, self.high, self.height)
             .resolve_scale(x="shared", color="independent", shape="independent")
             .properties(
                 title=alt.TitleParams(title, subtitle=subtitle, anchor="start", offset=12),
-                padding=12,
+                padding={"left": 12, "top": 12, "right": 30, "bottom": 24},
             )
             .configure_view(stroke="#dddddd")
             .configure_axis(labelColor="#444444", titleColor="#444444", labelFontSize=11)

@@ -8,7 +8,6 @@ visible; the slider of the page sets them.
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
@@ -27,12 +26,19 @@ from chronotile.timeline.axes import (
     printable_document,
 )
 from chronotile.timeline.counted_chart import counted
+from chronotile.timeline.heights import (
+    EXPRESSION,
+    has_heights,
+    height_columns,
+    height_encoding,
+    height_words,
+)
 from chronotile.timeline.lanes import lanes_chart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.timeline.model import Picture
+    from chronotile.timeline.model import Bar, Picture
 
 _SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
 _ROW = 20
@@ -63,18 +69,18 @@ def _convert() -> Any:
     return vl_convert
 
 
-def spec_text(picture: Picture) -> str:
-    """The chart as a Vega-Lite document."""
+def spec_text(picture: Picture, *, switch: bool = False) -> str:
+    """The chart as a Vega-Lite document; `switch` if its page has one for the height of bars."""
     counts = picture.counts
     if picture.lanes:
-        chart = lanes_chart(picture)
+        chart = lanes_chart(picture, switch=switch)
     else:
-        chart = _drawn(picture) if counts is None else counted(picture, counts)
+        chart = _drawn(picture, switch=switch) if counts is None else counted(picture, counts)
     with altair().data_transformers.enable("default", max_rows=None):
         return json.dumps(printable_document(clipped(chart.to_dict())))
 
 
-def _drawn(picture: Picture) -> Any:
+def _drawn(picture: Picture, *, switch: bool) -> Any:
     axes = Axes(picture)
     commits = _commit_panel(axes)
     fragments = _fragment_panel(axes, bottom=commits is None)
@@ -85,8 +91,7 @@ def _drawn(picture: Picture) -> Any:
         subtitle.append("Lines through fragments: a delete or update, which touches what is left.")
     if picture.links:
         subtitle.append("Dotted: a .vac says that the upper fragments live on in the lower one.")
-    if any(bar.cells for bar in picture.bars):
-        subtitle.append("The thicker a fragment, the more cells it holds.")
+    subtitle += height_words(picture, switch=switch)
     return axes.joined(*shown, title=f"History of {picture.title}", subtitle=subtitle)
 
 
@@ -122,11 +127,19 @@ def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, A
                 "written": span_text(bar.t1, bar.t2),
                 "seen": _seen(picture, bar.first, bar.until),
                 "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
-                "thick": math.sqrt(bar.cells or 0),
+                "spoken": _spoken(picture, bar, labels[bar.name]),
+                **height_columns(bar),
                 **({"holds": bar.holds} if bar.holds else {}),
             }
         )
     return rows
+
+
+def _spoken(picture: Picture, bar: Bar, label: str) -> str:
+    """What a screen reader says of a fragment."""
+    seen = f"seen by opens {_seen(picture, bar.first, bar.until)}"
+    words = [f"written {span_text(bar.t1, bar.t2)}", seen, bar.reason]
+    return f"fragment {label}: {', '.join([*words, bar.holds] if bar.holds else words)}"
 
 
 def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
@@ -144,7 +157,8 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
     )
     visible = "datum.first >= 0 && datum.first <= moment && moment <= datum.last"
     base = alt.Chart(axes.values(rows)).transform_calculate(
-        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'"
+        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'",
+        thick=EXPRESSION,
     )
     colour = alt.Color(
         "state:N",
@@ -157,21 +171,20 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
     shared = {"y": y, "color": colour, "tooltip": tips}
     life = (
         base.transform_filter("datum.first >= 0")
-        .mark_rule(strokeWidth=2)
+        .mark_rule(strokeWidth=2, aria=False)
         .encode(x=axes.x("seen_from", bottom=bottom), x2="seen_until", **shared)
     )
     start = axes.x("t1", bottom=bottom)
     period = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
-    point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1)
-    if any(bar.cells for bar in picture.bars):
+    point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1, aria=False)
+    if has_heights(picture):
         period = base.mark_bar(cornerRadius=2, opacity=1)
-        point = base.mark_tick(thickness=5, opacity=1)
-        thick = alt.Scale(range=[2, step * 0.9])
-        shared["size"] = alt.Size("thick:Q", scale=thick, legend=None)
+        point = base.mark_tick(thickness=5, opacity=1, aria=False)
+        shared |= height_encoding(axes, step)
     layers = [
         *_delete_rules(axes, bottom=bottom),
         life,
-        period.encode(x=start, x2="t2", **shared),
+        period.encode(x=start, x2="t2", description="spoken:N", **shared),
         point.encode(x=start, **shared),
         *_link_layers(axes, labels, y, order, bottom=bottom),
         axes.now_line(bottom=bottom),
@@ -185,7 +198,7 @@ def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
         rows = [{"time": float(m.time)} for m in axes.picture.marks if m.kind == kind]
         if rows:
             chart = axes.alt.Chart(axes.values(rows))
-            line = chart.mark_rule(opacity=0.35, strokeWidth=1, color=COLOURS[kind])
+            line = chart.mark_rule(opacity=0.35, strokeWidth=1, color=COLOURS[kind], aria=False)
             yield line.encode(x=axes.x("time", bottom=bottom))
 
 
@@ -205,7 +218,7 @@ def _link_layers(
     shared = {"x": axes.x("time", bottom=bottom), "tooltip": axes.tips(path="replaced, says")}
     base = alt.Chart(axes.values(rows))
     line = base.mark_rule(color=RANGE, strokeDash=[2, 3], strokeWidth=1.5)
-    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True)
+    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True, aria=False)
     ends = end.encode(y=alt.Y("new:N", sort=order), **shared)
     return [line.encode(y=y, y2="new", **shared), ends]
 

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.format.timestamps import span_text
 from chronotile.timeline.axes import COLOURS, HIDDEN, SEEN, WIDTH, Axes
+from chronotile.timeline.heights import (
+    EXPRESSION,
+    has_heights,
+    height_columns,
+    height_encoding,
+    height_words,
+)
 from chronotile.timeline.model import NEVER_SEEN, Bar, Mark, Picture
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ def join_pictures(group: str, pictures: Sequence[tuple[str, Picture]], now: int)
         fragments=sum(picture.fragments for _, picture in pictures),
         commits=sum(picture.commits for _, picture in pictures),
         lanes=tuple(path for path, _ in pictures),
+        height=pictures[0][1].height if pictures else "cells",
     )
 
 
@@ -75,20 +83,21 @@ def _marks(path: str, picture: Picture, moments: tuple[int, ...]) -> Iterator[Ma
         yield mark._replace(name=f"{path}: {mark.name}", first=first, text=text, lane=path)
 
 
-def lanes_chart(picture: Picture) -> Any:
+def lanes_chart(picture: Picture, *, switch: bool = False) -> Any:
     """The chart: in each lane the writes of an array, visible or hidden, and what it deleted."""
     axes = Axes(picture)
     alt, order = axes.alt, list(picture.lanes)
     step = max(4, min(_ROW, _TALLEST // max(len(order), 1)))
     labels = alt.Axis(labels=step > 8, ticks=False, grid=step > 8, labelLimit=260)
     y = alt.Y("lane:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=labels)
-    layers = [_writes(axes, y), *_commits(axes, y), axes.now_line(bottom=True)]
+    layers = [_writes(axes, y, step), *_commits(axes, y), axes.now_line(bottom=True)]
     chart = alt.layer(*layers).properties(width=WIDTH, height={"step": step})
     subtitle = ["A lane for each array: its writes, and its deletes and updates as marks."]
+    subtitle += height_words(picture, switch=switch)
     return axes.joined(chart, title=f"History of {picture.title}", subtitle=subtitle)
 
 
-def _writes(axes: Axes, y: Any) -> Any:
+def _writes(axes: Axes, y: Any, step: float) -> Any:
     alt, picture = axes.alt, axes.picture
     rows = [
         {
@@ -100,23 +109,31 @@ def _writes(axes: Axes, y: Any) -> Any:
             "last": bar.last,
             "written": span_text(bar.t1, bar.t2),
             "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
+            **height_columns(bar),
+            **({"holds": bar.holds} if bar.holds else {}),
         }
         for bar in picture.bars
     ]
     visible = "datum.first >= 0 && datum.first <= moment && moment <= datum.last"
     base = alt.Chart(axes.values(rows)).transform_calculate(
-        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'"
+        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'",
+        thick=EXPRESSION,
     )
     colour = alt.Color(
         "state:N",
         scale=axes.palette({"visible at this moment": SEEN, "hidden at this moment": HIDDEN}),
         legend=alt.Legend(title="fragments", orient="right"),
     )
-    tips = axes.tips(name="fragment", written="written", why="because")
+    holds = {"holds": "holds"} if has_heights(picture) else {}
+    tips = axes.tips(name="fragment", written="written", why="because", **holds)
     shared = {"y": y, "color": colour, "tooltip": tips}
     start = axes.x("t1", bottom=True)
     period = base.mark_bar(height={"band": 0.5}, cornerRadius=2, opacity=0.6)
     point = base.mark_tick(thickness=4, height={"band": 0.6}, opacity=1)
+    if has_heights(picture):
+        period = base.mark_bar(cornerRadius=2, opacity=0.6)
+        point = base.mark_tick(thickness=4, opacity=1)
+        shared |= height_encoding(axes, step)
     return alt.layer(period.encode(x=start, x2="t2", **shared), point.encode(x=start, **shared))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
     Times: TypeAlias = npt.NDArray[Any]
+
+Height: TypeAlias = Literal["cells", "bytes"]
+"""What the height of a fragment can go by."""
 
 MOST_FRAGMENTS = 300
 MOST_MARKS = 1000
@@ -65,6 +68,7 @@ class Bar(NamedTuple):
     lane: str = ""
     """The array that it is of, in a picture of many."""
     cells: int | None = None
+    bytes: int | None = None
 
 
 class Mark(NamedTuple):
@@ -134,6 +138,8 @@ class Picture:
     """The number of all deletes and updates."""
     changes: tuple[Mark, ...] = ()
     """Changes of the schema and of the metadata; their `first` is -1."""
+    height: Height = "cells"
+    """What the height of a bar goes by."""
     lanes: tuple[str, ...] = ()
     """The arrays of a dataset, by their paths; empty in the picture of one array."""
 
@@ -159,13 +165,14 @@ class Picture:
         return self.marks if self.counts is None else ()
 
 
-def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
+def make_picture(log: Log, now: int, *, cells: bool = False, height: Height = "cells") -> Picture:
     """Gathers what a picture of a log shows.
 
     Args:
         log: The log.
         now: The moment that counts as now, in ms.
         cells: Read also how many cells and bytes each fragment holds.
+        height: What the height of a fragment goes by then.
     """
     rules = log.rules
     many = len(rules.fragments) > MOST_FRAGMENTS
@@ -196,6 +203,7 @@ def make_picture(log: Log, now: int, *, cells: bool = False) -> Picture:
         fragments=len(lines),
         commits=len(commits),
         changes=tuple(_changes(log)),
+        height=height,
     )
 
 
@@ -228,10 +236,9 @@ def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, dict[s
             last = bisect_right(moments, line["visible_until"]) - 1
     name, t1, t2, until = (line[key] for key in ("name", "t1", "t2", "visible_until"))
     reason, because = line["reason"], line["because"]
-    words, cells = "", None
-    if name in holds:
-        words, cells = _holds(holds[name]), holds[name]["cells"]
-    return Bar(name, t1, t2, first, last, until, reason, because, words, cells=cells)
+    held = holds.get(name, {"cells": None, "bytes": None})
+    sizes = {key: held[key] for key in ("cells", "bytes")}
+    return Bar(name, t1, t2, first, last, until, reason, because, _holds(held), **sizes)
 
 
 def _mark(commit: Delete, first: int) -> Mark:

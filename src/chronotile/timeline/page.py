@@ -16,6 +16,7 @@ from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
 from chronotile.timeline.axes import WIDTH, ends, position, printable_document
 from chronotile.timeline.chart import library, spec_text
+from chronotile.timeline.heights import has_heights
 
 if TYPE_CHECKING:
     from chronotile.timeline.model import Counts, Picture
@@ -27,7 +28,7 @@ def to_html(picture: Picture) -> str:
     return Template(template).substitute(
         title=html.escape(printable(f"History of {picture.title}"), quote=False),
         model=_inert(json.dumps(printable_document(page_model(picture)))),
-        spec=_inert(spec_text(picture)),
+        spec=_inert(spec_text(picture, switch=True)),
         bundle=library().replace("</script", "<\\/script"),
     )
 
@@ -43,6 +44,7 @@ def page_model(picture: Picture) -> dict[str, Any]:
         "now": picture.now,
         "ends": list(ends(picture)),
         "width": WIDTH,
+        "height": picture.height if has_heights(picture) else None,
         "fragments": picture.fragments,
         "bars": [
             {"name": bar.name, "first": bar.first, "last": bar.last, "holds": bar.holds}

@@ -283,6 +283,70 @@ def test_the_axis_has_dates_and_a_zone_in_every_form(shipped: Path, page: Page) 
     assert "2024-05-03" in text
 
 
+def drawn_heights(svg: str) -> dict[str, float]:
+    """Short id of each merged fragment -> how high its bar is drawn."""
+    found: dict[str, float] = {}
+    for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
+        name = re.match(r"fragment (\w{8}): written \S+ \S+ UTC to ", path.get("aria-label", ""))
+        if name:
+            ys = [float(y) for _, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path.get("d", ""))]
+            found[name[1]] = max(ys) - min(ys)
+    return found
+
+
+def test_a_fragment_is_as_high_as_its_cells_or_its_bytes(
+    tmp_path: Path, page: Page, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = sample.unpack(tmp_path).array
+    held = {
+        row["name"].split("_")[4][:8]: row
+        for row in chronotile.open_log(array).fragments().to_pylist()
+        if row["t1"] != row["t2"] and row["cells"]
+    }
+    heights = {}
+    for by in ("cells", "bytes"):
+        svg, png = tmp_path / f"{by}.svg", tmp_path / f"{by}.png"
+        for target in (svg, png):
+            assert main(["timeline", str(array), "-o", str(target), "--height", by]) == 0
+        assert f"The thicker a fragment, the more {by} it holds." in svg.read_text()
+        heights[by] = drawn_heights(svg.read_text())
+        # The one that holds more is higher; these two hold more cells, and more bytes, in turn.
+        assert sorted(held, key=lambda name: held[name][by]) == sorted(
+            heights[by], key=lambda name: heights[by][name]
+        )
+    assert len(held) == 2
+    assert sorted(heights["cells"], key=heights["cells"].get) != sorted(  # type: ignore[arg-type]
+        heights["bytes"],
+        key=heights["bytes"].get,  # type: ignore[arg-type]
+    )
+    assert (tmp_path / "cells.png").read_bytes() != (tmp_path / "bytes.png").read_bytes()
+    html = tmp_path / "timeline.html"
+    assert main(["timeline", str(array), "-o", str(html), "--height", "bytes"]) == 0
+    open_page(page, html)
+    assert page.get_by_role("radio", name="bytes").is_checked()
+    page.get_by_role("radio", name="bytes").focus()
+    for by, key in (("cells", "ArrowUp"), ("bytes", "ArrowDown")):
+        page.keyboard.press(key)
+        assert page.get_by_role("radio", name=by).is_checked()
+        expected = max(heights[by].values())
+        (top,) = (name for name, height in heights[by].items() if height == expected)
+        page.wait_for_function(
+            "([top, other]) => ((id) => document.querySelector("
+            "`#chart path[aria-roledescription=bar][aria-label*='${id}']`).getBBox().height)"
+            "(top) > document.querySelector("
+            "`#chart path[aria-roledescription=bar][aria-label*='${other}']`).getBBox().height",
+            arg=[top, next(name for name in held if name != top)],
+        )
+    plain = tmp_path / "plain.html"
+    assert main(["timeline", str(array), "-o", str(plain)]) == 0
+    open_page(page, plain)
+    assert page.get_by_role("radio").count() == 0
+    assert main(["timeline", str(tmp_path / "dataset"), "-o", str(html), "--height", "bytes"]) == 0
+    open_page(page, html)
+    assert page.get_by_role("radio", name="bytes").is_checked()
+    capsys.readouterr()
+
+
 def test_the_slider_lies_above_the_axis(shipped: Path, page: Page) -> None:
     for width in (390, 800, 1280):
         page.set_viewport_size({"width": width, "height": 900})
