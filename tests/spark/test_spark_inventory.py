@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,12 +13,15 @@ from support.inventories import make_inventory
 from support.spark_sessions import local_session
 
 from chronotile.cli import program as cli
+from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
+from chronotile.spark import register
 from chronotile.spark.older_run_rows import WRITTEN
-from chronotile.spark.options import Options
+from chronotile.spark.options import Options, read_options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.runs import last_run
 from chronotile.storage.store import open_store
+from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +130,91 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert pq.read_table(tmp_path / "cli" / "arrays").num_rows == 4
     for wrong in (["--fresh"], ["--inventory", "m", "--arrays", "a"]):
         assert cli.main(["pipeline", "x", "--out", "y", *wrong]) == 2
+
+
+def test_the_data_source_reads_by_an_inventory_and_lists_nothing(
+    spark: SparkSession,
+    tmp_path: Path,
+    s3: S3Server,
+    bucket: str,
+    proxy: FaultProxy,
+    request: pytest.FixtureRequest,
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root = tmp_path / "root"
+    for number in range(6):
+        folder = root / f"group-{number % 2}" / f"array-{number}"
+        maker.array(folder, 6, seed=number, deletes=number % 3, loose=number)
+    store = open_store(bucket, s3.options)
+    for path in (path for path in sorted(root.rglob("*")) if path.is_file()):
+        store.put_if_absent(str(path.relative_to(root)), path.read_bytes())
+    home = s3.make_bucket(f"{bucket.removeprefix('s3://')}-home")
+    manifest = make_inventory(bucket, home, s3.options, "parquet", at_ms=FIRST_MS + 60_000)
+    register(spark)
+    switch = "spark.sql.python.filterPushdown.enabled"
+    request.addfinalizer(lambda: spark.conf.unset(switch))
+    spark.conf.set(switch, "true")
+
+    def read(table: str, *where: str, root: str | None = bucket, **more: str) -> list[str]:
+        source = spark.read.format("chronotile").option("table", table).options(**more)
+        for name, value in proxy.options.items():
+            source = source.option(f"storage.{name}", value)
+        frame = source.load() if root is None else source.load(root)
+        for one in where:
+            frame = frame.where(one)
+        return sorted(map(repr, frame.collect()))
+
+    def asked(kind: str) -> list[str]:
+        found = [path for _, path, _ in proxy.seen if ("list-type" in path) == (kind == "LIST")]
+        proxy.seen.clear()
+        return found
+
+    by_list = {table: read(table) for table in SCHEMAS}
+    assert asked("LIST")
+    for table, rows_ in by_list.items():
+        assert read(table, root=None, inventory=manifest) == rows_
+    assert asked("LIST") == []
+    some = [row for row in by_list["commits"] if "/group-1/" in row]
+    assert read("commits", root=f"{bucket}/group-1", inventory=manifest) == some
+    # By LIST, a filter on `array` decides what is listed at all.
+    second, third = (f"{bucket}/group-{n % 2}/array-{n}" for n in (2, 3))
+    for where, tops, arrays in (
+        (f"array = '{third}'", {"group-1/array-3"}, (third,)),
+        (
+            f"array in ('{second}', '{third}')",
+            {"group-0/array-2", "group-1/array-3"},
+            (second, third),
+        ),
+        (f"array like '{bucket}/group-1/arr%'", {"group-1"}, (f"{bucket}/group-1/",)),
+    ):
+        asked("LIST")
+        wanted = [row for row in by_list["commits"] if any(f"'{one}" in row for one in arrays)]
+        assert read("commits", where, push_filters="true") == wanted != []
+        prefixes = {unquote(path.partition("&prefix=")[2]).split("&")[0] for path in asked("LIST")}
+        assert all(one.startswith(tuple(f"{top}/" for top in tops)) for one in prefixes), prefixes
+    # A filter on `array` decides what is read at all.
+    asked("GET")
+    one = f"array = '{bucket}/group-1/array-3'"
+    rows_ = read("commits", one, root=None, inventory=manifest, push_filters="true")
+    assert rows_ == [row for row in by_list["commits"] if "/array-3'" in row]
+    assert {path.split("/")[3] for path in asked("GET") if "/array-" in path} == {"array-3"}
+    # What is newer is told with `fresh`; a file that is gone makes the task look for itself.
+    newer = f"__commits/__{FIRST_MS + 90_000}_{FIRST_MS + 90_000}_{'9' * 32}_22.wrt"
+    store.child("group-1/array-3").put_if_absent(newer, b"")
+    assert read("commits", root=None, inventory=manifest) == by_list["commits"]
+    fresh = read("commits", root=None, inventory=manifest, fresh="true")
+    assert len(fresh) == len(by_list["commits"]) + 1
+    gone = next(e.path for e in store.list_prefix("group-0") if e.path.endswith(".con"))
+    store.remove([gone])
+    assert read("commits", root=None, inventory=manifest) == read("commits", inventory=manifest)
+    assert len(read("findings", root=None, inventory=manifest)) >= len(by_list["findings"])
+    for wrong in ({"table": "usage"}, {"arrays": "x.txt"}):
+        with pytest.raises(ChronotileError, match="option 'inventory'"):
+            read_options({"inventory": manifest, **wrong})
+    with pytest.raises(ChronotileError, match="option 'fresh'"):
+        read_options({"path": bucket, "fresh": "true"})
+    with pytest.raises(ChronotileError, match="found a stream"):
+        read_options({"inventory": manifest}, streaming=True)
 
 
 def test_a_file_that_the_inventory_knows_and_that_is_gone(

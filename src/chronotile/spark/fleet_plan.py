@@ -307,10 +307,16 @@ def _places_in(run: Run, path: str) -> Iterator[Place]:
         for batch in file.iter_batches(columns=["array"]):
             yield from map(Place, batch.column(0).to_pylist())
         return
+    yield from listed_places(file.iter_batches(1 << 16, columns=["array", *_ENTRY]))
+
+
+def listed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[Place]:
+    """The arrays of rows as in `inventory_arrays.NAMES`, which come array by array."""
     array: str | None = None
     entries: list[Entry] = []
-    for batch in file.iter_batches(1 << 16, columns=["array", *_ENTRY]):
-        for uri, *words in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("array", *_ENTRY))
+        for uri, *words in zip(*columns, strict=True):
             if uri != array:
                 if array is not None:
                     yield Place(array, tuple(entries))

@@ -23,14 +23,16 @@ from chronotile.format.timestamps import to_ms
 from chronotile.history.reading import read_history
 from chronotile.history.tags import is_name
 from chronotile.log import Log
+from chronotile.spark.known_listing import known_store
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import LAST, READABLE, STREAMED, WINDOWED
+from chronotile.tables.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
+from chronotile.tables.measured_array import MeasuredArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.storage.store import Store
+    from chronotile.storage.store import Entry, Store
 
 STORAGE = "storage."
 """The prefix of options for the storage."""
@@ -43,6 +45,8 @@ KNOWN = {
     "table": "which table: " + ", ".join(READABLE),
     "arrays": "a Parquet, CSV or text file of array URIs, in place of roots",
     "column": "the column of that file: `array`",
+    "inventory": "the manifest of an inventory of the bucket: nothing is listed",
+    "fresh": "`true` asks each array of an inventory, with one request, for newer commits",
     "start": "the start of the window: ms, ISO-8601, `now`, or a tag of each array or of the group",
     "end": "the end of the window",
     "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
@@ -83,9 +87,13 @@ class Options:
     partition_bytes: int = PARTITION_BYTES
     check: Reach = "log"
     inventory: str | None = None
-    """The manifest of an inventory of the bucket, for the pipeline."""
+    """The manifest of an inventory of the bucket."""
     fresh: bool = False
     """With an inventory: ask each array whether it has newer commits."""
+    known: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict, repr=False)
+    """In a task: array -> its listing, out of an inventory."""
+    known_until: int | None = None
+    """In a task: look for commits that are newer than this."""
     push_filters: bool = False
     state: str | None = None
     max_arrays: int | None = None
@@ -95,6 +103,14 @@ class Options:
     def storage_options(self) -> dict[str, str]:
         """The options of the storage, as `open_log` takes them."""
         return dict(self.storage)
+
+    def opened(self, array: str) -> MeasuredArray:
+        """Where an array is; with its listing, if that is known and nothing newer is there."""
+        store, entries = open_store(array, self.storage_options), self.known.get(array)
+        if entries is None:
+            return MeasuredArray(store, None)
+        known = known_store(store, entries, self.known_until)
+        return MeasuredArray(known, None if known is store else entries)
 
     def open_log(self, store: Store) -> Log:
         """The log of an array."""
@@ -164,6 +180,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         storage=tuple(sorted(storage.items())),
         partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
         check=cast("Reach", reach),
+        inventory=options.get("inventory"),
+        fresh=_flag("fresh", options),
         push_filters=_flag("push_filters", options),
         state=options.get("state"),
         max_arrays=_count("maxarrayspertrigger", options.get("maxarrayspertrigger")),
@@ -173,8 +191,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
 
 
 def _check(options: Options, *, streaming: bool) -> None:
-    if not options.roots and options.arrays is None:
+    if not options.roots and options.arrays is None and options.inventory is None:
         raise _wrong("path", "expected a root in load(…), or the option 'arrays', found neither")
+    _check_inventory(options, streaming=streaming)
     if options.roots and options.arrays is not None:
         raise _wrong("arrays", "expected a root or a table of arrays, found both")
     start, end = options.start, options.end
@@ -194,6 +213,19 @@ def _check(options: Options, *, streaming: bool) -> None:
     for name, value in (("state", options.state), ("maxArraysPerTrigger", options.max_arrays)):
         if not streaming and value is not None:
             raise _wrong(name, "expected it only with readStream")
+
+
+def _check_inventory(options: Options, *, streaming: bool) -> None:
+    if options.inventory is None:
+        if options.fresh:
+            raise _wrong("fresh", "expected it only with the option 'inventory'")
+        return
+    if streaming or options.arrays is not None:
+        found = "a stream" if streaming else "the option 'arrays' as well"
+        raise _wrong("inventory", f"expected it with a batch over a bucket, found {found}")
+    if options.table not in SCHEMAS:
+        tables = ", ".join(SCHEMAS)
+        raise _wrong("inventory", f"expected a table among {tables}, found {options.table}")
 
 
 def _roots(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,19 +24,17 @@ import pyarrow as pa
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
-from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms
-from chronotile.history.listing import LISTED
 from chronotile.spark.bucket_writer import BucketWriter
 from chronotile.spark.buckets import NO_BUCKET
 from chronotile.spark.interrupted_run import note_done
+from chronotile.spark.known_listing import known_store
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
 from chronotile.spark.read_share import in_order
 from chronotile.spark.run_columns import CHANGES, changed_findings
 from chronotile.spark.run_summary import Totals
 from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
 from chronotile.spark.unreadable_limit import Unread
-from chronotile.storage.listed import listed
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import (
@@ -283,11 +281,9 @@ class _Bucket:
     def _by_inventory(self, place: Place) -> dict[str, pa.Table] | None:
         """Reads an array by a listing that is known; if that is outdated, by another."""
         store, after = self._store(place.uri), self._task.fresh_ms
-        # The names of commits begin with their time, so that one short list has the new ones.
-        if after is not None and store.has_names_after(COMMITS, f"__{after}"):
-            return self._tables(store)
         entries = place.entries or ()
-        return self._tables(listed(store, entries, LISTED), entries)
+        known = known_store(store, entries, after)
+        return self._tables(known, None if known is store else entries)
 
     def _tables(
         self, store: Store, known: tuple[Entry, ...] | None = None

@@ -7,24 +7,24 @@ finding, and stops no other. The task itself opens what it needs.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
-from chronotile.errors import BadTimeError
+from chronotile.errors import BadTimeError, ChangedError
 from chronotile.spark.tag_windows import window_of
-from chronotile.storage.place import find_place
+from chronotile.storage.place import MissingObjectError, find_place
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import (
     ArrayTables,
     findings_table,
     members_table,
     tables_of_unreadable,
 )
-from chronotile.tables.measured_array import MeasuredArray, measure_array
+from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ AHEAD = 8
 
 def open_array(array: str, options: Options) -> Log:
     """Opens the log of one array."""
-    return options.open_log(open_store(array, options.storage_options))
+    return options.open_log(options.opened(array).store)
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
@@ -58,8 +58,8 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str,
         BadTimeError: The array has no tag of the name that stands for a time.
     """
     try:
-        opened = MeasuredArray(open_store(array, options.storage_options), None)
-        if options.sizes and "arrays" in names:
+        opened = options.opened(array)
+        if options.sizes and "arrays" in names and opened.entries is None:
             opened = measure_array(opened.store)
         log = options.open_log(opened.store)
         tables = ArrayTables(
@@ -67,12 +67,15 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str,
             *window_of(log, options),
             check=options.check,
             cells=options.cells,
-            measured=opened.entries,
+            measured=opened.entries if options.sizes else None,
         )
         return {name: tables.table(name) for name in names}
     except BadTimeError:
         raise
     except Exception as error:  # one bad array must not stop a fleet
+        if array in options.known and isinstance(error, MissingObjectError | ChangedError):
+            # The inventory is outdated: look again.
+            return tables_of(array, replace(options, known={}), names)
         if may_pass(error):
             _log.warning("no rows of %s: %s", array, words(error))
         return tables_of_unreadable(array, error)

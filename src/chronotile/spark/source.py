@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError
 from chronotile.spark.change_table import ChangePartition, change_partitions, read_changes
+from chronotile.spark.inventory_shares import ListedPartition, inventory_partitions
 from chronotile.spark.options import OF_STREAMS, Options, read_options
 from chronotile.spark.pushed_filters import Filters, FilterTaker
 from chronotile.spark.read_share import read_share
@@ -83,6 +84,9 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share."""
+        if self.options.inventory is not None:
+            only, start = self.filters.arrays, self.filters.start
+            return inventory_partitions(self.options, only, start) or [SharePartition(Share(()))]
         fleet = find_fleet(self.options, self.filters.arrays, self.filters.start, follow=True)
         if self.options.table == "changes":
             parts = change_partitions((array.uri for array in fleet.arrays), self.options)
@@ -100,8 +104,12 @@ class TableReader(DataSourceReader):
             for table in read_changes(partition, self.options):
                 yield from map(self.filters.keep, table.to_batches())
             return
-        assert isinstance(partition, SharePartition)
-        for batch in read_share(partition.share, self.options):
+        if isinstance(partition, ListedPartition):
+            share, options = Share(partition.arrays), partition.options(self.options)
+        else:
+            assert isinstance(partition, SharePartition)
+            share, options = partition.share, self.options
+        for batch in read_share(share, options):
             kept = self.filters.keep(batch)
             if kept.num_rows:
                 yield kept
