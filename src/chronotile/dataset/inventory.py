@@ -5,8 +5,9 @@ their files. Out: `Inventory`, and the objects of each file as an Arrow table, e
 that it belongs to. Opens no object of the bucket itself.
 
 S3 writes CSV (without a header, keys percent-encoded), ORC or Parquet; Azure CSV with a header or
-Parquet, with the container in front of each name; Google CSV or Parquet. Objects that are not the
-latest version, and marks of deletion, are left out.
+Parquet, with the container in front of each name; Google CSV, with or without a header and with any
+delimiter, or Parquet. Objects that are not the latest version, snapshots, what is deleted, and
+marks of deletion or of folders are left out.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ _COLUMNS = {
     "modified_ms": ("lastmodifieddate", "lastmodified", "updated"),
     "etag": ("etag",),
     "latest": ("islatest", "iscurrentversion"),
+    "version": ("versionid",),
     "deleted": ("isdeletemarker", "deleted", "timedeleted"),
+    "snapshot": ("snapshot",),
+    "folder": ("hdiisfolder",),
 }
 """Column -> its names in the inventories of S3, Azure and Google, in small letters alone."""
 _MANIFEST_MAX = 256 << 20
@@ -75,6 +79,8 @@ class Inventory:
     """When the listing began: what is newer may be missing."""
     header: tuple[str, ...] | None = None
     """The columns of CSV files without a header."""
+    delimiter: str = ","
+    """What stands between the columns of CSV files."""
     encoded: bool = False
     """Whether keys are percent-encoded."""
     prefix: str = ""
@@ -87,8 +93,15 @@ class Inventory:
         return max(now_ms() - self.created_ms, 0) / 1000
 
 
-def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) -> Inventory:
+def read_manifest(
+    place: str, storage_options: Mapping[str, str] | None = None, roots: Iterable[str] = ()
+) -> Inventory:
     """Reads a manifest.
+
+    Args:
+        place: The manifest.
+        storage_options: Options of the storage.
+        roots: What is wanted of it: an inventory of Azure may be of several containers.
 
     Raises:
         ChronotileError: It is none, or of a kind that is not known.
@@ -102,7 +115,7 @@ def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) 
         if "sourceBucket" in words:
             made = _of_s3(words, place)
         elif "ruleDefinition" in words:
-            made = _of_azure(words, place)
+            made = _of_azure(words, place, roots)
         elif "report_shards_file_names" in words:
             made = _of_google(words, folder)
         else:
@@ -130,13 +143,23 @@ def _of_s3(words: Mapping[str, Any], place: str) -> dict[str, Any]:
     }
 
 
-def _of_azure(words: Mapping[str, Any], place: str) -> dict[str, Any]:
-    home = f"az://{words['destinationContainer']}"
-    prefixes = words["ruleDefinition"].get("filters", {}).get("prefixMatch") or []
-    containers = {str(prefix).partition("/")[0] for prefix in prefixes}
+def _of_azure(words: Mapping[str, Any], place: str, roots: Iterable[str]) -> dict[str, Any]:
+    home, rule = f"az://{words['destinationContainer']}", words["ruleDefinition"]
+    for name, wanted, found in (
+        ("a run that succeeded", "Succeeded", words.get("status", "Succeeded")),
+        ("a rule of the type blob", "blob", rule.get("objectType", "blob")),
+    ):
+        if found != wanted:
+            raise ChronotileError(place, f"expected {name}, found {str(found)[:40]!r}")
+    prefixes = (rule.get("filters") or {}).get("prefixMatch") or []
+    asked = [find_place(root) for root in roots]
+    # A prefix that is no whole name, as `lake` of `lake-2`, is told apart by the roots.
+    containers = {one.bucket for one in asked if one.scheme == "az"} or {
+        str(prefix).partition("/")[0] for prefix in prefixes
+    }
     if len(containers) != 1:
-        problem = f"expected an inventory of one container (prefixMatch), found {len(containers)}"
-        raise ChronotileError(place, problem)
+        expected = "expected one container, by the rule's prefixMatch or by the root"
+        raise ChronotileError(place, f"{expected}, found {len(containers)}")
     (container,) = containers
     return {
         "bucket": f"az://{container}",
@@ -144,7 +167,7 @@ def _of_azure(words: Mapping[str, Any], place: str) -> dict[str, Any]:
             InventoryFile(_beside(place, home, str(one["blob"])), int(one["size"]))
             for one in words["files"]
         ),
-        "format": str(words["ruleDefinition"]["format"]).lower(),
+        "format": str(rule["format"]).lower(),
         "created_ms": _time_ms(str(words["inventoryStartTime"])),
         "prefix": f"{container}/",
     }
@@ -152,8 +175,12 @@ def _of_azure(words: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def _of_google(words: Mapping[str, Any], folder: str) -> dict[str, Any]:
     config = words["report_config"]
-    options = config.get("object_metadata_report_options") or config["objectMetadataReportOptions"]
-    filters = options.get("storage_filters") or options["storageFilters"]
+    options = _either(config, "object_metadata_report_options", {})
+    filters = _either(options, "storage_filters", {})
+    text = _either(config, "csv_options", {})
+    # Its interface leaves out what is false.
+    has_header = bool(_either(text, "header_required", not text))
+    fields = tuple(str(name) for name in _either(options, "metadata_fields", ()))
     names = [str(name) for name in words["report_shards_file_names"]]
     kind = "parquet" if all(name.endswith(".parquet") for name in names) else "csv"
     return {
@@ -161,7 +188,19 @@ def _of_google(words: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "files": tuple(InventoryFile(f"{folder}/{name.rpartition('/')[2]}", 0) for name in names),
         "format": kind,
         "created_ms": _time_ms(str(words["snapshot_time"])),
+        "header": None if has_header or kind != "csv" else fields,
+        "delimiter": str(_either(text, "delimiter", ",")) or ",",
     }
+
+
+def _either(words: Mapping[str, Any], name: str, default: Any) -> Any:
+    """What stands under a name, which may be written `like_this` or `likeThis`.
+
+    >>> _either({"storageFilters": 1}, "storage_filters", 0), _either({}, "a_b", 0)
+    (1, 0)
+    """
+    first, *others = name.split("_")
+    return words.get(name, words.get(first + "".join(map(str.capitalize, others)), default))
 
 
 def _beside(place: str, home: str, key: str) -> str:
@@ -232,10 +271,12 @@ def _read(data: bytes, inventory: Inventory) -> pa.Table:
         return pyarrow.orc.read_table(io.BytesIO(data))
     text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     reading = pyarrow.csv.ReadOptions(column_names=inventory.header or None)
-    names = inventory.header or text[:4096].split(b"\n", 1)[0].decode().strip().split(",")
+    first = text[:4096].split(b"\n", 1)[0].decode().strip()
+    names = inventory.header or first.split(inventory.delimiter)
     types = {name.strip('"'): pa.string() for name in names}
     convert = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    return pyarrow.csv.read_csv(io.BytesIO(text), reading, convert_options=convert)
+    parsing = pyarrow.csv.ParseOptions(delimiter=inventory.delimiter)
+    return pyarrow.csv.read_csv(io.BytesIO(text), reading, parsing, convert)
 
 
 def _objects(
@@ -248,9 +289,17 @@ def _objects(
     if inventory.prefix:
         keep = pc.and_(keep, pc.starts_with(keys, inventory.prefix))
         keys = pc.utf8_slice_codeunits(keys, len(inventory.prefix))
-    for column, wanted in (("latest", True), ("deleted", False)):
+    if columns["latest"] is not None:
+        is_latest = _flags(columns["latest"], missing=columns["version"] is None)
+        if columns["version"] is not None:
+            # Azure says neither of a blob from before there were versions.
+            has_version = _flags(columns["version"], missing=False)
+            is_plain = pc.and_(pc.is_null(columns["latest"]), pc.invert(has_version))
+            is_latest = pc.or_(is_latest, is_plain)
+        keep = pc.and_(keep, is_latest)
+    for column in ("deleted", "snapshot", "folder"):
         if columns[column] is not None:
-            keep = pc.and_(keep, pc.equal(_flags(columns[column], missing=wanted), wanted))
+            keep = pc.and_(keep, pc.invert(_flags(columns[column], missing=False)))
     size, modified, etag = (columns[name] for name in ("size", "modified_ms", "etag"))
     table = pa.table(
         [

@@ -173,7 +173,7 @@ def _plan_by_inventory(
     spark: SparkSession, options: Options, run: Run, before: int | None
 ) -> FleetPlan:
     """A plan without a single LIST: tasks read the files of an inventory."""
-    inventory = read_manifest(str(options.inventory), options.storage_options)
+    inventory = read_manifest(str(options.inventory), options.storage_options, options.roots)
     below = prefixes_in(inventory, options.roots)
     buckets = before or bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
 
