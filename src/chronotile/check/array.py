@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import consolidated, damage
 from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.debt import SUPERSEDED, array_metadata_debt
-from chronotile.check.findings import SEVERITIES, Finding, finding
+from chronotile.check.findings import Finding, finding, worst_first
 from chronotile.check.fragments import fragments, missing
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.open_cost import unconsolidated
@@ -50,7 +50,7 @@ def check(
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
     findings = [*damage(history), *fragments(rules), *conditions(rules)]
-    findings += [*_differing(history), *consolidated(history), *array_metadata_debt(history)]
+    findings += [*differing(history), *consolidated(history), *array_metadata_debt(history)]
     if store is not None:
         findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)
         findings += unconsolidated(store, rules)
@@ -58,24 +58,20 @@ def check(
         if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
             # A vacuum would refuse, so it would free nothing.
             findings = [item for item in findings if item.code != SUPERSEDED]
-    return tuple(sorted(findings, key=_worst_first))
+    return tuple(sorted(findings, key=worst_first))
 
 
 def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
     """The findings that must be mended before an array is changed."""
     findings = [f for f in damage(history) if f.code != "vac-absolute" or f.severity != "info"]
     findings += [item for item in missing(rules) if item.severity == "error"]
-    findings += [*broken_tiles(rules), *_differing(history)]
-    return tuple(sorted(findings, key=_worst_first))
+    findings += [*broken_tiles(rules), *differing(history)]
+    return tuple(sorted(findings, key=worst_first))
 
 
-def _differing(history: History) -> list[Finding]:
+def differing(history: History) -> list[Finding]:
     """The first `.con` that holds one delete twice, with two conditions."""
     for path, uri in differing_tiles(history.table):
         message = f"expected one record of {uri}, found two that differ"
         return [finding(history.array, "tile-corrupt", path, message)]
     return []
-
-
-def _worst_first(item: Finding) -> tuple[int, str, str]:
-    return SEVERITIES.index(item.severity), item.code, item.path

@@ -6,7 +6,7 @@ fragment's name, and is never taken for a path.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from chronotile.history.uri_columns import stand_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from chronotile.history.commit_table import CommitTable
     from chronotile.history.reading import History, VacuumFile
 
 RELATIVE_VAC = 19
@@ -169,16 +170,29 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
 
 def consolidated(history: History) -> Iterator[Finding]:
     """Debt and faults of whole `.con` and `.ign` files: F1, F2, F5, F11, F12."""
-    array, table = history.array, history.table
-    yield from _ranges(history)
-    files = coverage(table)
+    damaged = {problem.path for problem in history.problems}
+    ranges = (one for one in con_ranges(history.table) if one.path not in damaged)
+    yield from name_ranges(history.array, ranges)
+    files = coverage(history.table)
     superseded = files.superseded()
-    for path in superseded:
+    free = files.free_ignores(history.listing.paths_of(".ign"), superseded)
+    yield from unneeded(history.array, superseded, free)
+    yield from records_with_tiles(history)
+
+
+def unneeded(array: str, cons: Iterable[str], ignores: Iterable[str]) -> Iterator[Finding]:
+    """The `.con` and `.ign` files that nobody needs (F5)."""
+    for path in cons:
         message = "a later .con holds every effective commit of it"
         yield finding(array, "con-superseded", path, message)
-    for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
+    for path in ignores:
         message = "no .con that is needed holds a write that it names"
         yield finding(array, "con-superseded", path, message)
+
+
+def records_with_tiles(history: History) -> Iterator[Finding]:
+    """What deletes and updates inside of `.con` files bring about: F1, F11, F12."""
+    array, table = history.array, history.table
     tiles = table.tile_rows.tolist()
     loose = {table.uri(row) for row in tiles if table.is_loose(row)}
     in_cons = _grouped(
@@ -216,24 +230,44 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return lines
 
 
-def _ranges(history: History) -> Iterator[Finding]:
-    table, array = history.table, history.array
-    damaged = {problem.path for problem in history.problems}
+class ConRange(NamedTuple):
+    """The times of the records of a `.con`."""
+
+    path: str
+    first: int | None
+    """The smallest t1; None if it has no record."""
+    last: int
+    has_first: bool
+    has_last: bool
+    """Whether a record has the first, and one the last time of the file's name."""
+
+
+def con_ranges(table: CommitTable) -> Iterator[ConRange]:
+    """The times of each `.con` that has a name."""
     for number, source in enumerate(table.sources):
-        if source.loose or source.path in damaged or not is_name(_stem(source.path)):
+        if source.loose or not is_name(_stem(source.path)):
             continue
         name = commit_name(source.path)
         rows = np.flatnonzero(table.source == number)
         t1, t2 = table.uris.t1[rows], table.uris.t2[rows]
+        first, last = (int(t1.min()), int(t2.max())) if len(rows) else (None, 0)
+        yield ConRange(source.path, first, last, name.t1 in t1, name.t2 in t2)
+
+
+def name_ranges(array: str, cons: Iterable[ConRange]) -> Iterator[Finding]:
+    """The `.con` files whose names do not fit their records (F2, F9)."""
+    for path, first, last, has_first, has_last in cons:
+        name = commit_name(path)
         # The engine takes the times of two of its records, this package the outermost times.
-        if name.t1 not in t1 or name.t2 not in t2:
-            message = f"no record has the time {name.t1 if name.t1 not in t1 else name.t2} "
+        if not has_first or not has_last:
+            message = f"no record has the time {name.t2 if has_first else name.t1} "
             message += "of its name: it may have been cut between two records"
-            yield finding(array, "con-truncated", source.path, message, severity="warning")
-        if len(rows) and (int(t1.min()) < name.t1 or int(t2.max()) > name.t2):
-            span = f"{int(t1.min())} to {int(t2.max())}"
-            message = f"its name says {name.t1} to {name.t2}, its commits are from {span}"
-            yield finding(array, "con-name-range", source.path, message)
+            yield finding(array, "con-truncated", path, message, severity="warning")
+        if first is not None and (first < name.t1 or last > name.t2):
+            message = (
+                f"its name says {name.t1} to {name.t2}, its commits are from {first} to {last}"
+            )
+            yield finding(array, "con-name-range", path, message)
 
 
 def _stem(path: str) -> str:

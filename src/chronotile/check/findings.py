@@ -129,6 +129,11 @@ def finding(
     )
 
 
+def worst_first(item: Finding) -> tuple[int, str, str]:
+    """The key that sorts findings for a reader."""
+    return SEVERITIES.index(item.severity), item.code, item.path
+
+
 SKEW_MS = 300_000
 """How far clocks of machines may differ before a time counts as in the future."""
 

@@ -6,7 +6,7 @@ fragment are known only as long as its `.vac` lists what it was made from.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,14 +31,12 @@ MANY_LOOSE = 100
 def fragments(rules: Rules) -> Iterator[Finding]:
     """Fragments without commits, commits without fragments, and times that mislead."""
     yield from missing(rules)
-    yield from _uncommitted(rules)
-    yield from _misnamed(rules.history)
-    yield from _same_times(rules)
-    yield from _future(rules.history)
-    loose = _count_loose(rules.history.table)
-    if loose >= MANY_LOOSE:
-        message = f"{loose:,} loose commits: each open lists them all"
-        yield finding(rules.history.array, "many-loose-commits", COMMITS, message)
+    yield from uncommitted(rules)
+    yield from misnamed(rules.history)
+    yield from same_times(rules)
+    yield from future(rules.history.array, future_commits(rules.history))
+    table = rules.history.table
+    yield from many_loose(rules.history.array, count_loose(table), table)
 
 
 def missing(rules: Rules) -> Iterator[Finding]:
@@ -63,7 +61,16 @@ def missing(rules: Rules) -> Iterator[Finding]:
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
 
 
-def _uncommitted(rules: Rules) -> Iterator[Finding]:
+def count_missing(rules: Rules) -> dict[Severity, int]:
+    """How many findings of each severity `missing` gives, of commits in `.con` files or loose."""
+    lost = int(np.count_nonzero(rules.missing))
+    hidden = rules.superseded(0, MAX_TIMESTAMP) & rules.missing if lost else rules.missing
+    warnings = int(np.count_nonzero(hidden))
+    return {"error": lost - warnings, "warning": warnings}
+
+
+def uncommitted(rules: Rules) -> Iterator[Finding]:
+    """Fragments without a commit, or whose commit is ignored."""
     table, array = rules.history.table, rules.history.array
     for name, path in rules.uncommitted.items():
         if is_name(name):
@@ -78,7 +85,8 @@ def _uncommitted(rules: Rules) -> Iterator[Finding]:
             yield finding(array, "fragment-without-commit", path, message, severity="info")
 
 
-def _misnamed(history: History) -> Iterator[Finding]:
+def misnamed(history: History) -> Iterator[Finding]:
+    """Merged fragments whose names do not cover what they were made from (F4)."""
     there = {*history.listing.fragments, *history.listing.root_fragments}
     for vacuum in history.vacuums:
         if vacuum.name.text not in there:
@@ -95,7 +103,8 @@ def _misnamed(history: History) -> Iterator[Finding]:
             yield finding(history.array, "fragment-name-range", folder, message)
 
 
-def _same_times(rules: Rules) -> Iterator[Finding]:
+def same_times(rules: Rules) -> Iterator[Finding]:
+    """Writes of one millisecond (F13)."""
     history, table = rules.history, rules.history.table
     schemas = [item.schema for item in history.schemas if item.schema is not None]
     if schemas and all(schema.allows_duplicates for schema in schemas):
@@ -117,25 +126,58 @@ def _same_times(rules: Rules) -> Iterator[Finding]:
         last = at
 
 
-def _future(history: History) -> Iterator[Finding]:
+class FutureCommits(NamedTuple):
     """Commits that an open now does not see yet, as a clock was wrong or a time was given."""
+
+    number: int = 0
+    first: int = MAX_TIMESTAMP
+    """The earliest of their times."""
+    path: str = ""
+    """The file of one of them."""
+
+    def __or__(self, other: FutureCommits) -> FutureCommits:
+        """Both together; the other ones come later."""
+        return FutureCommits(
+            self.number + other.number, min(self.first, other.first), self.path or other.path
+        )
+
+
+def future_commits(history: History) -> FutureCommits:
+    """The commits of a time to come."""
     table, last = history.table, now_ms() + SKEW_MS
     rows = np.flatnonzero(table.counts & (table.uris.t2 > last))
-    if len(rows):
-        count, first = count_text(len(rows), "commit"), int(table.uris.t2[rows].min())
-        message = f"{count} of a time to come, the first at {time_text(first)} ({first})"
-        yield finding(history.array, "future-commit", table.path(int(rows[0])), message)
+    if not len(rows):
+        return FutureCommits()
+    return FutureCommits(len(rows), int(table.uris.t2[rows].min()), table.path(int(rows[0])))
 
 
-def _count_loose(table: CommitTable) -> int:
-    """How many loose commits a vacuum would remove.
+def future(array: str, commits: FutureCommits) -> Iterator[Finding]:
+    """The finding on commits of a time to come."""
+    if commits.number:
+        count = count_text(commits.number, "commit")
+        message = f"{count} of a time to come, the first at {time_text(commits.first)}"
+        yield finding(array, "future-commit", commits.path, f"{message} ({commits.first})")
+
+
+def count_loose(table: CommitTable) -> int:
+    """How many commits are files of their own."""
+    return int(np.count_nonzero(table.loose & ~table.implied))
+
+
+def many_loose(array: str, count: int, table: CommitTable) -> Iterator[Finding]:
+    """The finding on loose commits that a vacuum would remove.
 
     The file of a delete that a `.con` holds too stays: the engine needs it (F1).
+
+    Args:
+        array: The array.
+        count: Its loose commits.
+        table: Its deletes, and perhaps other commits.
     """
-    count = int(np.count_nonzero(table.loose & ~table.implied))
-    if count < MANY_LOOSE:
-        return count
-    deletes = [row for row in table.tile_rows.tolist() if table.uris.ext[row] == DEL]
-    in_con = {table.uri(row) for row in deletes if not table.is_loose(row)}
-    kept = sum(table.is_loose(row) and table.uri(row) in in_con for row in deletes)
-    return count - kept
+    if count >= MANY_LOOSE:
+        deletes = [row for row in table.tile_rows.tolist() if table.uris.ext[row] == DEL]
+        in_con = {table.uri(row) for row in deletes if not table.is_loose(row)}
+        count -= sum(table.is_loose(row) and table.uri(row) in in_con for row in deletes)
+    if count >= MANY_LOOSE:
+        message = f"{count:,} loose commits: each open lists them all"
+        yield finding(array, "many-loose-commits", COMMITS, message)

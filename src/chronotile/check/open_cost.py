@@ -136,7 +136,7 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
     listing, dense = history.listing, history.dense
     seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
     seen_meta = (v.path for v in history.meta_vacuums if is_inside(v.name.t1, v.name.t2, 0, end))
-    fragments, unconsolidated = _fragments(rules, consolidated.fragments, end)
+    fragments, unconsolidated = count_fragments(rules, consolidated.fragments, end)
     return OpenCost(
         names=_names(history),
         schemas=len(listing.schemas),
@@ -183,7 +183,7 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)
 
 
-def _fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
+def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
     """The number of visible fragments, and of those that the engine finds in no `.meta`."""
     rows, _ = rules.visible(0, end)
     if not consolidated:

@@ -45,6 +45,10 @@ class Coverage:
         cons = (number for number, source in enumerate(sources) if not source.loose)
         return sorted(cons, key=lambda number: rank(sources[number].path), reverse=True)
 
+    def cons(self) -> list[str]:
+        """The `.con` files, the latest first."""
+        return [self.table.sources[number].path for number in self._later_first]
+
     @cached_property
     def _effective(self) -> Mask:
         """Mask of the rows that are effective in their file: all but ignored writes."""
@@ -70,11 +74,16 @@ class Coverage:
 
     def free_ignores(self, paths: Iterable[str], gone: Collection[str]) -> list[str]:
         """The `.ign` files among some paths that name no write of a `.con` outside `gone`."""
-        table = self.table
-        stays = np.array([not s.loose and s.path not in gone for s in table.sources], bool)
-        named = table.ignored & stays[table.source] & (table.uris.ext <= OK)
-        needed = {table.ignores[table.uri(row)] for row in np.flatnonzero(named).tolist()}
+        needed = {ignore for con, ignore in self.ignored_in() if con not in gone}
         return [path for path in paths if path not in needed]
+
+    def ignored_in(self) -> frozenset[tuple[str, str]]:
+        """Each `.con` with the `.ign` files that name a write of it."""
+        table = self.table
+        in_con = np.array([not source.loose for source in table.sources], bool)
+        named = table.ignored & in_con[table.source] & (table.uris.ext <= OK)
+        rows = np.flatnonzero(named).tolist()
+        return frozenset((table.path(row), table.ignores[table.uri(row)]) for row in rows)
 
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
         """The effective rows among some that a `.con` holds too, with the latest such `.con`."""

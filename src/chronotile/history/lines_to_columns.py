@@ -67,19 +67,39 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     [8, 8, 8]
     """
     walk = _Walk(memoryview(data))
-    if not walk.to_the_end():
-        return _scan_slowly(data, where)
+    columns = _columns_of(walk) if walk.to_the_end() else None
+    return columns or _scan_slowly(data, where)
+
+
+def scan_start(data: bytes | memoryview) -> tuple[Uris, Tiles, int] | None:
+    r"""Reads the whole records at the start of a piece of a `.con`; gives also where they end.
+
+    None if a record is not as the engine writes it: then the file must be read as a whole.
+
+    >>> line = b"__commits/__7_8_00112233445566778899aabbccddeeff_22.wrt\n"
+    >>> uris, tiles, end = scan_start(line * 3 + line[:20])
+    >>> len(uris.start), end == 3 * len(line)
+    (3, True)
+    """
+    walk = _Walk(memoryview(data))
+    walk.to_the_end()
+    columns = _columns_of(walk)
+    return None if columns is None else (*columns, walk.at)
+
+
+def _columns_of(walk: _Walk) -> tuple[Uris, Tiles] | None:
+    """The columns of what a walk has gathered; None if a record is odd."""
     spans = np.array(walk.spans, np.int64).reshape(len(walk.spans), 2)
     tiles = np.array(walk.tiles, np.int64).reshape(len(walk.tiles), 3)
     uris = walk.runs.whole()
     place = np.empty(0, np.int64)
     first_span = walk.rows
     if walk.spans:
-        uris = concatenated([uris, scan_spans(data, spans[:, 0], spans[:, 1])])
+        uris = concatenated([uris, scan_spans(walk.data, spans[:, 0], spans[:, 1])])
         uris, place = reordered(uris, np.argsort(uris.start, kind="stable"))
     rows = place[first_span + tiles[:, 0]]
     if uris.bad or _has_strays(uris, rows):
-        return _scan_slowly(data, where)
+        return None
     return uris, Tiles(rows, tiles[:, 1], tiles[:, 2])
 
 
@@ -104,29 +124,33 @@ class _Walk:
         """(start, length) of URIs that are parsed later, together."""
         self.tiles: list[tuple[int, int, int]] = []
         """(span, offset, length) of tiles."""
+        self.at = 0
+        """Where the records end that were gathered."""
 
     def to_the_end(self) -> bool:
-        """Walks over the whole file; false if the file is damaged."""
+        """Walks over the whole file; false if the file is damaged, or cut."""
         data, size = self.data, len(self.data)
-        at = before = 0
-        while at < size:
+        before = 0
+        while self.at < size:
+            at = self.at
             end = self._line_end(at)
             if end < 0:
                 return False
             if bytes(data[max(end - 4, at) : end]) in _TILE_MARKS:
-                at = self._tile(at, end)
-                if at < 0:
+                after = self._tile(at, end)
+                if after < 0:
                     return False
+                self.at = after
                 continue
             length = end + 1 - at
             rows = self._alike(at, length, before)
             run = _uniform_run(self.buffer, at, rows, length) if rows else None
             if run is None:
-                at = self._odd_lines(at)
+                self.at = self._odd_lines(at)
                 continue
-            at += len(run.start) * length
+            self.at += len(run.start) * length
             before = length if len(run.start) == _BLOCK else 0
-            self._keep(run, (size - at) // length)
+            self._keep(run, (size - self.at) // length)
         return True
 
     def _line_end(self, at: int) -> int:

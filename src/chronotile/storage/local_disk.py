@@ -40,7 +40,7 @@ from chronotile.storage.prefetch import ahead, cores
 from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
 PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened. Not blocking: opening a named pipe would wait forever."""
@@ -83,32 +83,11 @@ class Disk:
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
         """List one folder. A folder that is not there is empty, unless it is the root."""
-        base = f"{path}/" if path else ""
-        files: list[Entry] = []
-        folders: list[str] = []
-        strangers: list[Stranger] = []
         try:
             with self._in(path) as folder, os.scandir(folder) as items:
-                for item in items:
-                    name = item.name
-                    if not is_path(name):
-                        strangers.append(_stranger(base + printable(name), item, misnamed=True))
-                    elif item.is_file(follow_symlinks=False):
-                        if name[0] == "." and LEFTOVER.fullmatch(name):
-                            what = "left by an interrupted write"
-                            strangers.append(Stranger(base + name, what, "leftover"))
-                        elif not sizes:
-                            files.append(Entry(base + name))
-                        else:
-                            with suppress(FileNotFoundError):
-                                files.append(_entry(base + name, item.stat(follow_symlinks=False)))
-                    elif item.is_dir(follow_symlinks=False):
-                        folders.append(base + name)
-                    else:
-                        strangers.append(_stranger(base + name, item))
+                return _sorted(*sorted_out(items, f"{path}/" if path else "", sizes=sizes))
         except MissingObjectError:
             return Folder()
-        return _sorted(files, folders, strangers)
 
     def list_names(self, path: str) -> Names:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
@@ -331,6 +310,33 @@ class _OpenFolder:
             kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
             where = self._place.uri_of(path)
             raise StrangerError(where, f"expected a folder, found {kind}") from None
+
+
+def sorted_out(
+    items: Iterable[os.DirEntry[str]], base: str, *, sizes: bool
+) -> tuple[list[Entry], list[str], list[Stranger]]:
+    """What is in a folder: files, folders and strangers, by their paths."""
+    files: list[Entry] = []
+    folders: list[str] = []
+    strangers: list[Stranger] = []
+    for item in items:
+        name = item.name
+        if not is_path(name):
+            strangers.append(_stranger(base + printable(name), item, misnamed=True))
+        elif item.is_file(follow_symlinks=False):
+            if name[0] == "." and LEFTOVER.fullmatch(name):
+                what = "left by an interrupted write"
+                strangers.append(Stranger(base + name, what, "leftover"))
+            elif not sizes:
+                files.append(Entry(base + name))
+            else:
+                with suppress(FileNotFoundError):
+                    files.append(_entry(base + name, item.stat(follow_symlinks=False)))
+        elif item.is_dir(follow_symlinks=False):
+            folders.append(base + name)
+        else:
+            strangers.append(_stranger(base + name, item))
+    return files, folders, strangers
 
 
 def read_between(file: int, start: int, end: int) -> bytes:

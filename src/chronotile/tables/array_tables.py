@@ -9,7 +9,6 @@ Timestamps are `bigint`; a larger one, which no clock reaches, becomes the large
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
+from chronotile.check.capped import MOST, CappedFindings, capped
 from chronotile.check.file_uses import REASONS
-from chronotile.check.findings import SEVERITIES
 from chronotile.check.open_cost import Consolidated, consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
@@ -91,13 +90,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the rows of that table, `log_bytes` what was read of the log; `bytes` is the size of the array, the
-sum of the columns `bytes_…`, and null unless a reader asks for sizes, as each file then has to be
-listed. `request_costs` counts `open_requests`, `open_cost` those of an engine, null if a `.meta`
-cannot be opened. In `fragments` the columns from
-`cells` on are null unless a reader asks for them, as each fragment then costs a read of its footer.
-`stale` is null unless a run of the pipeline could not read the array: then it names the older run
-whose rows all tables repeat."""
+the rows of that table, `errors`, `warnings` and `infos` all findings, also those that `findings`
+only counts, as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
+the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
+each file then has to be listed. `request_costs` counts `open_requests`, `open_cost` those of an
+engine, null if a `.meta` cannot be opened, or if those of a large array are large too. In
+`fragments` the columns from `cells` on are null unless a reader asks for them, as each fragment
+then costs a read of its footer. `stale` is null unless a run of the pipeline could not read the
+array: then it names the older run whose rows all tables repeat."""
 
 TABLES: dict[str, pa.Schema] = {
     **SCHEMAS,
@@ -144,6 +144,8 @@ class ArrayTables:
     """How far the findings go."""
     measured: Sequence[Entry] | None = None
     """The array's files with their sizes, if they were asked for."""
+    max_findings: int = MOST
+    """Findings of one code and severity that are listed."""
 
     def table(self, name: str) -> pa.Table:
         """Makes one table of `TABLES`.
@@ -155,9 +157,10 @@ class ArrayTables:
         return made
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
-        return self.log.check(log_only=self.check == "log", deep=self.check == "deep")
+        found = self.log.check(log_only=self.check == "log", deep=self.check == "deep")
+        return capped(self.log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows that touch the window, with the array's URI in front."""
@@ -183,13 +186,13 @@ class ArrayTables:
             "loose_commits": int(loose[table.source].sum()) if len(table) else 0,
             "con_files": sum(name.endswith(".con") for name in history.listing.commits),
             "fragments": fragment_count(rules),
-            "first_timestamp": _capped(int(table.uris.t1.min())) if len(table) else None,
-            "last_timestamp": _capped(int(table.uris.t2.max())) if len(table) else None,
+            "first_timestamp": in_bigint(int(table.uris.t1.min())) if len(table) else None,
+            "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
             "log_bytes": history.bytes_read,
             **self._sizes(),
             "open_requests": open_requests(history),
             "engine_open_requests": self._engine_open_requests(),
-            **_by_severity(self.findings),
+            **severity_columns(self.findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
 
@@ -243,7 +246,7 @@ class ArrayTables:
         return TABLES["members"].empty_table()  # an array has none: `members_table` is of groups
 
     def _findings(self) -> pa.Table:
-        return findings_table(self.findings)
+        return findings_table(self.findings.findings())
 
 
 def condition_row(commit: Delete) -> dict[str, Any]:
@@ -256,7 +259,7 @@ def condition_row(commit: Delete) -> dict[str, Any]:
     return {
         "name": commit.name,
         "kind": "update" if isinstance(commit, Update) else "delete",
-        "t1": _capped(commit.t1),
+        "t1": in_bigint(commit.t1),
         "predicate": _clean(document["text"]),
         "stored": _json(document["stored"]),
         "predicate_json": _json(document["predicate"]),
@@ -283,7 +286,7 @@ def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
             "stored_uri": _clean(row["stored_uri"]),
             "relative": row["is_relative"],
             "commits": row["commits"],
-            "last_timestamp": None if row["changed"] is None else _capped(row["changed"]),
+            "last_timestamp": None if row["changed"] is None else in_bigint(row["changed"]),
             "problem": _clean(row["error"] or row["problem"] or None),
         }
         for row in rows
@@ -298,16 +301,16 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
     1
     """
     finding = unreadable(array, error)
-    row = {"array": array} | _by_severity((finding,))
+    row = {"array": array} | severity_columns(capped(array, (finding,)))
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
     tables["arrays"] = pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
     tables["findings"] = findings_table((finding,))
     return tables
 
 
-def _by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
-    counts = Counter(item.severity for item in findings)
-    return {f"{severity}s": counts[severity] for severity in SEVERITIES}
+def severity_columns(findings: CappedFindings) -> dict[str, int]:
+    """The columns of `arrays` that count findings, listed or not."""
+    return {f"{severity}s": count for severity, count in findings.by_severity().items()}
 
 
 def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -320,7 +323,8 @@ def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.min_element_wise(column, _LAST, skip_nulls=False).cast(pa.int64())
 
 
-def _capped(time: int) -> int:
+def in_bigint(time: int) -> int:
+    """A time that a `bigint` can hold."""
     return min(time, LAST)
 
 

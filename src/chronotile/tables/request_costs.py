@@ -13,7 +13,7 @@ stay, as do `.vac` files and what lies in other folders.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.format.kinds import WRITES
 
@@ -28,25 +28,47 @@ _MERGED = (*WRITES, *_READ)
 """Files that maintenance merges, whether an open reads them or not."""
 
 
-def open_requests(history: History) -> int:
-    """The requests that an open of the array costs."""
+class Names(NamedTuple):
+    """How many names the two large folders of an array have."""
+
+    commits: int
+    fragments: int
+
+
+def names_in(history: History) -> Names:
+    """The names that were listed."""
+    return Names(len(history.listing.commits), len(history.listing.fragments))
+
+
+def open_requests(history: History, names: Names | None = None) -> int:
+    """The requests that an open of the array costs.
+
+    Args:
+        history: What was read of it.
+        names: How many names there are, if the history has only some of them.
+    """
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
-    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    further_pages = sum(_pages(len(names)) - 1 for names in folders)
+    counts = (*(names or names_in(history)), *map(len, (listing.fragment_meta, listing.meta, root)))
+    further_pages = sum(_pages(count) - 1 for count in counts)
     return history.requests + listing.absent_folders + further_pages
 
 
-def requests_after_maintenance(history: History) -> int:
-    """The requests that an open would cost after commits are consolidated and vacuumed."""
-    commits = history.listing.commits
-    merged = sum(name.endswith(_MERGED) for name in commits)
+def requests_after_maintenance(history: History, names: Names | None = None) -> int:
+    """The requests that an open would cost after commits are consolidated and vacuumed.
+
+    Args:
+        history: What was read of the array.
+        names: How many names there are, if the history lacks those of some writes.
+    """
+    commits, count = history.listing.commits, (names or names_in(history)).commits
+    unmerged = sum(not name.endswith(_MERGED) for name in commits)
     read = sum(name.endswith(_READ) for name in commits)
-    if not merged and not any(name.endswith(".del") for name in commits):
-        return open_requests(history)
-    left = len(commits) - merged + 1
-    saved = read - 1 + _pages(len(commits)) - _pages(left)
-    return open_requests(history) - max(saved, 0)
+    now = open_requests(history, names)
+    if count == unmerged and not any(name.endswith(".del") for name in commits):
+        return now
+    saved = read - 1 + _pages(count) - _pages(unmerged + 1)
+    return now - max(saved, 0)
 
 
 def _pages(count: int) -> int:

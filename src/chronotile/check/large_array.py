@@ -1,0 +1,118 @@
+"""The check of a large array, part by part.
+
+In: the frame of an array, and the rules of one part after the other (see `history.array_parts`).
+Out: what `check` would say of the whole array's log, capped. Reads nothing: who calls it does.
+
+Most findings tell of one commit or fragment, and a part is enough to see it. Others tell of a whole
+file, or count: of these each part adds what it knows, and the sums are told at the end. Only one
+thing is seen less well: a folder whose damaged name has another time is not offered as the fragment
+that a commit has lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chronotile.check.array import differing
+from chronotile.check.capped import MOST, CappedFindings
+from chronotile.check.commit_files import (
+    ConRange,
+    damage,
+    name_ranges,
+    records_with_tiles,
+    unneeded,
+)
+from chronotile.check.conditions import conditions
+from chronotile.check.debt import array_metadata_debt
+from chronotile.check.fragments import (
+    FutureCommits,
+    count_loose,
+    count_missing,
+    future,
+    future_commits,
+    many_loose,
+    misnamed,
+    missing,
+    same_times,
+    uncommitted,
+)
+from chronotile.format.names import is_name
+from chronotile.history.con_coverage import coverage
+from chronotile.visibility.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chronotile.history.array_parts import LogFile
+    from chronotile.history.reading import History
+
+_LOST = "commit-without-fragment"
+
+
+class LargeCheck:
+    """A check that is under way."""
+
+    def __init__(self, frame: History, files: Iterable[LogFile], most: int = MOST) -> None:
+        self._frame = frame
+        self._files = tuple(file for file in files if file.path.endswith(".con"))
+        self._capped = CappedFindings(frame.array, most)
+        self._future = FutureCommits()
+        self._loose = 0
+        self._superseded = {file.path for file in self._files}
+        self._ignored_in: frozenset[tuple[str, str]] = frozenset()
+        self._merged: set[str] = set()
+        self._vacuums = {vacuum.name.text for vacuum in frame.vacuums}
+
+    def add(self, rules: Rules) -> None:
+        """Takes the next part, in order of time."""
+        history, table = rules.history, rules.history.table
+        self._add_missing(rules)
+        self._capped.add(uncommitted(rules))
+        self._capped.add(same_times(rules))
+        self._future |= future_commits(history)
+        self._loose += count_loose(table)
+        files = coverage(table)
+        self._superseded.intersection_update(files.superseded())
+        self._ignored_in |= files.ignored_in()
+        self._merged.update(self._vacuums.intersection(history.listing.fragments))
+
+    def _add_missing(self, rules: Rules) -> None:
+        counts = count_missing(rules)
+        if all(not count or self._capped.is_full(_LOST, one) for one, count in counts.items()):
+            # Millions of them need not be put into words.
+            for severity, count in counts.items():
+                self._capped.count(_LOST, severity, count)
+        else:
+            self._capped.add(missing(rules))
+
+    def finished(self) -> CappedFindings:
+        """What was found in all parts, and in the frame."""
+        frame, array = self._frame, self._frame.array
+        gone = self._superseded
+        latest_first = [path for path in coverage(frame.table).cons() if path in gone]
+        needed = {ignore for con, ignore in self._ignored_in if con not in gone}
+        free = [path for path in frame.listing.paths_of(".ign") if path not in needed]
+        with_merged = replace(frame.listing, fragments=tuple(sorted(self._merged)))
+        for some in (
+            damage(frame),
+            misnamed(replace(frame, listing=with_merged)),
+            future(array, self._future),
+            many_loose(array, self._loose, frame.table),
+            conditions(Rules(frame)),
+            differing(frame),
+            name_ranges(array, map(_range_of, filter(_is_named, self._files))),
+            unneeded(array, latest_first, free),
+            records_with_tiles(frame),
+            array_metadata_debt(frame),
+        ):
+            self._capped.add(some)
+        return self._capped
+
+
+def _is_named(file: LogFile) -> bool:
+    return is_name(file.path.rpartition("/")[2].rpartition(".")[0])
+
+
+def _range_of(file: LogFile) -> ConRange:
+    return ConRange(file.path, file.first, file.last, file.has_first, file.has_last)
