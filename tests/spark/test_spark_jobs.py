@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from support.corpus_cases import CASES
 from support.fleets import FIRST_MS, FleetMaker, age, make_template
 from support.groups import member, put_array, put_list
+from support.large_arrays import make_large_array
 from support.spark_sessions import local_session
 
 import chronotile as ct
@@ -25,6 +26,7 @@ from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
+from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.report.output import size_text
 from chronotile.spark import fleet_plan, maintenance_job, pipeline, register, shares
 from chronotile.spark.buckets import bucket_of
@@ -33,6 +35,7 @@ from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import run_task
 from chronotile.spark.runs import last_run
+from chronotile.spark.source import TableReader
 from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
@@ -107,6 +110,39 @@ def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
     assert rows_of(read(spark, f"{CORPUS}/*/array", name)) == expected(
         (case.array for case in CASES.values()), name
     )
+
+
+def test_a_large_array_is_split_and_gives_the_same_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root, commits = tmp_path / "root", 140_000
+    make_large_array(root / "large", commits)
+    put_array(root / "small", "bare")
+    whole = ArrayTables(ct.open_log(root / "large"))
+    reader = TableReader(Options(roots=(str(root),), table="commits"))
+    kinds = [type(one).__name__ for one in reader.partitions()]
+    assert kinds.count("PartPartition") == 2
+    for name in ("commits", "fragments"):
+        found = read(spark, root, name).where(f"array = '{root}/large'").toArrow()
+        wanted = whole.table(name)
+        assert found.sort_by("name")["name"].equals(wanted.sort_by("name")["name"])
+        assert found.num_rows == len(wanted)
+    out = tmp_path / "tables"
+    job = Job(options=Options(roots=(str(root),), max_findings=7), out=str(out), since_last=True)
+    for folder in (COMMITS, FRAGMENTS, SCHEMA, ""):
+        os.utime(root / "large" / folder, (1, 1))
+    age(root)
+    summary = run(spark, job)
+    for name in ("commits", "fragments"):
+        written = pq.read_table(out / name, filters=[("array", "=", f"{root}/large")])
+        assert written.select(SCHEMAS[name].names).equals(whole.table(name))
+    lost = {(one[1], one[2]) for one in summary.totals.findings}
+    assert ("commit-without-fragment", commits) in lost
+    found = [row for row in parquet_rows(out / "findings") if row[0] == "commit-without-fragment"]
+    assert len(found) == 8
+    again = run(spark, job)
+    assert (again.unchanged, again.read) == (2, 0)
+    assert again.totals == summary.totals
 
 
 def test_a_group_is_a_root_whose_members_are_followed(spark: SparkSession, tmp_path: Path) -> None:

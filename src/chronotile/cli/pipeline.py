@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chronotile.check.capped import MOST
 from chronotile.check.findings import SEVERITIES
 from chronotile.cli.options import (
     Parsed,
@@ -105,6 +106,14 @@ if TYPE_CHECKING:
     help="How far findings go: log; also the metadata of fragments; also their cells.",
 )
 @click.option(
+    "--max-findings-per-code",
+    "max_findings",
+    metavar="N",
+    type=click.IntRange(1),
+    default=MOST,
+    help="Findings of one code and severity to list of an array; one more counts the rest: 1,000.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice([*SEVERITIES, NEVER]),
     default="error",
@@ -187,6 +196,7 @@ def _job(
     namespace: str,
     partition_bytes: int | None,
     reach: Reach,
+    max_findings: int,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
     from chronotile.spark.maintenance_policy import read_policy
@@ -205,6 +215,7 @@ def _job(
         inventory=inventory and _absolute(inventory),
         fresh=fresh,
         check=reach,
+        max_findings=max_findings,
     )
     return Job(
         options=options,

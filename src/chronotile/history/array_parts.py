@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from chronotile.history.uri_columns import I64, U64
     from chronotile.storage.store import Store, Stranger
 
-ROWS = 1 << 17
-"""Commits of one part, about."""
+ROWS = 67_000
+"""Commits of one part, about: a little more than a row group of Parquet has."""
 _EVERY = 64
 """One commit in so many is a sample of the times."""
 _LEN_WHOLE = 8 << 20

@@ -15,12 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chronotile.errors import TooLargeError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
     LABELS,
+    LINES,
     LOCK,
     META,
     OLD_SCHEMA,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
+_LEN_NAME = 80
+"""Bytes of the name of a commit, about."""
 _ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
@@ -116,18 +120,27 @@ class Listing:
         )
 
 
-def list_array(store: Store, *, fragments: bool = True) -> Listing:
+class LargeArrayError(TooLargeError):
+    """An array with a larger commit log than the caller wants to read as a whole."""
+
+
+def list_array(store: Store, *, fragments: bool = True, largest: int | None = None) -> Listing:
     """Lists an array, with or without `__fragments`.
+
+    Args:
+        store: Where the array is.
+        fragments: Whether to list `__fragments`.
+        largest: The most bytes of commit records and names of commits.
 
     Raises:
         ArrayNotFoundError: There is no schema, so there is no array.
+        LargeArrayError: There are more; then `__fragments` was not listed.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
     if store.place.scheme == "file":
-        listed = _one_by_one(store, wanted)
+        listed = _one_by_one(store, wanted, largest)
     else:
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            listed = dict(zip(wanted, pool.map(store.list_names, wanted), strict=True))
+        listed = _at_once(store, wanted, largest)
     found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
@@ -177,7 +190,30 @@ def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
     )
 
 
-def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
+def _at_once(store: Store, paths: list[str], largest: int | None) -> dict[str, Names]:
+    """Lists the folders of a bucket; the fragments of an array that may be large come last."""
+    waits = [path for path in paths if path == FRAGMENTS and largest is not None]
+    first = [path for path in paths if path not in waits]
+    with ThreadPoolExecutor(len(paths)) as pool:
+        listed = dict(zip(first, pool.map(store.list_names, first), strict=True))
+    _check_size(store, listed[COMMITS], largest)
+    return listed | {path: store.list_names(path) for path in waits}
+
+
+def _check_size(store: Store, commits: Names, largest: int | None) -> None:
+    """Raises an error if reading the commits would take more than the caller wants."""
+    if largest is None:
+        return
+    known = {entry.path: entry.size for entry in commits.entries}
+    paths = [f"{COMMITS}/{name}" for name in commits.files if name[-4:] in LINES]
+    sizes = (known[path] if known.get(path) else store.head(path).size for path in paths)
+    found = _LEN_NAME * len(commits.files) + sum(size or 0 for size in sizes)
+    if found > largest:
+        problem = f"expected at most {largest} bytes of commits, found {found}"
+        raise LargeArrayError(store.uri, problem)
+
+
+def _one_by_one(store: Store, paths: list[str], largest: int | None) -> dict[str, Names]:
     """Lists the folders that a disk has, the root first.
 
     Starting threads takes longer than the listing, especially on busy cores.
@@ -188,7 +224,14 @@ def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
         names = found.get(above, Names())
         # If something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
-            found[path] = store.list_names(path)
+            if path != COMMITS or largest is None:
+                found[path] = store.list_names(path)
+                continue
+            try:
+                found[path] = store.list_names(path, most=largest // _LEN_NAME)
+            except TooLargeError as error:
+                raise LargeArrayError(store.uri, error.problem) from error
+            _check_size(store, found[path], largest)
     return found
 
 

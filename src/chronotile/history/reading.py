@@ -125,6 +125,7 @@ def read_history(
     prune_to: tuple[int, int] | None = None,
     fragments: bool = True,
     labels: bool = False,
+    largest: int | None = None,
 ) -> History:
     """Lists and reads an array's log, anew if a file vanishes in between.
 
@@ -139,9 +140,11 @@ def read_history(
             nothing tells what is visible.
         labels: Whether to read the labels of enumerations even if there is no delete or update
             that may need them.
+        largest: The most bytes of commit records and names of commits.
 
     Raises:
         ArrayNotFoundError: There is no array.
+        LargeArrayError: There are more: `array_parts` reads such an array in parts.
         ChangedError: The array changed during each attempt.
         WrongKeyError: The key does not open it.
         StorageError: The storage failed.
@@ -149,7 +152,8 @@ def read_history(
     raw_key = key.encode() if isinstance(key, str) else key
     for attempt in range(ATTEMPTS):
         try:
-            return _read(store, raw_key, prune_to, fragments=fragments, labels=labels)
+            listed = list_array(store, fragments=fragments, largest=largest)
+            return _read(store, listed, raw_key, prune_to, fragments=fragments, labels=labels)
         except (MissingObjectError, ChangedError) as cause:
             if attempt + 1 == ATTEMPTS:
                 problem = "expected it to stay, found it gone: the array is changing; try again"
@@ -159,13 +163,13 @@ def read_history(
 
 def _read(
     store: Store,
+    listed: Listing,
     key: bytes | None,
     prune_to: tuple[int, int] | None,
     *,
     fragments: bool,
     labels: bool,
 ) -> History:
-    listed = list_array(store, fragments=fragments)
     skipped = _pruned(listed, prune_to)
     listing = _without(listed, skipped) if skipped else listed
     commits = listing.paths_of(_READ)

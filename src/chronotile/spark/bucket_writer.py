@@ -6,10 +6,10 @@ to. Memory is bounded: a row group is written as soon as it is full, a file is p
 
 from __future__ import annotations
 
-import io
 import json
+import tempfile
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,9 +21,12 @@ from chronotile.spark.runs import Part, Run, parquet_options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROWS_IN_GROUP = 1 << 17
+ROWS_IN_GROUP = 1 << 16
 FILE_BYTES = 32 << 20
 """A file that has grown to this size is put, and another begun."""
+
+LEN_IN_MEMORY = 1 << 20
+"""Bytes of a file that wait in memory until it is put; further ones wait on the local disk."""
 
 _TOTALS = b"chronotile.totals"
 
@@ -45,6 +48,11 @@ class BucketWriter:
                 self.totals += totals_of(name, table)
                 self._tables[name].add(dressed(name, table, self._run.name, self._run.started_ms))
 
+    def discard(self) -> None:
+        """Drops what is left; no run knows the files that were put."""
+        for table in self._tables.values():
+            table.discard()
+
     def close(self) -> tuple[Part, ...]:
         """Writes what is left, and gives all files."""
         words = {_TOTALS: json.dumps(asdict(self.totals)).encode()}
@@ -62,7 +70,7 @@ class _OneTable:
         self._run, self._bucket, self._name, self._schema = run, bucket, name, schema
         self._waiting: list[pa.Table] = []
         self._rows_waiting = self._rows_written = 0
-        self._buffer = io.BytesIO()
+        self._buffer: IO[bytes] | None = None
         self._file: pq.ParquetWriter | None = None
         self._parts: list[Part] = []
 
@@ -71,7 +79,7 @@ class _OneTable:
         self._rows_waiting += len(table)
         if self._rows_waiting >= ROWS_IN_GROUP:
             self._write()
-            if self._buffer.tell() >= FILE_BYTES:
+            if self._buffer is not None and self._buffer.tell() >= FILE_BYTES:
                 self._put({})
 
     def _write(self) -> None:
@@ -79,7 +87,7 @@ class _OneTable:
             return
         table = pa.concat_tables([self._schema.empty_table(), *self._waiting])
         if self._file is None:
-            self._buffer = io.BytesIO()
+            self._buffer = tempfile.SpooledTemporaryFile(LEN_IN_MEMORY)  # noqa: SIM115 - `_put` closes it
             options = parquet_options(self._schema)
             self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
@@ -87,14 +95,21 @@ class _OneTable:
         self._waiting, self._rows_waiting = [], 0
 
     def _put(self, words: Mapping[bytes, bytes]) -> None:
-        if self._file is None:
+        if self._file is None or self._buffer is None:
             return
         if words:
             self._file.add_key_value_metadata(dict(words))
         self._file.close()
-        data = self._buffer.getvalue()
+        self._buffer.seek(0)
+        with self._buffer as buffer:
+            data = buffer.read()
         self._parts.append(self._run.put(self._name, data, self._rows_written, self._bucket))
-        self._file, self._buffer, self._rows_written = None, io.BytesIO(), 0
+        self._file, self._buffer, self._rows_written = None, None, 0
+
+    def discard(self) -> None:
+        if self._file is not None and self._buffer is not None:
+            self._file.close()
+            self._buffer.close()
 
     def close(self, words: Mapping[bytes, bytes]) -> list[Part]:
         self._write()

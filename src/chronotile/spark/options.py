@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import pyarrow.csv
 import pyarrow.parquet
 
+from chronotile.check.capped import MOST
 from chronotile.check.looked_at import Reach
 from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
@@ -56,6 +57,7 @@ KNOWN = {
     "key_file": "a file with the key, on every executor",
     "partition_bytes": "bytes of commit files that one task reads",
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
+    "maxfindings": "findings of one code and severity that are listed of an array",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
     "state": "streams only: a folder for what has been read, if an offset would be too long",
     "maxarrayspertrigger": "streams only: the most arrays that one batch reads",
@@ -94,6 +96,8 @@ class Options:
     """In a task: array -> its listing, out of an inventory."""
     known_until: int | None = None
     """In a task: look for commits that are newer than this."""
+    max_findings: int = MOST
+    """Findings of one code and severity that are listed of an array."""
     push_filters: bool = False
     state: str | None = None
     max_arrays: int | None = None
@@ -112,9 +116,13 @@ class Options:
         known = known_store(store, entries, self.known_until)
         return MeasuredArray(known, None if known is store else entries)
 
-    def open_log(self, store: Store) -> Log:
-        """The log of an array."""
-        return Log(read_history(store, key=self.read_key()), store)
+    def open_log(self, store: Store, largest: int | None = None) -> Log:
+        """The log of an array.
+
+        Raises:
+            LargeArrayError: It has more than `largest` bytes of commits.
+        """
+        return Log(read_history(store, key=self.read_key(), largest=largest), store)
 
     def told(self) -> dict[str, str | bool]:
         """How much the rows of an array tell."""
@@ -182,6 +190,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         check=cast("Reach", reach),
         inventory=options.get("inventory"),
         fresh=_flag("fresh", options),
+        max_findings=_count("maxfindings", options.get("maxfindings"), "findings") or MOST,
         push_filters=_flag("push_filters", options),
         state=options.get("state"),
         max_arrays=_count("maxarrayspertrigger", options.get("maxarrayspertrigger")),
@@ -272,9 +281,9 @@ def _size(name: str, value: str | None) -> int:
     return int(value)
 
 
-def _count(name: str, value: str | None) -> int | None:
+def _count(name: str, value: str | None, what: str = "arrays") -> int | None:
     if value is not None and (not value.isdigit() or not 0 < int(value) < 1 << 31):
-        raise _wrong(name, f"expected a number of arrays, found {value!r}")
+        raise _wrong(name, f"expected a number of {what}, found {value!r}")
     return None if value is None else int(value)
 
 

@@ -329,7 +329,8 @@ class _Pipeline:
         """What must be equal in two runs if one uses the tables of the other."""
         options = self._job.options
         has_key = options.key is not None or options.key_file is not None
-        return {"has_key": has_key, "version": __version__}
+        most = options.max_findings
+        return {"has_key": has_key, "max_findings": most, "version": __version__}
 
     def _plan_words(self) -> dict[str, Any]:
         """What must be equal in two runs if one goes on with what the other has read."""

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -29,20 +29,17 @@ from chronotile.spark.bucket_writer import BucketWriter
 from chronotile.spark.buckets import NO_BUCKET
 from chronotile.spark.interrupted_run import note_done
 from chronotile.spark.known_listing import known_store
+from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
-from chronotile.spark.read_share import in_order
+from chronotile.spark.read_share import array_tables, in_order
 from chronotile.spark.run_columns import CHANGES, changed_findings
 from chronotile.spark.run_summary import Totals
-from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note
+from chronotile.spark.unchanged import NOTHING, Noted, folder_times, is_unchanged, note, note_large
 from chronotile.spark.unreadable_limit import Unread
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import (
-    SCHEMAS,
-    ArrayTables,
-    findings_table,
-    tables_of_unreadable,
-)
+from chronotile.tables.array_tables import SCHEMAS, findings_table, tables_of_unreadable
+from chronotile.tables.large_tables import LargeTables
 from chronotile.tables.measured_array import MeasuredArray, measure_array
 from chronotile.tables.request_costs import requests_after_maintenance
 
@@ -174,6 +171,7 @@ class _Bucket:
         self._task = task
         self._reads = _Reads()
         self._writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
+        self._large: list[BucketWriter] = []
         self._unchanged: list[str] = []
         self._findings: list[dict[str, Any]] = []
         self._noted: dict[str, Noted] = {}
@@ -199,9 +197,10 @@ class _Bucket:
             for name, rows in older.rows(self._unchanged, ()):
                 self._writer.add({name: rows})
         changes = self._changes(places, {*unread, *hidden})
+        writers = (self._writer, *self._large)
         return Done(
-            parts=(*self._writer.close(), *changes),
-            totals=self._writer.totals,
+            parts=(*(part for writer in writers for part in writer.close()), *changes),
+            totals=sum((writer.totals for writer in writers), Totals()),
             unchanged=len(self._unchanged),
             unread=tuple(Unread(*pair) for pair in list(unread.items())[:UNREAD_MAX]),
             unread_count=len(unread),
@@ -252,6 +251,8 @@ class _Bucket:
                     failed[array] = outcome
                 elif outcome is None:
                     self._unchanged.append(array)
+                elif isinstance(outcome, _Large):
+                    failed |= self._add_large(outcome)
                 else:
                     self._add(outcome)
             # A list may miss what was just written: then an array looks as if it were gone.
@@ -262,7 +263,28 @@ class _Bucket:
             waiting = tuple(failed)
         return failed
 
-    def _outcome(self, place: Place) -> dict[str, pa.Table] | Exception | None:
+    def _add_large(self, large: _Large) -> dict[str, Exception]:
+        """Writes the rows of a large array, in files of its own; gives it if it fails."""
+        task, array = self._task, large.store.uri
+        writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
+        try:
+            for tables in large.tables.stream(tuple(SCHEMAS)):
+                writer.add(tables)
+                if task.older is not None and "findings" in tables:
+                    self._findings += tables["findings"].to_pylist()
+        except Exception as error:  # one bad array must not stop a fleet
+            writer.discard()
+            if not may_pass(error) and not isinstance(error, ArrayNotFoundError):
+                self._add(self._without(array, error))
+                return {}
+            return {array: error}
+        assert large.tables.listing is not None
+        noted = note_large(large.store, large.tables.listing, large.began_ms, large.times)
+        writer.add({"listings": _listing(array, noted, large.tables.requests_after)})
+        self._large.append(writer)
+        return {}
+
+    def _outcome(self, place: Place) -> dict[str, pa.Table] | _Large | Exception | None:
         """Every table of an array; None if it is unchanged; an error if another try may succeed."""
         try:
             if place.entries is not None:
@@ -278,7 +300,7 @@ class _Bucket:
         store = open_store(array, self._task.options.storage_options)
         return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
 
-    def _by_inventory(self, place: Place) -> dict[str, pa.Table] | None:
+    def _by_inventory(self, place: Place) -> dict[str, pa.Table] | _Large | None:
         """Reads an array by a listing that is known; if that is outdated, by another."""
         store, after = self._store(place.uri), self._task.fresh_ms
         entries = place.entries or ()
@@ -287,7 +309,7 @@ class _Bucket:
 
     def _tables(
         self, store: Store, known: tuple[Entry, ...] | None = None
-    ) -> dict[str, pa.Table] | None:
+    ) -> dict[str, pa.Table] | _Large | None:
         options, array, began_ms = self._task.options, store.uri, now_ms()
         # Cells can go bad while the listing stays the same.
         noted = None if options.check == "deep" else self._noted.get(array)
@@ -297,13 +319,10 @@ class _Bucket:
         opened = MeasuredArray(store, known)
         if options.sizes and known is None:
             opened = measure_array(store)
-        log = options.open_log(opened.store)
-        tables = ArrayTables(
-            log,
-            check=options.check,
-            cells=options.cells,
-            measured=opened.entries if options.sizes else None,
-        )
+        log = open_or_divide(opened.store, options)
+        if isinstance(log, LargeTables):
+            return _Large(store, log, began_ms, times)
+        tables = array_tables(log, options, opened.entries if options.sizes else None)
         made = {name: tables.table(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
         after = requests_after_maintenance(log.history)
@@ -323,6 +342,15 @@ class _Bucket:
             return not open_store(array, self._task.options.storage_options).exists()
         except ChronotileError:
             return False
+
+
+class _Large(NamedTuple):
+    """A large array, whose tables are made as they are written."""
+
+    store: Store
+    tables: LargeTables
+    began_ms: int
+    times: dict[str, int | None]
 
 
 class _Reads:

@@ -15,6 +15,7 @@ from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError, ChangedError
+from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.tag_windows import window_of
 from chronotile.storage.place import MissingObjectError, find_place
 from chronotile.storage.prefetch import ahead
@@ -24,10 +25,11 @@ from chronotile.tables.array_tables import (
     members_table,
     tables_of_unreadable,
 )
+from chronotile.tables.large_tables import LargeTables
 from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.spark.options import Options
     from chronotile.spark.shares import Share
+    from chronotile.storage.store import Entry
 
 T = TypeVar("T")
 
@@ -51,8 +54,10 @@ def open_array(array: str, options: Options) -> Log:
     return options.open_log(options.opened(array).store)
 
 
-def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str, pa.Table]:
-    """Some tables of one array, in whatever state it is.
+def pieces_of(
+    array: str, options: Options, names: tuple[str, ...]
+) -> Iterable[Mapping[str, pa.Table]]:
+    """Some tables of one array, in whatever state it is; those of a large one come in pieces.
 
     Raises:
         BadTimeError: The array has no tag of the name that stands for a time.
@@ -61,24 +66,34 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> dict[str,
         opened = options.opened(array)
         if options.sizes and "arrays" in names and opened.entries is None:
             opened = measure_array(opened.store)
-        log = options.open_log(opened.store)
-        tables = ArrayTables(
-            log,
-            *window_of(log, options),
-            check=options.check,
-            cells=options.cells,
-            measured=opened.entries if options.sizes else None,
-        )
-        return {name: tables.table(name) for name in names}
+        log = open_or_divide(opened.store, options, names)
+        if isinstance(log, LargeTables):
+            return log.stream(names)  # what fails in the midst of it fails the task
+        tables = array_tables(log, options, opened.entries if options.sizes else None)
+        return ({name: tables.table(name) for name in names},)
     except BadTimeError:
         raise
     except Exception as error:  # one bad array must not stop a fleet
         if array in options.known and isinstance(error, MissingObjectError | ChangedError):
             # The inventory is outdated: look again.
-            return tables_of(array, replace(options, known={}), names)
+            return pieces_of(array, replace(options, known={}), names)
         if may_pass(error):
             _log.warning("no rows of %s: %s", array, words(error))
-        return tables_of_unreadable(array, error)
+        return (tables_of_unreadable(array, error),)
+
+
+def array_tables(
+    log: Log, options: Options, measured: tuple[Entry, ...] | None = None
+) -> ArrayTables:
+    """The tables of an array, as the options ask for them."""
+    return ArrayTables(
+        log,
+        *window_of(log, options),
+        check=options.check,
+        cells=options.cells,
+        measured=measured,
+        max_findings=options.max_findings,
+    )
 
 
 def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[str, T]]:
@@ -99,9 +114,11 @@ def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
         for group in share.arrays:
             yield from members_of(group, options).to_batches(BATCH_ROWS)
         return
-    make = partial(tables_of, options=options, names=(name,))
-    for _, tables in in_order(make, share.arrays):
-        yield from tables[name].to_batches(BATCH_ROWS)
+    make = partial(pieces_of, options=options, names=(name,))
+    for _, pieces in in_order(make, share.arrays):
+        for tables in pieces:
+            if name in tables:
+                yield from tables[name].to_batches(BATCH_ROWS)
     if name == "findings":
         yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
 

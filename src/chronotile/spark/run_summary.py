@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from chronotile.check.capped import number_told
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -56,8 +58,9 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     """The totals of one part of one table.
 
     >>> import pyarrow as pa
-    >>> totals_of("findings", pa.table({"severity": ["info"] * 2, "code": ["x"] * 2})).findings
-    (('info', 'x', 2),)
+    >>> columns = {"severity": ["info"], "code": ["x"], "path": ["a"], "message": ["m"]}
+    >>> totals_of("findings", pa.table(columns)).findings
+    (('info', 'x', 1),)
     """
     if name == "arrays":
         summed = ("commits", "fragments", "bytes", "log_bytes", "open_requests")
@@ -69,8 +72,9 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     if name == "listings":
         return Totals(requests_after=pc.sum(table["requests_after"]).as_py() or 0)
     if name == "findings":
-        pairs = zip(table["severity"].to_pylist(), table["code"].to_pylist(), strict=True)
-        return Totals(findings=_most_frequent((*pair, 1) for pair in pairs))
+        names = ("severity", "code", "path", "message")
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        return Totals(findings=_most_frequent((s, c, number_told(*told)) for s, c, *told in rows))
     return Totals()
 
 

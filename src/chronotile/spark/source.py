@@ -15,9 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from chronotile.errors import ChronotileError
 from chronotile.spark.change_table import ChangePartition, change_partitions, read_changes
 from chronotile.spark.inventory_shares import ListedPartition, inventory_partitions
+from chronotile.spark.large_arrays import PartPartition, divided, read_parts
 from chronotile.spark.options import OF_STREAMS, Options, read_options
 from chronotile.spark.pushed_filters import Filters, FilterTaker
-from chronotile.spark.read_share import read_share
+from chronotile.spark.read_share import BATCH_ROWS, read_share
 from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
 from chronotile.spark.tag_windows import with_tags_of_roots
@@ -91,12 +92,13 @@ class TableReader(DataSourceReader):
         if self.options.table == "changes":
             parts = change_partitions((array.uri for array in fleet.arrays), self.options)
             return [*parts] or [SharePartition(Share(()))]
-        made = (
-            group_shares(fleet)
-            if self.options.table == "members"
-            else shares(fleet, self.options.partition_bytes)
-        )
-        return [SharePartition(share) for share in made or (Share(()),)]
+        if self.options.table == "members":
+            return [SharePartition(share) for share in group_shares(fleet) or (Share(()),)]
+        large = divided(fleet.arrays, self.options)
+        small = fleet._replace(arrays=tuple(one for one in fleet.arrays if one.uri not in large))
+        tasks: list[InputPartition] = [one for parts in large.values() for one in parts]
+        tasks += map(SharePartition, shares(small, self.options.partition_bytes))
+        return tasks or [SharePartition(Share(()))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one share."""
@@ -104,15 +106,21 @@ class TableReader(DataSourceReader):
             for table in read_changes(partition, self.options):
                 yield from map(self.filters.keep, table.to_batches())
             return
-        if isinstance(partition, ListedPartition):
-            share, options = Share(partition.arrays), partition.options(self.options)
-        else:
-            assert isinstance(partition, SharePartition)
-            share, options = partition.share, self.options
-        for batch in read_share(share, options):
+        for batch in self._batches(partition):
             kept = self.filters.keep(batch)
             if kept.num_rows:
                 yield kept
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, PartPartition):
+            for table in read_parts(partition, self.options):
+                yield from table.to_batches(BATCH_ROWS)
+            return
+        if isinstance(partition, ListedPartition):
+            yield from read_share(Share(partition.arrays), partition.options(self.options))
+            return
+        assert isinstance(partition, SharePartition)
+        yield from read_share(partition.share, self.options)
 
 
 class FilteredReader(FilterTaker, TableReader):

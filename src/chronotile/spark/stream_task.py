@@ -27,11 +27,11 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark.change_table import changes_of, open_array_with_labels
-from chronotile.spark.read_share import in_order, open_array
+from chronotile.spark.read_share import array_tables, in_order, open_array
 from chronotile.spark.stream_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream_state import hashes
 from chronotile.spark.tag_windows import window_of
-from chronotile.tables.array_tables import ROW_TABLES, SCHEMAS, ArrayTables, findings_table
+from chronotile.tables.array_tables import ROW_TABLES, SCHEMAS, findings_table
 from chronotile.visibility.rules import overlaps
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _opened(array: str, options: Options) -> Log:
 def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     """The rows of an array that a stream can give, each with its hash, row by row."""
     window = window_of(log, options)
-    tables = ArrayTables(log, *window, check=options.check)
+    tables = array_tables(log, options)
     if options.table == "commits":
         uris = log.history.table.uris
         inside = overlaps(uris.t1, uris.t2, *window)

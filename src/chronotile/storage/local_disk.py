@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -89,16 +90,19 @@ class Disk:
         except MissingObjectError:
             return Folder()
 
-    def list_names(self, path: str) -> Names:
+    def list_names(self, path: str, most: int | None = None) -> Names:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
         folders: list[str] = []
         try:
             with self._in(path) as folder:
                 change_time = _change_time(folder)
                 with os.scandir(folder) as scan:
-                    items = list(scan)
+                    items = list(islice(scan, None if most is None else most + 1))
         except MissingObjectError:
             return Names()
+        if most is not None and len(items) > most:
+            where = self._place.uri_of(path)
+            raise TooLargeError(where, f"expected at most {most} names, found more")
         files = [item.name for item in items if item.is_file(follow_symlinks=False)]
         if len(files) != len(items):
             folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]

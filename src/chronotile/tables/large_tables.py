@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.capped import CappedFindings
     from chronotile.history.array_parts import ArrayParts
+    from chronotile.history.listing import Listing
     from chronotile.history.reading import History
 
 META_MAX = 8 << 20
@@ -69,6 +70,8 @@ class LargeTables:
     max_findings: int = MOST
     requests_after: int | None = None
     """The requests of an open after maintenance, once `stream` has come to its end."""
+    listing: Listing | None = None
+    """The names that belong to no time; likewise."""
 
     def of_parts(self, first: int, last: int, name: str) -> Iterator[pa.Table]:
         """The rows of `commits` or `fragments` of some parts.
@@ -93,10 +96,13 @@ class LargeTables:
             sums = _Sums(self.parts, frame, self.max_findings)
             for history in self.parts.histories(0, len(self.parts), self.key):
                 tables = self._of(history)
-                yield {name: tables.table(name) for name in by_part}
+                for name in by_part:
+                    yield {name: tables.table(name)}
                 sums.add(tables.log.rules)
+                # What a part needed must not add up to more with the next ones.
+                pa.default_memory_pool().release_unused()
             findings = sums.check.finished()
-            self.requests_after = sums.requests_after()
+            self.requests_after, self.listing = sums.requests_after(), frame.listing
             last = {
                 "arrays": sums.row(findings),
                 "findings": findings_table(findings.findings()),

@@ -24,14 +24,14 @@ from chronotile.history.time_columns import without_times
 from chronotile.spark import runs
 from chronotile.spark.options import Options, read_options
 from chronotile.spark.pushed_filters import Condition, Filters
-from chronotile.spark.read_share import tables_of
+from chronotile.spark.read_share import pieces_of
 from chronotile.spark.shares import shares
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, TABLES, ArrayTables
 from chronotile.tables.request_costs import open_requests, requests_after_maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from support.servers import S3Server
@@ -42,6 +42,11 @@ ALL = tuple(CASES.values())
 
 def log_of(case: Case) -> ct.Log:
     return ct.open_log(str(case.array), key=case.key)
+
+
+def tables_of(array: str, options: Options, names: tuple[str, ...]) -> Mapping[str, pa.Table]:
+    (tables,) = pieces_of(array, options, names)
+    return tables
 
 
 def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
