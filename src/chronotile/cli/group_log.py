@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronotile.cli.group_each import chosen
-from chronotile.cli.options import wrong_call
+from chronotile.cli.log import coming
 from chronotile.errors import BadTimeError, printable
 from chronotile.format.kinds import DATASET_EVENTS
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.dataset.events import MemberEvent, Told
+    from chronotile.dataset.following import DatasetFollowing
     from chronotile.dataset.open_dataset import Dataset
 
 
@@ -30,7 +31,14 @@ class GroupLogReport:
     told: Told
     limit: int | None
     oneline: bool
-    is_live = False
+    following: DatasetFollowing | None = None
+    """Tells new events; None to end after the history."""
+    wait_s: float = 0.0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the lines come as things happen."""
+        return self.following is not None
 
     @property
     def status(self) -> int:
@@ -38,11 +46,24 @@ class GroupLogReport:
         return 3 if self.told.errors else 0
 
     def _events(self) -> tuple[MemberEvent, ...]:
+        if self.is_live and self.limit is not None:
+            # The last few, in the order in which more will follow.
+            return self.told.events[max(len(self.told.events) - self.limit, 0) :]
         return self.told.events[: self.limit]
+
+    def _every(self) -> Iterator[MemberEvent]:
+        """The events that are asked for, and those that come."""
+        yield from self._events()
+        if self.following is not None:
+            yield from coming(self.following.look, self.wait_s)
 
     def to_json(self) -> list[dict[str, Any]]:
         """One object for each event."""
         return [event.to_dict() for event in self._events()]
+
+    def json_lines(self) -> Iterator[dict[str, Any]]:
+        """One object for each event, also for those that come."""
+        return (event.to_dict() for event in self._every())
 
     def to_text(self) -> Iterator[str]:
         """The lines for a pipe."""
@@ -58,7 +79,7 @@ class GroupLogReport:
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
         if not self.oneline:
             yield printable(head)
-        for event in self._events():
+        for event in self._every():
             member = printable(event.member or "the group itself")
             if self.oneline:
                 yield f"{laid_out.oneline(event.event)}  ({member})"
@@ -84,15 +105,15 @@ def group_log(
     size: bool | None,
     oneline: bool,
     follow: bool,
+    every: float,
     **rest: Any,  # noqa: ARG001  (options of arrays alone)
 ) -> GroupLogReport:
     """The history of a group and of everything in it."""
     from chronotile.dataset.events import member_events
+    from chronotile.dataset.following import DatasetFollowing
     from chronotile.log.story import Window
     from chronotile.report.output import progress
 
-    if follow:
-        raise wrong_call("--follow: expected an array, found a group")
     first = dataset.moment(since, "--since")
     last = None if until is None else dataset.moment(until, "--until")
     if last is not None and last < first:
@@ -100,9 +121,24 @@ def group_log(
         raise BadTimeError("--until", problem)
     window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
     nodes = chosen(dataset, pattern)
+    following = None
     with progress("reading members"):
-        told = member_events(
-            dataset, window, pattern=pattern, sizes=size is not False, reverse=reverse
-        )
+        if follow:
+            following = DatasetFollowing(
+                dataset.reopened, window, pattern=pattern, sizes=size is not False
+            )
+            told = following.told
+        else:
+            told = member_events(
+                dataset, window, pattern=pattern, sizes=size is not False, reverse=reverse
+            )
     arrays = sum(node.found == "array" for node in nodes)
-    return GroupLogReport(group=dataset.uri, arrays=arrays, told=told, limit=limit, oneline=oneline)
+    return GroupLogReport(
+        group=dataset.uri,
+        arrays=arrays,
+        told=told,
+        limit=limit,
+        oneline=oneline,
+        following=following,
+        wait_s=every,
+    )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,14 +19,18 @@ from chronotile.errors import BadTimeError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
     from chronotile.log.events import Event
+    from chronotile.log.following import Following
     from chronotile.log.story import Story, Window
+    from chronotile.storage.store import Store
+
+E = TypeVar("E")
 
 MANY = 5000
 """Commits up to which the files of fragments are added up without being asked for."""
@@ -42,14 +47,14 @@ class LogReport:
     reverse: bool
     limit: int | None
     oneline: bool
-    again: Callable[[], Story] | None = None
-    """Opens the array anew, to follow it; None to end after the history."""
+    following: Following | None = None
+    """Tells new events; None to end after the history."""
     wait_s: float = POLL_SECONDS
 
     @property
     def is_live(self) -> bool:
         """Whether the lines come as things happen."""
-        return self.again is not None
+        return self.following is not None
 
     def _events(self) -> Iterator[Event]:
         reverse = self.reverse or self.is_live
@@ -74,8 +79,15 @@ class LogReport:
         if lacks_key(self.story.log.history):
             yield NO_KEY
         yield from self._laid_out(self._chosen(), lines)
-        if self.again is not None:
-            yield from self._laid_out(self._coming(self.again), lines)
+        if self.following is not None:
+            yield from self._laid_out(coming(self.following.look, self.wait_s), lines)
+
+    def json_lines(self) -> Iterator[dict[str, Any]]:
+        """One object for each event, also for those that come."""
+        yield from (event.to_dict() for event in self._chosen())
+        if self.following is not None:
+            events = coming(self.following.look, self.wait_s)
+            yield from (event.to_dict() for event in events)
 
     def _chosen(self) -> Iterator[Event]:
         if self.is_live and self.limit is not None:
@@ -83,18 +95,6 @@ class LogReport:
             newest = itertools.islice(self.story.events(self.window), self.limit)
             return iter(list(newest)[::-1])
         return self._events()
-
-    def _coming(self, again: Callable[[], Story]) -> Iterator[Event]:
-        """New events, as they come; an array that cannot be read now is looked at later."""
-        seen = {_identity(event) for event in self.story.events(self.window)}
-        while True:
-            time.sleep(self.wait_s)
-            try:
-                events = list(again().events(self.window, reverse=True))
-            except ReadError:
-                continue
-            yield from (event for event in events if _identity(event) not in seen)
-            seen.update(map(_identity, events))
 
     def _laid_out(self, events: Iterator[Event], lines: Lines) -> Iterator[str]:
         for event in events:
@@ -120,9 +120,12 @@ class LogReport:
         return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
 
 
-def _identity(event: Event) -> tuple[str, str]:
-    # A commit moves from its own file into a `.con`, and stays the same.
-    return event.kind, event.name
+def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
+    """New events, as they come; what cannot be read now is looked at later."""
+    while True:
+        time.sleep(wait_s)
+        with suppress(ReadError):
+            yield from look()
 
 
 def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
@@ -143,15 +146,15 @@ def _cells(log: Log) -> dict[str, int]:
     return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
 
 
-def _story(array: str, access: Access, *, cells: bool, size: bool | None) -> Story:
+def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> Story:
     from chronotile.log.story import Story, list_files
     from chronotile.report.output import progress
 
-    opened = access.open_log(array)
+    opened = access.read_log(store)
     listed = None
     if size or (size is None and len(opened.history.table) <= MANY):
         with progress("adding up the files"):
-            listed = list_files(access.open_store(array).list_prefix(sizes=True))
+            listed = list_files(store.list_prefix(sizes=True))
     counts = _cells(opened) if cells else None
     return Story(opened, opened.view(), listed, counts, look=size is not False)
 
@@ -169,7 +172,11 @@ def _story(array: str, access: Access, *, cells: bool, size: bool | None) -> Sto
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
-@click.option("--follow", is_flag=True, help="Then show new commits as they come, until stopped.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Then show new commits as they come, until stopped; with --json a line each.",
+)
 @click.option(
     "--every",
     metavar="SECONDS",
@@ -204,11 +211,22 @@ def log(
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
+    from chronotile.log.following import Following
+    from chronotile.storage.remembered import remembering
+
+    store = access.open_store(array)
+    store = remembering(store) if follow else store
 
     def story() -> Story:
-        return _story(array, access, cells=cells, size=size)
+        return _story(store, access, cells=cells, size=size)
 
-    first = story()
-    window = _window(first.log, since, until, kinds)
-    again = story if follow else None
-    return LogReport(story=first, window=window, again=again, wait_s=every, **layout)
+    def window(story: Story) -> Window:
+        return _window(story.log, since, until, kinds)
+
+    if follow:
+        following = Following(store, story, window)
+        asked = {"story": following.story, "window": following.window, "following": following}
+    else:
+        first = story()
+        asked = {"story": first, "window": window(first)}
+    return LogReport(**asked, wait_s=every, **layout)  # type: ignore[arg-type]

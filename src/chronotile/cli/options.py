@@ -117,11 +117,14 @@ class Access:
 
     def open_log(self, array: str) -> Log:
         """Opens a log; a terminal shows how many files have been read."""
+        return self.read_log(self.open_store(array))
+
+    def read_log(self, store: Store) -> Log:
+        """Reads the log of an array; likewise."""
         from chronotile.history.reading import read_history
         from chronotile.log import Log
         from chronotile.report.output import progress
 
-        store = self.open_store(array)
         with progress("reading the commit log") as step:
             watched = store.watched(lambda what, _: step() if what == "read.done" else None)
             return Log(read_history(watched, key=self.key), store)
@@ -210,8 +213,6 @@ def reporting(function: F) -> F:
         from chronotile.report.output import emit
 
         report = function(*args, **rest)
-        if as_json and getattr(report, "is_live", False):
-            raise wrong_call("expected --json or --follow, found both")
         emit(report, as_json=as_json)
         return getattr(report, "status", 0)
 

@@ -19,7 +19,7 @@ from chronotile.log.events import Event, events_table
 from chronotile.log.story import Story, Window, list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.groups import GroupEntry
@@ -55,6 +55,7 @@ def member_events(
     pattern: str | None = None,
     sizes: bool = True,
     reverse: bool = False,
+    only: Container[str] | None = None,
 ) -> Told:
     """The events of all members, the newest first.
 
@@ -64,6 +65,7 @@ def member_events(
         pattern: Only members whose path fits, such as `ms/*/X`; all others are not read.
         sizes: Add up the files of each array.
         reverse: The oldest first.
+        only: Of arrays, only those at these places; all if left out.
     """
     window = window or Window(kinds=frozenset(DATASET_EVENTS))
     found: list[MemberEvent] = []
@@ -75,6 +77,8 @@ def member_events(
         if node.history is not None:
             groups.append((node.path, node.history))
         if node.found != "array" or node.store is None:
+            continue
+        if only is not None and node.uri not in only:
             continue
         log = dataset.read_log(node)
         if isinstance(log, ChronotileError):

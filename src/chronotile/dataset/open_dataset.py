@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from chronotile.change.group_tags import tags_of_group
+from chronotile.check.findings import count_text
 from chronotile.dataset.member_list import Member, direct_members
 from chronotile.dataset.tree import LookedUp, Node, walk
 from chronotile.errors import ChronotileError
@@ -56,7 +57,8 @@ class Dataset:
     """The group's own lists of members."""
 
     def __repr__(self) -> str:
-        return f"<dataset at {self.uri}: {len(self.group.files)} lists of members>"
+        lists = count_text(len(self.group.files), "list of members", "lists of members")
+        return f"<dataset at {self.uri}: {lists}>"
 
     @property
     def uri(self) -> str:
@@ -67,6 +69,14 @@ class Dataset:
     def key(self) -> bytes | None:
         """The key that opens encrypted members."""
         return self.group.key
+
+    def reopened(self) -> Dataset:
+        """The dataset as it is now, read again.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        return Dataset(self.store, read_group(self.store, key=self.key))
 
     def moment(self, time: Moment, where: str = "time") -> int:
         """A time in any spelling, or a tag's name, in ms.

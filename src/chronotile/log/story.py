@@ -27,7 +27,7 @@ from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import Mask
     from chronotile.history.uri_columns import I64
@@ -143,14 +143,32 @@ class Story:
         alike[order[:-1]] |= same
         return alike
 
-    def events(self, window: Window, *, reverse: bool = False) -> Iterator[Event]:
-        """The events of a window, the newest first, or reversed."""
+    def events(
+        self,
+        window: Window,
+        *,
+        reverse: bool = False,
+        seen: Collection[tuple[str, str]] = frozenset(),
+    ) -> Iterator[Event]:
+        """The events of a window, the newest first, or reversed, but for what was seen before."""
         places = self._places(window)
         places = places if reverse else places[::-1]
         first, size = 0, _FIRST_BATCH
         while first < len(places):
-            yield from self._batch(places[first : first + size])
+            items = self._items(places[first : first + size])
+            if seen:
+                items = [item for item in items if (_kind(item), item.name) not in seen]
+            content = self._metadata(items)
+            yield from (self._event(_kind(item), item, content) for item in items)
             first, size = first + size, _BATCH
+
+    def identities(self, window: Window) -> Iterator[tuple[str, str]]:
+        """Kind and name of each event that is no write without a commit.
+
+        A commit that moves from its own file into a `.con` stays the same.
+        """
+        items = self._items(self._places(window))
+        return ((_kind(item), item.name) for item in items if item.reason != "uncommitted")
 
     def _places(self, window: Window) -> I64:
         """The objects of a window in time order: committed fragments, and behind them others."""
@@ -171,15 +189,12 @@ class Story:
         order = np.lexsort((place, np.uint64(MAX_TIMESTAMP) - t1, rank, t2))
         return place[order[inside[order]]]
 
-    def _batch(self, places: I64) -> list[Event]:
+    def _items(self, places: I64) -> list[Explanation]:
+        """What decided on the objects at some places."""
         count = len(self.log.rules.fragments)
         committed = iter(committed_explanations(self.view, places[places < count]))
-        others = [self._others[place - count] for place in places[places >= count].tolist()]
-        content, following = self._metadata(others), iter(others)
-        return [
-            self._event(_kind(item), item, content)
-            for item in (next(committed if p < count else following) for p in places.tolist())
-        ]
+        others = iter([self._others[p - count] for p in places[places >= count].tolist()])
+        return [next(committed if place < count else others) for place in places.tolist()]
 
     def _metadata(self, items: Iterable[Explanation]) -> dict[str, str]:
         """File of array metadata -> the keys and values in it, in words."""

@@ -79,6 +79,9 @@ class Streamed(Protocol):
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """The lines, printable, for a terminal of a width, or for a pipe."""
 
+    def json_lines(self) -> Iterator[Any]:
+        """JSON documents, each as something happens; only of what is live."""
+
 
 def emit(report: Report, *, as_json: bool) -> None:
     """Writes a report to standard output.
@@ -93,6 +96,11 @@ def emit(report: Report, *, as_json: bool) -> None:
       "answer": 42
     }
     """
+    if as_json and isinstance(report, Streamed) and report.is_live:
+        for document in report.json_lines():
+            sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")
+            sys.stdout.flush()
+        return
     if as_json:
         sys.stdout.write(_encodable(json_text(report.to_json())) + "\n")
         return
