@@ -10,8 +10,14 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile import Dataset
 from chronotile.cli import main
+from chronotile.dataset import publish_members
+from chronotile.dataset.publish_members import publish_dataset
 from chronotile.format.names import parse_name
+from chronotile.format.timestamps import now_ms
+from chronotile.history.group_reading import read_group
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
@@ -113,6 +119,70 @@ def test_publish(
     assert answers(arrays) == [(*rows, (5, 5)) for rows in before]
     run(capsys, "undo", group)
     assert answers(arrays) == before
+
+
+def test_what_publish_refuses_changes_nothing(
+    dataset: tuple[str, list[EngineArray]],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group, arrays = dataset
+    before = answers(arrays)
+    stages = make_group(tmp_path / "stage")
+    for at in (50, 60):
+        stages[0].write(at, {5: at})
+    stages[0].consolidate("fragments")
+    stages[0].vacuum("fragments")
+    stages[1].write(50, {5: 5})
+    stage = str(tmp_path / "stage")
+    said = run(capsys, "publish", stage, group, status=1)
+    assert "whose cells keep their own" in str(said)
+    assert "--own-times" in str(said)
+    assert answers(arrays) == before
+    run(capsys, "publish", stage, group, "--own-times", "--at", "70", status=2)
+    # Copies that take longer than there is time are not committed.
+    monkeypatch.setattr(publish_members, "_PACES", {"disk": publish_members._Pace(0, 0, 0, 10)})
+    said = run(capsys, "publish", stage, group, "--member", "inner/*", status=1)
+    assert "nothing is visible; say a later moment" in str(said)
+    assert answers(arrays) == before
+    run(capsys, "publish", stage, group, "--own-times")
+    assert answers(arrays) == [(*before[0], (60, 5)), (*before[1], (5, 5))]
+    EngineArray(tmp_path / "stage" / "y").create()
+    with tiledb.Group(stage, "w") as opened:
+        opened.add("y", name="y", relative=True)
+    said = run(capsys, "publish", stage, group, "--own-times", "--member", "y", status=1)
+    assert said["error"]["found"].startswith(f"{stage}/y: it is none")
+
+
+def test_all_that_is_published_shows_at_one_moment(
+    dataset: tuple[str, list[EngineArray]], tmp_path: pathlib.Path
+) -> None:
+    group, arrays = dataset
+    before = answers(arrays)
+    for number, stage in enumerate(make_group(tmp_path / "stage"), 1):
+        for at in range(number):
+            stage.write(50 + at, {5 + at: 5})
+    seen: list[Any] = []
+
+    def look(operation: str, _: str) -> None:
+        if operation.partition(".")[0] in ("put", "copy"):
+            seen.append([array.answer(0, now_ms()) for array in arrays])
+
+    opened = open_store(group, on_operation=look)
+    moment = now_ms() + 3_000
+    report = publish_dataset(
+        Dataset(opened, read_group(opened)), str(tmp_path / "stage"), at=moment
+    )
+    assert len(seen) >= 30
+    assert all(found == before for found in seen)
+    assert f"whole from {moment + 1} on: 2 fragments take a millisecond each" in report.notes[0]
+    new = [(*before[0], (5, 5)), (*before[1], (5, 5), (5, 6))]
+    assert [array.answer(0, moment + 1) for array in arrays] == new
+    assert [array.answer(0, moment - 1) for array in arrays] == before
+    report = publish_dataset(ct.open_dataset(group), str(tmp_path / "stage"))
+    assert report.outcomes[0].report is not None
+    assert answers(arrays) == new, "the same cells once more, a moment later"
 
 
 def test_undelete_finds_the_member(

@@ -112,13 +112,17 @@ def _time_machine(asked: dict[str, Any], store: Any) -> None:
 
 def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
     """Such as `tag_dataset {"name": "v1"}`."""
+    from chronotile.change.beside_array import save_begun
     from chronotile.check.findings import RefusedError
-    from chronotile.dataset import tag_members
+    from chronotile.dataset import publish_members, tag_members
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.history.group_reading import read_group
 
+    known = store.watched(None)
+    run = getattr(tag_members, command, None) or getattr(publish_members, command)
     try:
-        getattr(tag_members, command)(Dataset(store, read_group(store)), **options)
+        dataset = Dataset(store, read_group(store))
+        run(dataset, before=lambda plan: save_begun(known, plan) and None, **options)
     except RefusedError as error:
         if "expected the name of a group's tag" not in error.problem:
             raise
@@ -128,6 +132,7 @@ if __name__ == "__main__":
     # Loaded before the forks.
     import chronotile.change.consolidate
     import chronotile.change.vacuum
+    import chronotile.dataset.publish_members
     import chronotile.dataset.tag_members
     import chronotile.rows.apply
     import chronotile.rows.rewrite

@@ -31,9 +31,10 @@ OF_DATASET = {
     "add_tag": "tag_members:tag_dataset",
     "remove_tag": "tag_members:untag_dataset",
     "undelete": "undelete_member:undelete_member",
+    "publish": "publish_members:publish_dataset",
 }
 """Changes of a dataset as a whole: the function below `chronotile.dataset` that makes it."""
-ALL_OR_NONE = ("restore", "restore_rows", "publish")
+ALL_OR_NONE = ("restore", "restore_rows")
 """Changes that would tear a dataset apart if some members were left out."""
 _OF_ARRAYS = ("before", "announce")
 """Options that tell of one array before it is changed: the plan tells of all at once."""
@@ -57,6 +58,8 @@ class GroupChangeReport:
 
         report = self.report
         yield Text(f"{report.group}: {report.summary()}", "bold")
+        for note in report.notes:
+            yield Text(f"  note: {note}", "yellow")
         for one in report.outcomes:
             path = one.path or "the group itself"
             if one.error is not None:
@@ -103,7 +106,9 @@ def _moments(dataset: Dataset, value: Any) -> Any:
 def _of_dataset(name: str, dataset: Dataset, begun: Begun, given: dict[str, Any]) -> GroupReport:
     """Makes a change of a dataset as a whole."""
     change = begun.change
-    if change.pattern is not None:
+    if name == "publish":
+        given["pattern"] = change.pattern
+    elif change.pattern is not None:
         raise wrong_call("--member: expected a change of some members, found one of the group")
     module, _, function = OF_DATASET[name].partition(":")
     run = getattr(importlib.import_module(f"chronotile.dataset.{module}"), function)
@@ -166,6 +171,8 @@ class Begun:
             raise RefusedError(plan.group, f"{problem}: {plan.failed[0].error}; {hint}")
         for one in plan.failed:
             say(f"note: {one.path or 'the group itself'} is left as it is: {one.error}")
+        for note in plan.notes:
+            say(f"note: {note}")
         for one in plan.outcomes:
             for note in () if one.report is None else one.report.notes:
                 say(f"note: {one.path or 'the group itself'}: {note}")

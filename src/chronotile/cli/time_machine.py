@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.maintain import Change, changing
-from chronotile.cli.options import MOMENT, Place, access_options, json_option, say
+from chronotile.cli.options import MOMENT, Place, access_options, json_option, say, wrong_call
 from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import GroupFoundError
 
@@ -194,26 +194,21 @@ def _undo_group(change: Change, place: str, document: dict[str, Any]) -> int:
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=Place("dir"))
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
-def publish(change: Change, staging: tuple[str, ...], at: Any) -> int:
+@click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
+def publish(change: Change, staging: tuple[str, ...], own_times: bool, at: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
     They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
-    reader sees none of it or all.
+    reader sees none of it or all. In a group, what is staged for all members shows at one moment,
+    just ahead: readers who open them at one time of theirs see none of it or all.
     """
-    from chronotile.change.change_report import Report
-    from chronotile.storage.store import open_store
     from chronotile.time_machine.publish import publish as run
 
-    storage, top = dict(change.store.options), change.store.uri
+    storage = dict(change.store.options)
 
-    def publish(array: str, *, store: Store, **options: Any) -> Report:
-        # Of a group, the member at the same place of each staging group.
-        below = store.uri.removeprefix(top)
-        places = [f"{place.rstrip('/')}{below}" for place in staging]
-        if below:
-            places = [place for place in places if open_store(place, storage).exists()]
-        if not places:
-            return Report("publish", array, dry_run=options["dry_run"], steps=())
-        return run(places, array, storage_options=storage, store=store, **options)
+    def publish(array: str, *, staging: tuple[str, ...], own_times: bool, **options: Any) -> Report:
+        if own_times and options["at"] is not None:
+            raise wrong_call("expected --at or --own-times, found both")
+        return run(list(staging), array, storage_options=storage, **options)
 
-    return _run(change, publish, at=at)
+    return _run(change, publish, staging=staging, own_times=own_times, at=at)

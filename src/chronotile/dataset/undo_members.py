@@ -16,7 +16,7 @@ from chronotile.dataset.over_members import GroupReport, Outcome, targets
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.time_machine.undo import moves_of, refuse_final, taken_back, undo
-from chronotile.time_machine.undo_record import FINAL, read_record
+from chronotile.time_machine.undo_record import FINAL, has_put, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,9 @@ def undo_members(
         if target is None:
             problem = f"expected members of the dataset, found {item.get('array')!r:.120}"
             raise RefusedError(dataset.uri, problem)
-        pairs.append((target, item))
+        # Of a change that was broken off, some members may not have been reached.
+        if document.get("state") != "begun" or has_put(target.store, item):
+            pairs.append((target, item))
     planned = tuple(_undone(dataset, *pair, dry_run=True) for pair in pairs)
     for one in planned:
         if one.error is not None:

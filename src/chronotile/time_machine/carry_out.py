@@ -181,6 +181,19 @@ def _line(folder: str) -> str:
     return f"/{folder}"
 
 
+def put_aside(store: Store, history: History, plan: Plan) -> tuple[Step, ...]:
+    """Steps 0 and 1: what no open sees; gives what was put besides."""
+    extra: tuple[Step, ...] = ()
+    for step in plan.commits.steps:
+        put_con(store, step)
+        extra = ignore_removed(store, history, plan.commits.rows)
+    for copy in plan.copies:
+        _copy(store, copy)
+    for step in plan.needed:
+        put_again(store, step)
+    return extra
+
+
 def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True) -> tuple[str, ...]:
     """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
 
@@ -194,13 +207,8 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
         ChangedError: Somebody else changed the array before anything was to be seen; try again.
     """
     is_ahead = now_ms() < plan.last
-    extra: tuple[Step, ...] = ()
-    for step in plan.commits.steps:
-        put_con(store, step)
-        extra = ignore_removed(store, history, plan.commits.rows)
-    for copy in plan.copies:
-        _copy(store, copy)
-    for step in (*plan.needed, *plan.veil):
+    extra = put_aside(store, history, plan)
+    for step in plan.veil:
         put_again(store, step)
     known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
     fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()

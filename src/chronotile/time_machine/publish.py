@@ -81,25 +81,15 @@ def publish(
     places = [staging] if isinstance(staging, str) else list(staging)
     if not places:
         raise ChronotileError(opened.uri, "expected staging arrays, found none")
-    history, _ = sound_history(opened, key)
-    if history.listing.enumerations:
-        history = read_history(opened, key=key, labels=True)
-    load = _Load(opened, history)
+    load = Load(opened, key)
     for place in places:
-        load.add(open_store(place, storage_options), key)
-    plan, notes = load.plan(None if at is None else moment_in(opened, history, at))
-    report = Report(
-        "publish",
-        opened.uri,
-        dry_run=dry_run,
-        steps=plan.steps(),
-        notes=tuple(notes),
-        added=plan.added,
-    )
+        load.add(open_store(place, storage_options))
+    plan, report = load.plan(None if at is None else moment_in(opened, load.history, at))
+    report = replace(report, dry_run=dry_run)
     if dry_run or not report.steps:
         return report
     tell(before, report)
-    carry_out(opened, history, plan, alone=False)
+    carry_out(opened, load.history, plan, alone=False)
     return report
 
 
@@ -110,18 +100,25 @@ class _Staged(NamedTuple):
     part: Part
 
 
-class _Load:
-    """What is about to be published."""
+class Load:
+    """What is about to be published in one array.
 
-    def __init__(self, store: Store, history: History) -> None:
-        self.store, self.history = store, history
+    Raises:
+        RefusedError: The array is damaged.
+    """
+
+    def __init__(self, store: Store, key: bytes | str | None) -> None:
+        history, _ = sound_history(store, key)
+        if history.listing.enumerations:
+            history = read_history(store, key=key, labels=True)
+        self.store, self.history, self.key = store, history, key
         self.staged: list[_Staged] = []
         self.puts: dict[str, Step] = {}
         latest = schema_at(history, MAX_TIMESTAMP)
         assert latest is not None  # a listing without a schema is no array
         self.wanted = _Content(store, history, latest.path)
 
-    def add(self, source: Store, key: bytes | str | None) -> None:
+    def add(self, source: Store) -> None:
         """Takes the visible fragments of a staging array.
 
         Raises:
@@ -129,7 +126,7 @@ class _Load:
         """
         if source.uri == self.store.uri:
             raise RefusedError(source.uri, "expected a staging array, found the target itself")
-        history = read_history(source, key=key, labels=True)
+        history = read_history(source, key=self.key, labels=True)
         rules = Rules(history)
         wrong = [item for item in check(history, rules, source) if item.severity == "error"]
         if wrong:
@@ -181,11 +178,31 @@ class _Load:
             hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
             raise RefusedError(source.uri, f"{problem}; {hint}")
 
-    def plan(self, at: int | None) -> tuple[Plan, list[str]]:
-        """The steps, and what the user must know."""
+    def plan(self, at: int | None) -> tuple[Plan, Report]:
+        """The steps, and a report of them.
+
+        Args:
+            at: The moment that the first fragment gets; None if all keep their own.
+
+        Raises:
+            RefusedError: A fragment cannot get another time, or is there already.
+        """
+        plan, notes = self._plan(at)
+        notes = notes or ["nothing is staged"]
+        report = Report(
+            "publish",
+            self.store.uri,
+            dry_run=False,
+            steps=plan.steps(),
+            notes=tuple(notes),
+            added=plan.added,
+        )
+        return plan, report
+
+    def _plan(self, at: int | None) -> tuple[Plan, list[str]]:
         staged = sorted(self.staged, key=lambda one: time_order(one.part.name))
         if not staged:
-            return Plan(), ["nothing is staged"]
+            return Plan(), []
         table = self.history.table
         here = {table.name(row) for row in range(len(table))}
         taken = {*table.uris.t1.tolist(), *table.uris.t2.tolist()}
@@ -211,8 +228,13 @@ class _Load:
         switch = con_step(self.history, commits, writes, {})
         needed = tuple(self.puts.values())
         notes[:0] = _told(staged, at)
-        added = tuple(writes)
-        plan = Plan(commits=commits, copies=copies, needed=needed, switch=switch, added=added)
+        plan = Plan(
+            commits=commits,
+            copies=copies,
+            needed=needed,
+            switch=switch,
+            added=tuple(writes),
+        )
         return plan, notes
 
 

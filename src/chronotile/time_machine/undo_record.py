@@ -119,12 +119,29 @@ class UndoRecord(NamedTuple):
     """A `.vac` whose content was exchanged: its path, the content now, and the one before."""
 
 
-def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
-    """Reads what a change put.
+def has_put(store: Store, document: Mapping[str, Any]) -> bool:
+    """Whether there is anything to take back of a change that was broken off.
 
     Raises:
         RefusedError: A file is not as it was put.
     """
+    return bool(_read_record(store, document).puts)
+
+
+def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
+    """Reads what a change put.
+
+    Raises:
+        RefusedError: A file is not as it was put, or there is none any more.
+    """
+    record = _read_record(store, document)
+    if not record.puts:
+        problem = "expected what the change put, found nothing of it"
+        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+    return record
+
+
+def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
     known: dict[str, tuple[set[str], str]] = {}
     exchanged: set[str] = set()
     for step in document["steps"]:
@@ -155,9 +172,6 @@ def read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
             lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
             veil = (path, data, encode_lines(lines))
     hidden = frozenset(str(name) for name in document.get("hidden", ()))
-    if not puts:
-        problem = "expected what the change put, found nothing of it"
-        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
     return UndoRecord(tuple(puts), added, hidden, veil)
 
 

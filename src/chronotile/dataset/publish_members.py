@@ -1,0 +1,207 @@
+"""Publish into a dataset: what is staged for all members becomes visible at one moment.
+
+In: a dataset, and staging groups whose members have the same names. Out: the members with the
+staged fragments, and `GroupReport`. Leaves the staging groups as they are.
+
+No file commits fragments of several arrays. Time does: all fragments get times from one moment on
+that is still to come. First every member gets its copies, which no commit names; then, if there is
+time enough left, each gets its `.con`. Readers who open all members at one time of theirs, now or
+earlier, see nothing of it before the moment, and all of it from then on. A member with more than
+one fragment takes a millisecond each. An open at a time that is still to come can see a part of it
+while the files are put.
+
+If the copies take longer than planned, nothing is committed. If the commits do, for which there is
+a multiple of the usual time, a note says so. If the command is killed between two `.con` files,
+`undo` of the group takes back what it put.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
+from chronotile.errors import ChronotileError
+from chronotile.format.timestamps import now_ms, time_text
+from chronotile.storage.compared_put import put_compared
+from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
+from chronotile.time_machine.publish import Load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chronotile.change.change_report import Report
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.tree import Node
+    from chronotile.format.timestamps import Moment
+
+
+class _Pace(NamedTuple):
+    """How long steps take at most, in ms, so that a moment can be chosen."""
+
+    least: int
+    fragment: int
+    mebibyte: int
+    commit: int
+
+
+_PACES = {"disk": _Pace(300, 20, 10, 100), "bucket": _Pace(2_000, 500, 50, 300)}
+"""Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
+
+
+class _Member(NamedTuple):
+    """A member, with what is staged for it."""
+
+    node: Node
+    load: Load
+
+
+def publish_dataset(
+    dataset: Dataset,
+    staging: str | Sequence[str],
+    *,
+    at: Moment | None = None,
+    own_times: bool = False,
+    dry_run: bool = False,
+    outside: bool = False,
+    pattern: str | None = None,
+    before: Callable[[GroupReport], None] | None = None,
+) -> GroupReport:
+    """Makes what is staged for all members of a dataset visible at one moment.
+
+    Args:
+        dataset: The group.
+        staging: Groups whose members have the names of those of the dataset, or one of them.
+        at: The moment; one that is just far enough ahead, if it is left out.
+        own_times: Let all fragments keep their own times: members follow each other then.
+        dry_run: Change nothing.
+        outside: Publish also in members that lie outside of the dataset's folder.
+        pattern: Only what is staged for members whose path fits, such as `ms/*/X`.
+        before: Called with the planned steps of all members before the first.
+
+    Raises:
+        RefusedError: A member cannot, or one is staged that the dataset lacks: nothing was
+            changed. Or the copies took longer than planned: nothing is visible.
+    """
+    if own_times and at is not None:
+        raise ChronotileError(dataset.uri, "expected a moment or own times, found both")
+    members = list(_staged(dataset, staging, pattern, outside=outside))
+    moment = None if own_times else _moment(dataset, members, at)
+    planned = [(one, *_planned(dataset, one, moment)) for one in members]
+    outcomes = tuple(
+        Outcome(path=one.node.path, array=one.load.store.uri, report=report)
+        for one, _, report in planned
+    )
+    report = GroupReport(
+        "publish", dataset.uri, dry_run=dry_run, outcomes=outcomes, notes=_notes(moment, planned)
+    )
+    if dry_run or not report.has_steps:
+        return report
+    if before is not None:
+        before(report)
+    late = _carry_out(dataset, [(one.load, plan) for one, plan, _ in planned], moment, at)
+    return replace(report, notes=(*report.notes, *late))
+
+
+def _staged(
+    dataset: Dataset, staging: str | Sequence[str], pattern: str | None, *, outside: bool
+) -> Iterator[_Member]:
+    """The members for which something is staged.
+
+    Raises:
+        RefusedError: One is staged that the dataset lacks, or that lies outside of its folder.
+    """
+    places = [staging] if isinstance(staging, str) else list(staging)
+    wanted: dict[str, list[Node]] = {}
+    for place in places:
+        options = dict(dataset.store.options)
+        for found in open_dataset(place, dataset.key, options).arrays():
+            if pattern is None or fnmatchcase(found.path, pattern):
+                wanted.setdefault(found.path, []).append(found)
+    here = {node.path: node for node in dataset.arrays()}
+    for path, nodes in sorted(wanted.items()):
+        node = here.get(path)
+        if node is None or not (node.is_inside or outside):
+            why = "it is none" if node is None else OUTSIDE
+            problem = f"expected what is staged to be for members, found {nodes[0].uri}: {why}"
+            raise RefusedError(dataset.uri, f"{problem}; nothing was changed")
+        assert node.store is not None  # an array was found there
+        try:
+            load = Load(node.store, dataset.key)
+            for one in nodes:
+                assert one.store is not None  # likewise
+                load.add(one.store)
+        except ChronotileError as error:
+            raise _refused(dataset, path, error) from error
+        yield _Member(node, load)
+
+
+def _refused(dataset: Dataset, path: str, error: ChronotileError) -> RefusedError:
+    problem = f"expected that every member can, found {path}: {error}"
+    hint = "nothing was changed; --own-times lets fragments keep their times, member by member"
+    return RefusedError(dataset.uri, f"{problem}; {hint}")
+
+
+def _pace(dataset: Dataset) -> _Pace:
+    return _PACES["disk" if dataset.store.place.scheme == "file" else "bucket"]
+
+
+def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:
+    """The moment at which all shows: that which was asked for, or one that can be kept."""
+    if at is not None:
+        return dataset.moment(at)
+    pace = _pace(dataset)
+    parts = [part for one in members for _, part in one.load.staged]
+    size = sum(part.size or 0 for part in parts)
+    lead = pace.fragment * len(parts) + pace.commit * len(members)
+    return now_ms() + pace.least + lead + pace.mebibyte * (size >> 20)
+
+
+def _planned(dataset: Dataset, member: _Member, moment: int | None) -> tuple[Plan, Report]:
+    try:
+        return member.load.plan(moment)
+    except ChronotileError as error:
+        raise _refused(dataset, member.node.path, error) from error
+
+
+def _notes(moment: int | None, planned: list[tuple[_Member, Plan, Report]]) -> tuple[str, ...]:
+    if moment is None:
+        return ("members follow each other: a reader in between sees some of them",)
+    most = max((len(plan.copies) for _, plan, _ in planned), default=0)
+    said = f"all of it shows from {moment} ({time_text(moment)}) on"
+    if most > 1:
+        said += f", whole from {moment + most - 1} on: {most} fragments take a millisecond each"
+    return (said,)
+
+
+def _carry_out(
+    dataset: Dataset,
+    planned: list[tuple[Load, Plan]],
+    moment: int | None,
+    at: Moment | None,
+) -> tuple[str, ...]:
+    """Puts all copies, then all commits, and waits for the moment; says if it was not in time."""
+    begun = now_ms()
+    for load, plan in planned:
+        put_aside(load.store, load.history, plan)
+    is_ahead = moment is not None and (at is None or begun < moment)
+    if moment is not None and is_ahead:
+        need = _pace(dataset).commit * len(planned)
+        if now_ms() + need > moment:
+            took = count_text(now_ms() - begun, "millisecond")
+            problem = f"expected all copies before {moment}, found that they took {took}"
+            hint = "nothing is visible; say a later moment with --at, or publish with own times"
+            raise RefusedError(dataset.uri, f"{problem}; {hint}")
+    for load, plan in planned:
+        if plan.switch is not None:
+            put_compared(load.store, plan.switch.path, plan.switch.data)
+    if moment is None:
+        return ()
+    if is_ahead and (over := now_ms() - moment) >= 0:
+        took = count_text(over, "millisecond")
+        return (f"the last commit came {took} after the moment: until then members could differ",)
+    wait_until(moment + max((len(plan.copies) for _, plan in planned), default=0))
+    return ()
