@@ -7,6 +7,7 @@ rest. Knows no row.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,8 +36,8 @@ class Cover(NamedTuple):
 
     spans: tuple[Span, ...]
     """Each row that matches holds a number of one of them, which is not NULL."""
-    rest: tuple[Condition, ...] = ()
-    """What such a row has to satisfy besides."""
+    rest: tuple[Span | Condition, ...] = ()
+    """What such a row has to be in, or to satisfy, besides."""
 
 
 def number(raw: bytes, field: Field) -> Any:
@@ -137,20 +138,24 @@ def _beside(value: Any, step: int) -> Any:
 
 def _of_all(node: AllOf, parts: list[list[Cover]]) -> list[Cover]:
     """The covers of an `and`: the spans of one field are cut to what they share."""
-    shared: dict[str, tuple[Span, frozenset[int]]] = {}
-    found: list[Cover] = []
-    for at, cover in ((at, cover) for at, part in enumerate(parts) for cover in part):
-        if len(cover.spans) != 1 or cover.rest:
-            others = (part for number, part in enumerate(node.parts) if number != at)
-            found.append(Cover(cover.spans, (*cover.rest, *others)))
-            continue
+    shared: dict[str, Span] = {}
+    alone = [len(part) == 1 and len(part[0].spans) == 1 and not part[0].rest for part in parts]
+    for (cover,) in itertools.compress(parts, alone):
         (span,) = cover.spans
-        was, members = shared.get(span.field, (span, frozenset()))
-        cut = Span(span.field, max(was.low, span.low), min(was.high, span.high))
-        shared[span.field] = cut, members | {at}
-    for span, members in shared.values():
-        rest = tuple(part for number, part in enumerate(node.parts) if number not in members)
-        found.append(Cover((span,), rest) if span.low <= span.high else Cover(()))
+        was = shared.get(span.field, span)
+        shared[span.field] = Span(span.field, max(was.low, span.low), min(was.high, span.high))
+    if any(span.low > span.high for span in shared.values()):
+        return [Cover(())]
+    # Whatever is no single span: a condition to ask, and perhaps covers of its own.
+    others = [
+        (part, own) for part, own, one in zip(node.parts, parts, alone, strict=True) if not one
+    ]
+    asked = tuple(part for part, _ in others)
+    spans = tuple(shared.values())
+    found = [Cover((span,), (*(one for one in spans if one is not span), *asked)) for span in spans]
+    for part, own in others:
+        beside = (*spans, *(one for one in asked if one is not part))
+        found += [Cover(cover.spans, (*cover.rest, *beside)) for cover in own]
     return found
 
 

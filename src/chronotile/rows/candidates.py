@@ -17,7 +17,7 @@ import numpy as np
 from chronotile.conditions.number_spans import Cover, Span, covers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -113,13 +113,15 @@ class SoughtSpans:
         changes: All that act, deletes too.
     """
 
-    def __init__(self, fields: Iterable[Field], changes: Iterable[Change]) -> None:
+    def __init__(self, fields: Iterable[Field], changes: Collection[Change]) -> None:
         named = {field.name: field for field in fields}
         self.covers: dict[str, tuple[Cover, ...]] = {
             change.name: found
             for change in changes
             if change.is_update and (found := covers(change.predicate, named))
         }
+        self.updates = sum(change.is_update for change in changes)
+        """How many there are, those without a cover too."""
         spans: dict[str, dict[Span, int]] = {}
         for cover in (cover for found in self.covers.values() for cover in found):
             for span in cover.spans:
@@ -180,6 +182,21 @@ class _Look:
         inside: Rows = rows[(numbers >= span.low) & (numbers <= span.high)]
         return inside
 
+    def mark(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Mark the rows that may be in a span that is wanted."""
+        numbers = self._numbers
+        if self.wanted.sum() <= _FEW_SPANS:
+            for at in np.flatnonzero(self.wanted).tolist():
+                mask |= (numbers >= self._sought.lows[at]) & (numbers <= self._sought.highs[at])
+            return
+        assert self._grid is not None  # else no span is wanted
+        depth = np.zeros(self._grid.last + 2, np.int32)
+        np.add.at(depth, self._lows[self.wanted], 1)
+        np.add.at(depth, self._highs[self.wanted] + 1, -1)
+        is_covered = np.cumsum(depth) > 0
+        for part, places in self._blocks():
+            mask[part] |= np.take(is_covered, places, mode="clip")
+
     def _find(self) -> tuple[Rows, npt.NDArray[Any] | None]:
         """The rows at places that a wanted span touches, in the order of places, and their numbers.
 
@@ -208,16 +225,20 @@ class _Look:
 
     def _looked_up(self, table: npt.NDArray[np.uint16]) -> tuple[Rows, npt.NDArray[np.uint16]]:
         """The rows whose place has an entry in a table, and the entries."""
-        assert self._grid is not None
         found = []
-        for start in range(0, len(self._numbers), _BLOCK):
-            block = self._numbers[start : start + _BLOCK]
-            places = self._grid.places(block, clipped=not self._grid.is_whole)
+        for part, places in self._blocks():
             entries = np.take(table, places, mode="clip")
             rows = np.flatnonzero(entries != 0)
-            found.append((rows + start, entries[rows]))
+            found.append((rows + part.start, entries[rows]))
         rows, entries = (np.concatenate(same) for same in zip(*found, strict=True))
         return rows, entries
+
+    def _blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """The places of all rows, block by block."""
+        assert self._grid is not None
+        for start in range(0, len(self._numbers), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            yield part, self._grid.places(self._numbers[part], clipped=not self._grid.is_whole)
 
 
 class Candidates:
@@ -231,18 +252,28 @@ class Candidates:
     def __init__(self, sought: SoughtSpans, columns: Mapping[str, Column]) -> None:
         self._looks = {name: _Look(columns[name], spans) for name, spans in sought.fields.items()}
         self._covers: dict[str, Cover] = {}
+        self._count = len(next(iter(columns.values())).cells)
         for update, found in sought.covers.items():
             share, at = min((self._share(cover), at) for at, cover in enumerate(found))
             if share * _ONE_IN <= 1:
                 self._covers[update] = found[at]
                 for span in found[at].spans:
-                    look = self._looks[span.field]
-                    look.want(span)
+                    self._looks[span.field].want(span)
+        self._some_look_at_all = len(self._covers) < sought.updates
 
     def _share(self, cover: Cover) -> float:
         """About how large a part of the rows the spans of a cover may hold."""
         looks = ((self._looks[span.field], span) for span in cover.spans)
         return sum(float(look.shares[look.number(span)]) for look, span in looks)
+
+    def reach(self) -> Rows | None:
+        """The rows that an update can match before any has acted; None if one looks at all."""
+        if self._some_look_at_all:
+            return None
+        mask = np.zeros(self._count, bool)
+        for look in self._looks.values():
+            look.mark(mask)
+        return np.flatnonzero(mask)
 
     def cover(self, update: str) -> Cover | None:
         """What an update is looked up by; None if it has to look at all rows."""

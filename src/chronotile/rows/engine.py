@@ -58,8 +58,28 @@ class Range(NamedTuple):
     is_var: bool = False
 
 
+_SLOW = frozenset(
+    f"tiledb_{name}"
+    for name in ("array_open", "array_close", "query_submit", "query_finalize", "ctx_alloc")
+)
+"""Functions that read or write; other threads go on meanwhile."""
+
+
+class _Library(NamedTuple):
+    """The functions of the engine: those that let other threads go on, and those that do not.
+
+    A thread that lets others go on waits for its turn afterwards: not worth it for a moment.
+    """
+
+    slow: ctypes.CDLL
+    quick: ctypes.PyDLL
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.slow if name in _SLOW else self.quick, name)
+
+
 @cache
-def _library() -> ctypes.CDLL:
+def _library() -> _Library:
     shown = np.get_printoptions()
     try:
         tiledb = importlib.import_module("tiledb.libtiledb")
@@ -68,7 +88,7 @@ def _library() -> ctypes.CDLL:
         problem = "expected the engine, found none: pip install 'chronotile[engine]'"
         raise NoEngineError("tiledb", problem) from cause
     # The extension brings the library along: its handle finds the library's functions too.
-    return ctypes.CDLL(str(tiledb.__file__))
+    return _Library(ctypes.CDLL(str(tiledb.__file__)), ctypes.PyDLL(str(tiledb.__file__)))
 
 
 def require_engine() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chronotile.conditions.number_spans import Span
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import (
     NO,
@@ -27,7 +28,6 @@ from chronotile.conditions.truth_columns import (
     rows_asked_for,
     rows_kept,
 )
-from chronotile.rows.candidates import Candidates
 from chronotile.rows.played_column import PlayedColumn
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.conditions.number_spans import Cover
     from chronotile.conditions.tree import Compare
     from chronotile.format.schema import Field
-    from chronotile.rows.candidates import SoughtSpans
+    from chronotile.rows.candidates import Candidates
     from chronotile.rows.changes_in_force import Change
 
 NOBODY = -1
@@ -54,7 +54,7 @@ class Play:
         times: When each was written.
         lacks: The fields that the fragments of these cells were written without (F15).
         until: When each is overwritten, if older cells of a place are among them.
-        sought: What the updates that are going to act ask for, so that each looks at few rows.
+        candidates: The rows that updates can match, so that each looks at few of them.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Play:
         times: npt.NDArray[np.uint64],
         lacks: Collection[str] = (),
         until: npt.NDArray[np.uint64] | None = None,
-        sought: SoughtSpans | None = None,
+        candidates: Candidates | None = None,
     ) -> None:
         self.columns = {
             field.name: PlayedColumn(field, cells)
@@ -78,10 +78,7 @@ class Play:
         self._done: list[tuple[int, npt.NDArray[np.intp]]] = []
         """What all changes did: the number of each, the rows."""
         self._first, self._last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
-        self._candidates = None
-        if sought is not None and len(times):
-            bases = {name: column.base for name, column in self.columns.items()}
-            self._candidates = Candidates(sought, bases)
+        self._candidates = candidates
 
     @property
     def alive(self) -> npt.NDArray[np.bool_]:
@@ -170,9 +167,13 @@ class Play:
             if isinstance(mask, np.ndarray):
                 rows = rows[mask[rows]]
         for part in cover.rest:
-            if len(rows):
+            if not len(rows):
+                return rows
+            if isinstance(part, Span):
+                rows = rows[self.columns[part.field].is_within(part, rows)]
+            else:
                 asked = rows_asked_for(part, partial(self._asked, rows=rows))
-                rows = rows[asked] if isinstance(asked, np.ndarray) else rows[: len(rows) * asked]
+                rows = rows[np.broadcast_to(asked, len(rows))]
         is_sorted = (rows[1:] > rows[:-1]).all()
         return rows if is_sorted else _each_once(rows)
 

@@ -76,11 +76,26 @@ class PlayedColumn:
             yield rows
             return
         yield rows[self.chosen[rows] == OWN]
-        low, high = span.low.item(), span.high.item()
-        for at, value in enumerate(self._values):
-            if value is not None and low <= value <= high:
+        for at, is_inside in enumerate(self._given_within(span)):
+            if is_inside:
                 set_to = self._rows[at]
                 yield set_to[self.chosen[set_to] == at]
+
+    def is_within(self, span: Span, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        """Mask of some rows: whether their number now is in a span."""
+        numbers = self.base.numbers[rows]
+        inside: npt.NDArray[np.bool_] = (numbers >= span.low) & (numbers <= span.high)
+        if self.base.nulls is not NO:
+            inside &= ~np.broadcast_to(self.base.nulls, len(self.base.cells))[rows]
+        if self.chosen is None:
+            return inside
+        chosen = self.chosen[rows]
+        return np.where(chosen == OWN, inside, np.array(self._given_within(span))[chosen])
+
+    def _given_within(self, span: Span) -> list[bool]:
+        """Which of the values that were set are in a span."""
+        low, high = span.low.item(), span.high.item()
+        return [value is not None and low <= value <= high for value in self._values]
 
     def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
         """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
@@ -114,31 +129,45 @@ class PlayedColumn:
 
     def cells(self, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
         """The cells now, as stored; of some rows only."""
-        if self.chosen is None or (rows is None and not self._rows):
-            return self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
-        if rows is None and self.base.is_number:
-            return self._numbers_now()
-        own = self.base.cells if rows is None else self.base.cells.take(pa.array(rows))
-        chosen = self.chosen if rows is None else self.chosen[rows]
-        if not (chosen != OWN).any():
+        if rows is None:
+            if self.chosen is None:
+                return self.base.cells
+            touched = np.concatenate(self._rows)
+            return replaced(
+                self.base, touched, self.values.of(self.chosen[touched].astype(np.intp))
+            )
+        own = self.base.cells.take(pa.array(rows))
+        if self.chosen is None or not (self.chosen[rows] != OWN).any():
             return own
+        chosen = self.chosen[rows]
         places = np.where(chosen == OWN, np.arange(len(own)), len(own) + chosen)
         return pa.concat_arrays([own, self.values.cells]).take(pa.array(places))
 
-    def _numbers_now(self) -> pa.Array:
-        """All cells now, where they are numbers: a copy, and the rows that were set."""
-        assert self.chosen is not None
-        base, given = self.base, self.values
-        rows = np.concatenate(self._rows)
-        chosen, numbers = self.chosen[rows], base.numbers.copy()
-        numbers[rows] = given.numbers[chosen]
-        valid = None
-        if base.nulls is not NO or given.nulls is not NO:
-            is_valid = ~np.broadcast_to(base.nulls, len(numbers))
-            is_valid[rows] = ~np.broadcast_to(given.nulls, len(given.cells))[chosen]
-            valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-        kind = stored_type(base.field)
-        return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)])
+
+def replaced(column: Column, rows: npt.NDArray[np.intp], new: Column) -> pa.Array:
+    """The cells of a column, with others at some rows.
+
+    >>> from chronotile.format.datatypes import Datatype
+    >>> from chronotile.format.schema import Field
+    >>> a = Field(name="a", datatype=Datatype.INT8, nullable=True)
+    >>> old, new = (Column(a, pa.array(cells, pa.int8())) for cells in ([1, 2, 3], [None, 5]))
+    >>> replaced(old, np.array([0, 2]), new).to_pylist()
+    [None, 2, 5]
+    """
+    count = len(column.cells)
+    if not column.is_number:
+        places = np.arange(count)
+        places[rows] = np.arange(count, count + len(rows))
+        return pa.concat_arrays([column.cells, new.cells]).take(pa.array(places))
+    numbers = np.frombuffer(pa.allocate_buffer(column.numbers.nbytes), column.numbers.dtype)
+    np.copyto(numbers, column.numbers)
+    numbers[rows] = new.numbers
+    valid = None
+    if column.nulls is not NO or new.nulls is not NO:
+        is_valid = ~np.broadcast_to(column.nulls, count)
+        is_valid[rows] = ~np.broadcast_to(new.nulls, len(rows))
+        valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+    return pa.Array.from_buffers(column.cells.type, count, [valid, pa.py_buffer(numbers)])
 
 
 def raw_value(field: Field, raw: bytes) -> Any:

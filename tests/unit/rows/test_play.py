@@ -22,11 +22,13 @@ from chronotile.conditions.tree import (
     negate,
 )
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows import candidates
+from chronotile.rows import candidates, played_batch
 from chronotile.rows.candidates import Candidates, SoughtSpans
 from chronotile.rows.cell_columns import stored_type
+from chronotile.rows.cell_source import CellBatch
 from chronotile.rows.changes_in_force import Change
 from chronotile.rows.play import Play
+from chronotile.rows.played_batch import PlayedBatch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,6 +119,7 @@ def always_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "_ONE_IN", 0)
     monkeypatch.setattr(candidates, "_FEW_SPANS", 0)
     monkeypatch.setattr(candidates, "_BLOCK", 5)
+    monkeypatch.setattr(played_batch, "_FEW", 1)
 
 
 @pytest.mark.usefixtures("always_looked_up")
@@ -132,7 +135,9 @@ def compare(
     batch: tuple[list[pa.Array], npt.NDArray[np.uint64]], acting: list[Change], seed: int
 ) -> None:
     slow = Play(FIELDS, *batch)
-    quick = Play(FIELDS, *batch, sought=SoughtSpans(FIELDS, acting))
+    sought = SoughtSpans(FIELDS, acting)
+    bases = {name: column.base for name, column in slow.columns.items()}
+    quick = Play(FIELDS, *batch, candidates=Candidates(sought, bases))
     for number, change in enumerate(acting):
         assert quick.act(number, change).tolist() == slow.act(number, change).tolist(), seed
     for name, column in slow.columns.items():
@@ -142,6 +147,12 @@ def compare(
     assert quick.alive.tolist() == slow.alive.tolist()
     assert quick.times.tolist() == slow.times.tolist()
     assert quick.done_by.tolist() == slow.done_by.tolist()
+    played = PlayedBatch(FIELDS, CellBatch(tuple(batch[0]), batch[1], frozenset()), acting, sought)
+    played.play()
+    assert played.alive.tolist() == slow.alive.tolist(), seed
+    assert played.times.tolist() == slow.times.tolist(), seed
+    for name, column in slow.columns.items():
+        assert repr(played.cells(name).to_pylist()) == repr(column.cells().to_pylist()), seed
 
 
 def test_an_update_that_matches_few_rows_is_looked_up_and_one_that_matches_many_is_not() -> None:
@@ -158,7 +169,8 @@ def test_an_update_that_matches_few_rows_is_looked_up_and_one_that_matches_many_
         for name, op, value in (("few", Op.EQ, 7), ("many", Op.LT, 500), ("none", Op.GT, 2000))
     }
     play = Play([whole], columns, np.zeros(50_000, np.uint64))
-    look = Candidates(SoughtSpans([whole], found.values()), {"whole": play.columns["whole"].base})
+    sought = SoughtSpans([whole], [*found.values()])
+    look = Candidates(sought, {"whole": play.columns["whole"].base})
     few, none = look.cover("few"), look.cover("none")
     assert few is not None
     assert look.rows(few.spans[0]).tolist() == list(range(7, 50_000, 1000))
