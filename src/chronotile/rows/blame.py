@@ -94,14 +94,16 @@ def blame(
     ]
     times = np.concatenate([np.empty(0, np.uint64), *(batch.times for batch in batches)])
     places = columns[: len(schema.dimensions)]
-    until = next_times(places, times) if batches and not schema.allows_duplicates else None
-    writers, chosen, start = Writers(log), [], 0
+    names = Writers(log, schema_file).names(times, columns) if batches else times.astype(object)
+    is_overwritten = batches and not schema.allows_duplicates
+    until = next_times(places, times, names) if is_overwritten else None
+    chosen, start = [], 0
     events: list[_Event] = []
     for batch in batches:
         stop = start + len(batch.times)
         kept = None if until is None else until[start:stop]
         play = Play(schema.fields, batch.columns, batch.times, batch.lacks, kept)
-        had = _events(play, changes, AllOf(parts=leaves), writers, start, events)
+        had = _events(play, changes, AllOf(parts=leaves), names[start:stop], start, events)
         chosen.append(had)
         start = stop
     wanted_rows = np.concatenate([np.empty(0, bool), *chosen])
@@ -114,7 +116,7 @@ def _events(
     play: Play,
     changes: Sequence[Change],
     wanted: Condition,
-    writers: Writers,
+    writers: npt.NDArray[np.object_],
     start: int,
     events: list[_Event],
 ) -> npt.NDArray[np.bool_]:
@@ -128,11 +130,9 @@ def _events(
 
     times = play.times
     had = now().copy()
-    for time in np.unique(times).tolist():
-        rows = np.flatnonzero(times == np.uint64(time))
-        events.append(
-            _Event(time, 1, EVENTS[0], writers.at(time), rows + start, _cells(play, rows))
-        )
+    for time, writer in dict.fromkeys(zip(times.tolist(), writers.tolist(), strict=True)):
+        rows = np.flatnonzero((times == np.uint64(time)) & (writers == writer))
+        events.append(_Event(time, 1, EVENTS[0], writer, rows + start, _cells(play, rows)))
     for number, change in enumerate(changes):
         rows = play.act(number, change)
         if len(rows):
@@ -164,7 +164,7 @@ def _table(
     columns = [(field.name, shown_type(field)) for field in schema.fields]
     kind = pa.schema([*head, *columns])
     tables = []
-    for item in sorted(events, key=lambda one: one[:2]):
+    for item in sorted(events, key=lambda one: (one.t, one.rank, one.commit or "")):
         mask = pa.array(wanted[item.rows])
         cells = [
             shown(field, column.filter(mask), where)

@@ -122,7 +122,7 @@ class _Context:
 
     def __del__(self) -> None:
         if self.handle:
-            self._library.tiledb_ctx_free(ctypes.byref(self.handle))
+            self._library.slow.tiledb_ctx_free(ctypes.byref(self.handle))
 
 
 @lru_cache(maxsize=2)

@@ -67,11 +67,17 @@ def newest_places(
 
 
 def next_times(
-    columns: Sequence[pa.Array], times: npt.NDArray[np.uint64]
+    columns: Sequence[pa.Array],
+    times: npt.NDArray[np.uint64],
+    names: npt.NDArray[np.object_],
 ) -> npt.NDArray[np.uint64]:
-    """For each cell the time of the next newer one at its place; the largest number if none."""
+    """For each cell the time of the next newer one at its place; the largest number if none.
+
+    Of two writes of one time that whose name is last is the newer, as in the engine.
+    """
     codes = [coordinate_codes([column]) for column in columns]
-    order = np.lexsort((times, *reversed(codes)))
+    ranks = np.unique(names.astype(str), return_inverse=True)[1]
+    order = np.lexsort((ranks, times, *reversed(codes)))
     until = np.full(len(times), np.iinfo(np.uint64).max, np.uint64)
     if len(order) > 1:
         is_same = np.ones(len(order) - 1, bool)
@@ -85,10 +91,29 @@ def next_times(
 def is_among(columns: Sequence[pa.Array], places: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
     """Mask of the places, a column each dimension, that are among others."""
     count = len(columns[0])
-    codes = [coordinate_codes(both) for both in zip(columns, places, strict=True)]
+    codes = [equal_codes(both) for both in zip(columns, places, strict=True)]
     keys = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     found: npt.NDArray[np.bool_] = np.isin(keys[:count], keys[count:])
     return found
+
+
+def equal_codes(columns: Sequence[pa.Array]) -> npt.NDArray[np.int32]:
+    """Numbers that tell cells of one field apart, NULL and NaN too; they have no order."""
+    encoded = pa.concat_arrays(columns).dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices)
+
+
+def box_of(
+    dimensions: Sequence[Field], columns: Sequence[pa.Array | pa.ChunkedArray]
+) -> tuple[Range, ...]:
+    """The ranges that hold all of some places, for dimensions of numbers."""
+    ranges = []
+    for at, (dimension, column) in enumerate(zip(dimensions, columns, strict=False)):
+        if is_number(dimension):
+            ends = pc.min_max(column)
+            low, high = (_raw(dimension, ends[end]) for end in ("min", "max"))
+            ranges.append(Range(at, low, high))
+    return tuple(ranges)
 
 
 def coordinate_codes(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from chronotile.rows.cell_columns import is_number, stored_type
+from chronotile.rows.cell_columns import stored_type
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.dense_diff import dense_pairs
-from chronotile.rows.engine import Range
+from chronotile.rows.newest_cells import box_of
 from chronotile.rows.opening import schema_in_force
 from chronotile.rows.play import NOBODY, Play
 from chronotile.rows.row_pairs import Pairs, diff_schema, pairs_table
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.format.schema import Field, Schema
+    from chronotile.format.schema import Schema
     from chronotile.history.reading import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
@@ -62,16 +61,20 @@ def _commits(
     by = play.done_by[rows]
     moments = np.array([change.t for change in changes] or [0], np.uint64)
     times = np.where(by == NOBODY, play.times[rows], moments[by])
-    names = [
-        writers.at(int(time)) if number == NOBODY else changes[number].name
-        for number, time in zip(by.tolist(), times.tolist(), strict=True)
-    ]
-    return names, times
+    names = np.array([*(change.name for change in changes), None], object)[by]
+    written = np.flatnonzero(by == NOBODY)
+    cells = [c.base.cells.take(pa.array(rows[written])) for c in play.columns.values()]
+    names[written] = writers.names(times[written], cells)
+    return names.tolist(), times
 
 
 def _pairs_of_cells(log: Log, schema_file: SchemaFile, first: int, last: int) -> Iterator[Pairs]:
     """Where an array allows duplicates each cell is a row of its own."""
-    schema, changes, writers = schema_file.schema, _changes(log, schema_file, last), Writers(log)
+    schema, changes, writers = (
+        schema_file.schema,
+        _changes(log, schema_file, last),
+        Writers(log, schema_file),
+    )
     assert schema is not None
     fields = schema.fields
     for batch in cell_source(log, schema_file, last, changes).batches(fields):
@@ -140,7 +143,11 @@ def said(
 
 def _changed_since(log: Log, schema_file: SchemaFile, first: int, last: int) -> pa.Table:
     """The rows of the later moment, removed ones too, that a commit since the first one touched."""
-    schema, changes, writers = schema_file.schema, _changes(log, schema_file, last), Writers(log)
+    schema, changes, writers = (
+        schema_file.schema,
+        _changes(log, schema_file, last),
+        Writers(log, schema_file),
+    )
     assert schema is not None
     found = []
     for batch in cell_source(log, schema_file, last, changes).batches(schema.fields):
@@ -168,7 +175,7 @@ def rows_at(
     assert schema is not None
     source = cell_source(log, schema_file, moment, changes)
     found = []
-    for batch in source.batches(schema.fields, _box(schema.dimensions, places)):
+    for batch in source.batches(schema.fields, box_of(schema.dimensions, places.columns)):
         play = Play(schema.fields, batch.columns, batch.times, batch.lacks)
         for number, change in enumerate(changes):
             play.act(number, change)
@@ -183,17 +190,3 @@ def rows_at(
     kinds = {name: places.schema.field(name).type for name in places.column_names}
     empty = {f.name: pa.array([], kinds.get(f.name) or stored_type(f)) for f in schema.fields}
     return pa.table(empty | {"was": pa.array([], pa.bool_())})
-
-
-def _box(dimensions: Sequence[Field], places: pa.Table) -> tuple[Range, ...]:
-    """The ranges that hold all of some places, for dimensions of numbers."""
-    ranges = []
-    for at, dimension in enumerate(dimensions):
-        if is_number(dimension):
-            ends = pc.min_max(places[dimension.name])
-            low, high = (
-                np.array([ends[end].as_py()], f"<{dimension.datatype.code}").tobytes()
-                for end in ("min", "max")
-            )
-            ranges.append(Range(at, low, high))
-    return tuple(ranges)

@@ -1,44 +1,108 @@
-"""Which write a cell comes from, by its time.
+"""Which write a cell comes from, by its time; by what it holds, where that does not tell.
 
-In: a log, and times of cells. Out: the names of the fragments that were written then. A merged
-fragment keeps the times of the writes that it was made from, so these are named as long as any
-commit still does; else the merged fragment is. Of two writes of one millisecond, which times do not
-tell apart (F13), the first is named for both.
+In: a log, and cells as they were written. Out: the names of the fragments that they were written
+with. A merged fragment keeps the times of the writes that it was made from, so these are named as
+long as any commit still does; else the merged fragment is.
+
+Two writes of one millisecond cannot be told apart by time (F13). Then their fragments are read, and
+that one is named which holds the cell; if they are gone, all of them. Where both wrote to one place
+the engine shows the write whose name is last, in the orders in which cells are read here.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from chronotile.format.kinds import OK
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.newest_cells import box_of, equal_codes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.history.reading import SchemaFile
     from chronotile.log import Log
+
+OR = " or "
+"""Between names of which one is meant."""
 
 
 class Writers:
-    """Names of writes by the times of their cells."""
+    """Names of writes by their cells.
 
-    def __init__(self, log: Log) -> None:
+    Args:
+        log: The log of the array.
+        schema_file: The schema that the cells are read with.
+    """
+
+    def __init__(self, log: Log, schema_file: SchemaFile) -> None:
+        self._log, self._schema_file = log, schema_file
         table = log.history.table
-        rows = np.flatnonzero(table.uris.ext <= OK)
-        self._single: dict[int, str] = {}
+        self._single: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        """Time -> the writes of it, each with the row of its commit."""
         self._spans: list[tuple[int, int, str]] = []
-        for row in rows.tolist():
+        for row in np.flatnonzero(table.uris.ext <= OK).tolist():
             t1, t2 = int(table.uris.t1[row]), int(table.uris.t2[row])
             if t1 == t2:
-                self._single.setdefault(t1, table.name(row))
+                self._single[t1].setdefault(table.name(row), row)
             else:
                 self._spans.append((t1, t2, table.name(row)))
+        self._there = set(log.rules.fragments[~log.rules.missing].tolist())
 
-    def at(self, time: int) -> str | None:
-        """The name of the write of a cell with that time, as far as it is known."""
-        if time not in self._single:
-            spans = (name for t1, t2, name in self._spans if t1 <= time <= t2)
-            name = next(spans, None)
-            if name is None:
-                return None
-            self._single[time] = name
-        return self._single[time]
+    def names(
+        self, times: npt.NDArray[np.uint64], columns: Sequence[pa.Array]
+    ) -> npt.NDArray[np.object_]:
+        """The name of the write of each cell, as far as it is known.
+
+        Args:
+            times: When each was written.
+            columns: The cells of all fields of the schema, as they were written.
+        """
+        moments, which = np.unique(times, return_inverse=True)
+        known = [self._at(moment) for moment in moments.tolist()]
+        found = np.array([*known, None], object)[which]
+        for number, moment in enumerate(moments.tolist()):
+            writes = self._single.get(moment, {})
+            if len(writes) > 1 and self._there.issuperset(writes.values()):
+                rows = np.flatnonzero(which == number)
+                cells = [column.take(pa.array(rows)) for column in columns]
+                found[rows] = self._by_content(moment, writes, cells)
+        return found
+
+    def _at(self, time: int) -> str | None:
+        """The name of the write of that time; several names if there are several."""
+        if time in self._single:
+            return OR.join(sorted(self._single[time]))
+        return next((name for t1, t2, name in self._spans if t1 <= time <= t2), None)
+
+    def _by_content(self, time: int, writes: dict[str, int], cells: list[pa.Array]) -> list[str]:
+        """The write of each cell among several of one time: that which holds the same."""
+        schema = self._schema_file.schema
+        assert schema is not None
+        box = box_of(schema.dimensions, cells)
+        held, names = [tuple(cells)], []
+        for name in sorted(writes, reverse=True):
+            source = cell_source(
+                self._log, self._schema_file, time, (), every_version=True, rows=[writes[name]]
+            )
+            for batch in source.batches(schema.fields, box):
+                held.append(batch.columns)
+                names += [name] * len(batch.times)
+        codes = [equal_codes(same) for same in zip(*held, strict=True)]
+        keys = [tuple(row) for row in np.stack(codes, axis=1).tolist()]
+        count = len(cells[0])
+        owners: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
+        for key, name in zip(keys[count:], names, strict=True):
+            owners[key].append(name)
+        # Of cells that hold the same each write wrote its own; the last one is shown.
+        every, found = [OR.join(sorted(writes))], []
+        for key in keys[:count]:
+            own = owners.get(key, every)
+            found.append(own.pop(0) if len(own) > 1 else own[0])
+        return found
