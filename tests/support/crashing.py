@@ -73,11 +73,28 @@ def _child(asked: dict[str, Any], steps: Steps) -> None:
     if "{" in asked["what"]:
         _time_machine(asked, store)
         return
+    if asked["what"].endswith("-group"):
+        _group(asked, store)
+        return
     # Such as `consolidate`, `consolidate fragment-meta` or `vacuum deletes`.
     command, _, more = asked["what"].partition(" ")
     options = {"deletes": True} if more == "deletes" else {"mode": more} if more else {}
     run: Any = {"consolidate": consolidate, "vacuum": vacuum, "apply": apply_updates}[command]
     run(asked["array"], store=store, **options)
+
+
+def _group(asked: dict[str, Any], store: Any) -> None:
+    """Such as `consolidate-group`: the files of a group itself."""
+    from chronotile.change.consolidate_group import consolidate_group
+    from chronotile.change.repair_group import repair_group
+    from chronotile.change.vacuum_group import vacuum_group
+
+    known: dict[str, Any] = {
+        "consolidate-group": consolidate_group,
+        "repair-group": repair_group,
+        "vacuum-group": vacuum_group,
+    }
+    known[asked["what"]](asked["array"], store=store)
 
 
 def _time_machine(asked: dict[str, Any], store: Any) -> None:
@@ -131,7 +148,10 @@ def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
 if __name__ == "__main__":
     # Loaded before the forks.
     import chronotile.change.consolidate
+    import chronotile.change.consolidate_group
+    import chronotile.change.repair_group
     import chronotile.change.vacuum
+    import chronotile.change.vacuum_group
     import chronotile.dataset.publish_members
     import chronotile.dataset.tag_members
     import chronotile.rows.apply

@@ -20,7 +20,8 @@ from chronotile.change.change_report import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import is_commit_line
-from chronotile.format.kinds import LINES
+from chronotile.format.kinds import GROUP, LINES
+from chronotile.format.names import is_name
 from chronotile.format.timestamps import iso_time
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import is_path
@@ -35,7 +36,7 @@ _MANIFEST = "manifest.json"
 _STAMP = re.compile(r"[0-9TZ.]{8,40}")
 _FILE = re.compile(r"\d{4,}-[^/]+", re.DOTALL)
 _TAKEN = re.compile(
-    r"(?:__commits|__meta|__fragment_meta|__schema)/[^/]+|[^/]+\.(?:ok|vac|meta)"
+    r"(?:__commits|__meta|__fragment_meta|__schema|__group)/[^/]+|[^/]+\.(?:ok|vac|meta)"
     r"|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
     re.DOTALL,
 )
@@ -201,9 +202,16 @@ def _read_manifest(data: bytes, where: str) -> tuple[list[dict[str, Any]], list[
         if not _FILE.fullmatch(str(entry.get("file"))):
             raise RefusedError(where, f"expected a file of it, found {entry.get('file')!r:.80}")
     for entry in added:
-        if not entry["path"].endswith(LINES) and not is_commit_line(entry["path"]):
+        path = str(entry["path"])
+        if not path.endswith(LINES) and not is_commit_line(path) and not _is_list(path):
             raise RefusedError(where, f"expected what a repair puts, found {entry['path']!r:.80}")
     return moved, added
+
+
+def _is_list(path: str) -> bool:
+    """Whether it is a list of members of a group."""
+    folder, _, name = path.partition("/")
+    return folder == GROUP and is_name(name)
 
 
 def _entry(step: Step) -> dict[str, Any]:

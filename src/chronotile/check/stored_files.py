@@ -23,10 +23,11 @@ from chronotile.history.fragment_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chronotile.check.fragment_health import Health
     from chronotile.check.looked_at import LookedAt
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.history.reading import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
@@ -138,6 +139,19 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
+    yield from damaged_tiles(store, history.array, paths, history.key)
+
+
+def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
+    """Files of a group's `__meta` whose tile cannot be opened."""
+    paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
+    yield from damaged_tiles(store, history.group, paths, history.key)
+
+
+def damaged_tiles(
+    store: Store, array: str, paths: Iterable[str], key: bytes | None
+) -> Iterator[Finding]:
+    """The tiles among some files of an array, or a group, that cannot be opened."""
     for path, data in store.read_many(paths):
         if isinstance(data, MissingObjectError):
             continue
@@ -146,8 +160,8 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
         try:
             if isinstance(data, ChronotileError):
                 raise data
-            tiles.decode(data, path, key=history.key)
+            tiles.decode(data, path, key=key)
         except KeyNeededError:
             continue
         except ChronotileError as error:
-            yield finding(history.array, "tile-corrupt", path, error.problem)
+            yield finding(array, "tile-corrupt", path, error.problem)

@@ -84,6 +84,10 @@ def run_on_group(change: Change, function: Callable[..., Any], options: dict[str
         problem = "expected an array, found a group; name the member whose rows are meant"
         raise ChronotileError(change.array, problem)
     dataset = Dataset(change.store, read_group(change.store, key=change.key))
+    if name == "repair":
+        from chronotile.dataset.mended_lists import as_mended
+
+        dataset = as_mended(dataset)
     given = {key: value for key, value in options.items() if key not in _OF_ARRAYS}
     given |= {key: _moments(dataset, given[key]) for key in _MOMENTS if given.get(key) is not None}
     begun = Begun(change, all_or_none=name in ALL_OR_NONE)
@@ -149,9 +153,11 @@ def _each(
 def _of_group(command: str) -> Any:
     """What a command does to a group's own files."""
     from chronotile.change.consolidate_group import consolidate_group
+    from chronotile.change.repair_group import repair_group
     from chronotile.change.vacuum_group import vacuum_group
 
-    return {"consolidate": consolidate_group, "vacuum": vacuum_group}.get(command)
+    own = {"consolidate": consolidate_group, "repair": repair_group, "vacuum": vacuum_group}
+    return own.get(command)
 
 
 class Begun:

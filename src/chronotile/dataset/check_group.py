@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.change.repair_group import is_passed_over
 from chronotile.check.array import check
 from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
+from chronotile.check.stored_files import group_metadata
 from chronotile.dataset.check_all import unreadable
 from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.member_place import is_below
@@ -58,17 +60,18 @@ def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding,
 
 def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
     """The findings on a group and on the groups in it, without those on arrays."""
-    own = list(_lists(dataset.group))
+    own = [*_lists(dataset.group), *group_metadata(dataset.store, dataset.group)]
     yield from own
     try:
         nodes = dataset.tree(now)
     except ChronotileError as error:
-        if not own:
+        if not any(item.path.startswith(GROUP) for item in own):
             yield unreadable(dataset.uri, error)
         return
     for node in nodes:
-        if node.history is not None:
+        if node.history is not None and node.store is not None:
             yield from _lists(node.history)
+            yield from group_metadata(node.store, node.history)
     groups = {dataset.uri: dataset.store}
     groups |= {n.uri: n.store for n in nodes if n.found == "group" and n.store is not None}
     places = {node.uri for node in nodes}
@@ -83,7 +86,9 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
 def _lists(history: GroupHistory) -> Iterator[Finding]:
     for problem in history.problems:
         code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
-        hint = "take it out of the folder: the engine cannot open the group over it"
+        hint = "chronotile repair {array} takes it out: the engine cannot open the group over it"
+        if is_passed_over(problem):
+            hint = "nothing to run: the engine passes over it"
         message = f"a list of members: {problem.message}"
         yield finding(history.group, code or "tile-corrupt", problem.path, message, hint=hint)
     if not history.problems:

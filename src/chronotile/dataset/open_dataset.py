@@ -124,16 +124,17 @@ class Dataset:
     def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
         """The members of the group itself, each looked up where it lies."""
         end = self._at(at)
-        return tuple(walk(self.store, self.group, end, self._looked_up, nested=False))
+        return tuple(walk(self.store, self.group, end, self.looked_up, nested=False))
 
     @cached_property
     def _trees(self) -> Callable[[int], tuple[Node, ...]]:
         return lru_cache(maxsize=16)(
-            lambda end: tuple(walk(self.store, self.group, end, self._looked_up))
+            lambda end: tuple(walk(self.store, self.group, end, self.looked_up))
         )
 
     @cached_property
-    def _looked_up(self) -> LookedUp:
+    def looked_up(self) -> LookedUp:
+        """What was found at the places of members so far."""
         return LookedUp()
 
     def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:

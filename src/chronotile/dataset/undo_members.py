@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.change_report import Report
-from chronotile.change.quarantine import new_quarantine
+from chronotile.change.quarantine import new_quarantine, restore
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, Outcome, targets
 from chronotile.errors import ChronotileError
@@ -91,6 +91,10 @@ def _undo_files(store: Store, document: Mapping[str, Any], *, dry_run: bool) -> 
         RefusedError: What a merged file hides is gone: it is final.
     """
     refuse_final(store, document)
+    if document.get("quarantine"):
+        kept_there = str(document["quarantine"])
+        done = restore(store.uri, kept_there, dry_run=dry_run, store=store)
+        return replace(done, command="undo", notes=() if dry_run else (taken_back(document),))
     record = read_record(store, document)
     for one in record.puts:
         if one.path.endswith(".vac"):

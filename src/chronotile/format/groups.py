@@ -92,6 +92,35 @@ def decode_details(payload: bytes, where: str) -> GroupDetails:
     return GroupDetails(version, tuple(entries))
 
 
+class ReadableStart(NamedTuple):
+    """What can be read of a details file that was cut short."""
+
+    entries: tuple[GroupEntry, ...]
+    stated: int
+    """How many members it says that it has."""
+
+
+def decode_start(payload: bytes, where: str) -> ReadableStart | None:
+    r"""Reads the members at the start of a payload of version 2; None if not even a head is there.
+
+    >>> decode_start(b"\2\0\0\0" + b"\7" + bytes(7) + b"\2\0", "__group/x")
+    ReadableStart(entries=(), stated=7)
+    """
+    if len(payload) < _HEAD.size:
+        return None
+    version, count = _HEAD.unpack_from(payload)
+    if version != VERSIONS[-1]:
+        return None
+    entries, at = list[GroupEntry](), _HEAD.size
+    while len(entries) < count:
+        try:
+            entry, at = _entry(payload, at, where)
+        except BadFileError:
+            break
+        entries.append(entry)
+    return ReadableStart(tuple(entries), count)
+
+
 def _entry(payload: bytes, start: int, where: str) -> tuple[GroupEntry, int]:
     """The member that starts at a byte, and where the next one does."""
     try:

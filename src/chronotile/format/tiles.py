@@ -187,6 +187,36 @@ def _plain_chunks(data: bytes, size: int) -> list[tuple[int, int, int]] | None:
     return found if size == 0 and at == len(data) else None
 
 
+def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
+    """What can be read of a tile that was cut short; nothing if it is damaged in another way.
+
+    What stands before a cut is as it was written. Only tiles of GZIP chunks are looked at.
+
+    >>> data = encode(bytes(range(200)) * 1000, version=22)
+    >>> start = readable_start(data[: len(data) // 2])
+    >>> 0 < len(start) < 200_000, start == (bytes(range(200)) * 1000)[: len(start)]
+    (True, True)
+    """
+    size = extent(data)
+    if len(data) < _LEN_PLAIN or size is None or size <= len(data):
+        return b""
+    if data[29:34] != _PLAIN_HEAD or data[38:48] != _PLAIN_FILTER:
+        return b""
+    out, at = bytearray(), _LEN_PLAIN
+    while at + _CHUNK.size <= len(data):
+        original, length, part, *again = _CHUNK.unpack_from(data, at)
+        if part != _ONE_PART or again != [original, length] or len(out) + original > ceiling:
+            return b""
+        at += _CHUNK.size
+        inflater = zlib.decompressobj()
+        try:
+            out += inflater.decompress(data[at : at + length], original)
+        except zlib.error:
+            return b""
+        at += length
+    return bytes(out)
+
+
 def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Tile:
     tree = parse(GenericTileSpec, where, data)
     filters = tuple(item.filter_type for item in tree.filter_pipeline.filters)

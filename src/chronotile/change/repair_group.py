@@ -1,0 +1,241 @@
+"""Repair of a group's own files: the engine opens the group again.
+
+In: a group. Out: the group without the lists of members and the metadata that the engine cannot
+read, which lie in a quarantine beside it, and a report. Touches no member.
+
+An engine writes a list in place, so a session that was killed can leave one that is empty or cut
+short, and no window that sees it opens any more. What stands before the cut is as it was written:
+these entries go into a new list of the same times. Whatever else only that list told is lost, and
+the report says so. The order: the manifest; the new lists; then each damaged file is copied,
+compared and removed. Broken off anywhere, the same command goes on.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.quarantine import new_quarantine
+from chronotile.check.findings import Finding, RefusedError, count_text, finding
+from chronotile.check.stored_files import group_metadata
+from chronotile.errors import BadFileError, ChronotileError, TooLargeError
+from chronotile.format import tiles
+from chronotile.format.groups import decode_start, encode_details
+from chronotile.format.kinds import GROUP
+from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
+from chronotile.format.timestamps import now_ms
+from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.visibility.group_members import last_entries, members_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chronotile.format.groups import ReadableStart
+    from chronotile.history.reading import Problem
+    from chronotile.storage.place import Entry
+
+_FRESH_MS = 60_000
+"""A list on a disk that changed within this time may still be in the writing."""
+_SHOWN = 10
+"""Folders that a note names."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    puts: list[Step] = field(default_factory=list)
+    moves: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    left: list[Finding] = field(default_factory=list)
+
+
+def repair_group(
+    group: str,
+    *,
+    dry_run: bool = False,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    before: Before = None,
+) -> Report:
+    """Takes out of a group what keeps the engine from opening it, and saves what can be read.
+
+    Args:
+        group: A path or a URI.
+        dry_run: Change nothing.
+        key: The key of an encrypted group.
+        storage_options: What the storage needs to know.
+        store: The store, if it is open already.
+        before: Called with the planned steps, before the first.
+
+    Returns:
+        What was done; its `findings` are what is still wrong.
+
+    Raises:
+        RefusedError: A damaged list has just changed: somebody may be writing it.
+
+    >>> repair_group("memory:doc-no-group")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected a group, found ...
+    """
+    opened = store or open_store(group, storage_options)
+    history = read_group(opened, key=key)
+    plan = _planned(opened, history)
+    report = Report(
+        "repair",
+        opened.uri,
+        dry_run=dry_run,
+        steps=(*plan.puts, *plan.moves),
+        notes=tuple(plan.notes),
+        findings=tuple(plan.left),
+    )
+    if plan.moves:
+        quarantine = new_quarantine(opened, report.at_ms)
+        if not dry_run:
+            tell(before, replace(report, findings=()))
+            quarantine.declare(plan.moves, plan.puts, report.at_ms)
+            for step in plan.puts:
+                put_compared(opened, step.path, step.data)
+            quarantine.move(plan.moves)
+        report = replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
+    return report if dry_run else replace(report, findings=tuple(_wrong(opened, key)))
+
+
+def mended_history(store: Store, key: bytes | None) -> GroupHistory:
+    """What a group's history will be once it is repaired.
+
+    Raises:
+        ArrayNotFoundError: There is no group.
+        RefusedError: A damaged list has just changed.
+        StorageError: The storage failed.
+    """
+    history = read_group(store, key=key)
+    plan = _planned(store, history)
+    if not plan.moves:
+        return history
+    puts = {step.path: step.data for step in plan.puts}
+    shown = overlaid(store, puts, without=[step.path for step in plan.moves])
+    return read_group(shown, key=key)
+
+
+def is_passed_over(problem: Problem) -> bool:
+    """Whether the engine opens a group over a problem: it does with every `.vac`."""
+    return problem.path.endswith(".vac")
+
+
+def _planned(store: Store, history: GroupHistory) -> _Plan:
+    plan = _Plan()
+    there = {entry.path: entry for entry in store.list_dir(GROUP, sizes=True).files}
+    told = False
+    for problem in history.problems:
+        if problem.path not in there or problem.kind == "encrypted" or is_passed_over(problem):
+            plan.left += _left(history, problem)
+            continue
+        _refuse_fresh(store, there[problem.path])
+        try:
+            data = store.read(problem.path)
+        except MissingObjectError:
+            continue
+        except TooLargeError:
+            plan.left += _left(history, problem)
+            continue
+        plan.moves.append(_move(problem.path, data, f"a list of members: {problem.message}"))
+        if problem.kind == "tile":
+            told = True
+            _save(history, problem.path, data, plan)
+    if told:
+        plan.notes += _strays(store, history, plan)
+    for item in group_metadata(store, history):
+        with suppress(MissingObjectError, TooLargeError):
+            data = store.read(item.path)
+            plan.moves.append(_move(item.path, data, f"metadata: {item.message}"))
+            plan.notes.append(f"the metadata that only {item.path} holds is lost")
+    return plan
+
+
+def _move(path: str, data: bytes, reason: str) -> Step:
+    return Step(op="move", path=path, size=len(data), reason=reason, data=data)
+
+
+def _refuse_fresh(store: Store, entry: Entry) -> None:
+    """Refuses a list on a disk that somebody may be writing."""
+    if store.place.scheme != "file" or entry.modified_ms is None:
+        return
+    if now_ms() - entry.modified_ms < _FRESH_MS:
+        words = f"expected lists of members at rest, found {entry.path}, which has just changed"
+        hint = "it may still be in the writing; try again in a minute"
+        raise RefusedError(store.uri, f"{words}: {hint}")
+
+
+def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:
+    """What a repair does not mend, unless the engine opens the group over it."""
+    if not is_passed_over(problem):
+        code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
+        yield finding(history.group, code or "tile-corrupt", problem.path, problem.message, hint="")
+
+
+def _save(history: GroupHistory, path: str, data: bytes, plan: _Plan) -> None:
+    """Puts the members that a damaged list still tells into a new one."""
+    start = decode_start(tiles.readable_start(data), path)
+    plan.notes.append(_loss(path, data, start))
+    name = try_parse(path.rpartition("/")[2])
+    if start is None or not start.entries or name is None:
+        return
+    twins = [file for file in history.files if file.name[:2] == name[:2]]
+    if any(file.details is not None and file.details.entries == start.entries for file in twins):
+        return  # a repair that was broken off has put it
+    version = int.from_bytes(data[:4], "little")
+    saved = encode_details(start.entries, format_version=version)
+    reason = f"{count_text(len(start.entries), 'entry', 'entries')} of {path}"
+    plan.puts.append(put(f"{GROUP}/{new_name(name.t1, name.t2, 2)}", saved, reason))
+
+
+def _loss(path: str, data: bytes, start: ReadableStart | None) -> str:
+    if not data:
+        return f"{path} is empty: its session ended before it told anything"
+    if start is not None:
+        lost = start.stated - len(start.entries)
+        kept = count_text(len(start.entries), "entry", "entries")
+        return (
+            f"{path} was cut short: {kept} of {start.stated} can be read and stay, {lost} are lost"
+        )
+    return (
+        f"what only {path} told is lost: a member that it added is none any more, and one that it "
+        "removed comes back"
+    )
+
+
+def _strays(store: Store, history: GroupHistory, plan: _Plan) -> Iterator[str]:
+    """Folders in the group that no list tells of, as the damaged one may have done."""
+    shown = overlaid(
+        store, {one.path: one.data for one in plan.puts}, without=[one.path for one in plan.moves]
+    )
+    left = read_group(shown, key=history.key)
+    details = [file.details for file in left.files if file.details is not None]
+    told = {entry.uri.strip("/").partition("/")[0] for entry in last_entries(details).values()}
+    told |= {entry.uri.rpartition("/")[2] for entry in last_entries(details).values()}
+    folders = [one for one in store.list_dir().folders if not one.startswith("__")]
+    strays = sorted(name for name in folders if name not in told)
+    if strays:
+        more = f" and {len(strays) - _SHOWN} more" if len(strays) > _SHOWN else ""
+        names = ", ".join(strays[:_SHOWN])
+        yield f"folders in the group that no list tells of, members perhaps: {names}{more}"
+
+
+def _wrong(store: Store, key: bytes | str | None) -> Iterator[Finding]:
+    """Why the engine cannot open the group, or read its metadata."""
+    history = read_group(store, key=key)
+    for problem in history.problems:
+        yield from _left(history, problem)
+    try:
+        members_at(history, 0, MAX_TIMESTAMP)
+    except BadFileError as error:
+        if not history.problems:
+            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint="")
+    except ChronotileError as error:
+        yield finding(history.group, "tile-encrypted", GROUP, error.problem, hint="")
+    yield from group_metadata(store, history)
