@@ -21,10 +21,10 @@ from chronotile.change.quarantine import new_quarantine
 from chronotile.check.findings import Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
-from chronotile.format import tiles
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
+from chronotile.format.plain_tiles import readable_start
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.storage.compared_put import put_compared
@@ -180,7 +180,7 @@ def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:
 
 def _save(history: GroupHistory, path: str, data: bytes, plan: _Plan) -> None:
     """Puts the members that a damaged list still tells into a new one."""
-    start = decode_start(tiles.readable_start(data), path)
+    start = decode_start(readable_start(data), path)
     plan.notes.append(_loss(path, data, start))
     name = try_parse(path.rpartition("/")[2])
     if start is None or not start.entries or name is None:

@@ -16,7 +16,6 @@ every other, and against a ceiling, before it takes memory.
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 import zlib
@@ -33,9 +32,10 @@ from chronotile.errors import (
 from chronotile.format.datatypes import Datatype
 from chronotile.format.decompress import inflate
 from chronotile.format.parsers import GenericTileSpec, parse
+from chronotile.format.plain_tiles import open_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 DEFAULT_CEILING = 256 << 20
 """Most payload bytes that a tile may claim, unless the caller says otherwise."""
@@ -48,16 +48,8 @@ _AES_256_GCM = 11
 _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
-# A tile of GZIP chunks: the bytes that are always the same, and where the others are.
 _DATATYPES = frozenset(map(int, Datatype))
 _NEWEST_VERSION = 23
-_PLAIN = struct.Struct("<IQQBQ")
-_CHUNKS = struct.Struct("<Q")
-_CHUNK = struct.Struct("<II12sII")
-_LEN_PLAIN = 60
-_PLAIN_HEAD = struct.pack("<BI", 0, 18)
-_PLAIN_FILTER = struct.pack("<IBIB", 1, _GZIP, 5, 1)
-_ONE_PART = struct.pack("<III", 16, 0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,89 +124,16 @@ def decode(
     size = extent(data)
     if size is not None and size < len(data):
         data = data[:size]
-    plain = _plain(data, where, ceiling)
-    return _decode_any(data, where, key, ceiling) if plain is None else plain
-
-
-def _plain(data: bytes, where: str, ceiling: int) -> Tile | None:
-    """The fast path: a tile of GZIP chunks, as nearly all are; None for any other tile.
-
-    The generated parser, which reads the others, takes some 20 times as long. The tests compare
-    the answers of both.
-    """
-    if len(data) < _LEN_PLAIN or data[29:34] != _PLAIN_HEAD or data[38:48] != _PLAIN_FILTER:
-        return None
-    version, persisted, size, datatype, cell_size = _PLAIN.unpack_from(data)
-    if datatype not in _DATATYPES or persisted != len(data) - 52 or size > ceiling:
-        return None
-    parts = _plain_chunks(data, size)
-    if parts is None:
-        return None
-    texts = (inflate(data[start:end], original, where) for start, end, original in parts)
+    plain = open_plain(data, where, ceiling)
+    if plain is None or plain.datatype not in _DATATYPES:
+        return _decode_any(data, where, key, ceiling)
     return Tile(
-        version=version,
-        datatype=Datatype(datatype),
-        cell_size=cell_size,
+        version=plain.version,
+        datatype=Datatype(plain.datatype),
+        cell_size=plain.cell_size,
         encrypted=False,
-        payload=next(texts) if len(parts) == 1 else _joined(texts, size),
+        payload=plain.payload,
     )
-
-
-def _joined(texts: Iterable[bytes], size: int) -> bytes:
-    """Texts of that size together, of which only one is in memory beside the whole."""
-    whole = io.BytesIO(bytes(size))
-    for text in texts:
-        whole.write(text)
-    return whole.getvalue()
-
-
-def _plain_chunks(data: bytes, size: int) -> list[tuple[int, int, int]] | None:
-    """Start, end and original size of each chunk's stream; None unless all chunks are plain."""
-    (count,) = _CHUNKS.unpack_from(data, _LEN_PLAIN - _CHUNKS.size)
-    at, found = _LEN_PLAIN, []
-    if count > (len(data) - at) // _CHUNK.size:
-        return None
-    for _ in range(count):
-        start = at + _CHUNK.size
-        if start > len(data):
-            return None
-        original, length, part, *again = _CHUNK.unpack_from(data, at)
-        at = start + length
-        if part != _ONE_PART or again != [original, length] or at > len(data):
-            return None
-        found.append((start, at, original))
-        size -= original
-    return found if size == 0 and at == len(data) else None
-
-
-def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
-    """What can be read of a tile that was cut short; nothing if it is damaged in another way.
-
-    What stands before a cut is as it was written. Only tiles of GZIP chunks are looked at.
-
-    >>> data = encode(bytes(range(200)) * 1000, version=22)
-    >>> start = readable_start(data[: len(data) // 2])
-    >>> 0 < len(start) < 200_000, start == (bytes(range(200)) * 1000)[: len(start)]
-    (True, True)
-    """
-    size = extent(data)
-    if len(data) < _LEN_PLAIN or size is None or size <= len(data):
-        return b""
-    if data[29:34] != _PLAIN_HEAD or data[38:48] != _PLAIN_FILTER:
-        return b""
-    out, at = bytearray(), _LEN_PLAIN
-    while at + _CHUNK.size <= len(data):
-        original, length, part, *again = _CHUNK.unpack_from(data, at)
-        if part != _ONE_PART or again != [original, length] or len(out) + original > ceiling:
-            return b""
-        at += _CHUNK.size
-        inflater = zlib.decompressobj()
-        try:
-            out += inflater.decompress(data[at : at + length], original)
-        except zlib.error:
-            return b""
-        at += length
-    return bytes(out)
 
 
 def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Tile:
