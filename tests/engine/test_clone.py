@@ -198,6 +198,33 @@ def test_arrays_of_every_age_and_kind(tmp_path: pathlib.Path) -> None:
     assert compared > 40
 
 
+def test_dimension_labels_come_along(tmp_path: pathlib.Path) -> None:
+    """They are arrays by themselves: a clone has them as of its window, a restore leaves them."""
+    source, clone = tmp_path / "array", tmp_path / "clone"
+    shutil.copytree(CASES["labels"].array, source)
+    ct.clone(str(source), str(clone))
+    label = "__labels/l0"
+    then = [read_dense(place / label) for place in (source, clone)]
+    assert then[0] == then[1] != []
+    inner = EngineArray(source / label)
+    with tiledb.open(inner.uri, ctx=inner.ctx) as opened:
+        size, moment = opened.shape[0], max(ct.open_log(inner.uri).rules.history.table.uris.t2)
+    with tiledb.open(inner.uri, "w", timestamp=int(moment) + 10, ctx=inner.ctx) as opened:
+        opened[:] = np.arange(size, dtype=np.float64)
+    assert read_dense(source / label) != then[0] == read_dense(clone / label)
+    (note,) = ct.restore(str(source), int(moment), dry_run=True).notes[-1:]
+    assert note == f"{label} stays as it is: chronotile restore {source}/{label} brings it back"
+    ct.restore(str(source / label), int(moment))
+    assert read_dense(source / label) == then[0]
+
+
+def read_dense(place: pathlib.Path) -> list[float]:
+    with tiledb.open(str(place)) as opened:
+        found = opened[:]
+        values: list[float] = (found["label"] if isinstance(found, dict) else found).tolist()
+        return values
+
+
 def test_a_place_that_is_not_empty_is_left_alone(
     array: EngineArray, tmp_path: pathlib.Path
 ) -> None:

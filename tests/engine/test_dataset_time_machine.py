@@ -12,12 +12,14 @@ from support.engine_arrays import EngineArray
 import chronotile as ct
 from chronotile import Dataset
 from chronotile.cli import main
-from chronotile.dataset import publish_members
+from chronotile.dataset import publish_members, tag_members
 from chronotile.dataset.publish_members import publish_dataset
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
+from chronotile.time_machine import carry_out
 
 if TYPE_CHECKING:
     import pathlib
@@ -200,3 +202,38 @@ def test_undelete_finds_the_member(
     assert answers(arrays) == [before[0], ((1, 1), (2, 2), (3, 3))]
     said = run(capsys, "undelete", group, "x", status=1)
     assert said["error"]["found"] == "'x': it fits none"
+
+
+def test_a_change_that_was_broken_off(
+    dataset: tuple[str, list[EngineArray]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A restore, run again, goes on, and can be undone then; a tag can be undone at once."""
+    group, arrays = dataset
+    before, total = answers(arrays), [0]
+
+    def stop(store: Any, path: str, data: bytes) -> None:
+        total[0] -= 1
+        if total[0] < 0:
+            raise KeyboardInterrupt
+        put_compared(store, path, data)
+
+    for module in (carry_out, tag_members):
+        monkeypatch.setattr(module, "put_compared", stop)
+    total[0] = 2
+    assert main(["tag", "add", group, "v1", "--at", "20"]) != 0
+    capsys.readouterr()
+    total[0] = 1 << 30
+    assert ct.open_log(arrays[1].uri).known_tags.of_groups == (("v1", 20),)
+    assert len(run(capsys, "undo", group)["members"]) == 2
+    assert ct.open_log(arrays[1].uri).known_tags.of_groups == ()
+    total[0] = 2
+    assert main(["restore", group, "--to", "15"]) != 0
+    capsys.readouterr()
+    assert answers(arrays) not in (before, [((1, 1), (2, 2))] * 2)
+    total[0] = 1 << 30
+    said = run(capsys, "undo", group, status=1)
+    assert "run the same command again, then undo it" in str(said)
+    run(capsys, "restore", group, "--to", "15")
+    assert answers(arrays) == [((1, 1), (2, 2))] * 2

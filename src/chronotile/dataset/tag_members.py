@@ -179,6 +179,13 @@ def _group_step(store: Store, history: GroupHistory, item: MetadataItem, words: 
     return metadata_step(item, others, folder.version, key, words)
 
 
+def _told(outcome: Outcome, *, dry_run: bool) -> Outcome:
+    """What is done, or would be: the plan of a member is a dry run."""
+    if outcome.report is None:
+        return outcome
+    return replace(outcome, report=replace(outcome.report, dry_run=dry_run))
+
+
 def _carry_out(
     dataset: Dataset,
     planned: list[_Planned],
@@ -186,18 +193,13 @@ def _carry_out(
     *,
     dry_run: bool,
 ) -> GroupReport:
-    outcomes = tuple(one.outcome for one in planned)
-    plan = GroupReport("tag", dataset.uri, dry_run=True, outcomes=outcomes)
+    outcomes = tuple(_told(one.outcome, dry_run=dry_run) for one in planned)
+    plan = GroupReport("tag", dataset.uri, dry_run=dry_run, outcomes=outcomes)
     if dry_run or not plan.has_steps:
-        return replace(plan, dry_run=dry_run)
+        return plan
     if before is not None:
         before(plan)
-    done = []
     for store, outcome in planned:
-        report = outcome.report
-        for step in () if report is None else report.steps:
+        for step in () if outcome.report is None else outcome.report.steps:
             put_compared(store, step.path, step.data)
-        done.append(
-            outcome if report is None else replace(outcome, report=replace(report, dry_run=False))
-        )
-    return replace(plan, dry_run=False, outcomes=tuple(done))
+    return plan

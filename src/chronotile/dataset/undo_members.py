@@ -46,6 +46,12 @@ def undo_members(
     Raises:
         RefusedError: A member cannot be taken back: nothing was changed.
     """
+    is_begun = document.get("state") == "begun"
+    if is_begun and document.get("dry_run"):
+        # Each member is planned anew when its turn comes: nobody knows the names of its files.
+        command = str(document.get("command"))
+        problem = f"expected a change that has ended, found {command!r:.40} broken off"
+        raise RefusedError(dataset.uri, f"{problem}; run the same command again, then undo it")
     here = {target.store.uri: target for target in targets(dataset, groups=True)}
     changed = [item for item in document["members"] if item.get("steps") and not item.get("error")]
     pairs: list[tuple[Target, Mapping[str, Any]]] = []
@@ -55,7 +61,7 @@ def undo_members(
             problem = f"expected members of the dataset, found {item.get('array')!r:.120}"
             raise RefusedError(dataset.uri, problem)
         # Of a change that was broken off, some members may not have been reached.
-        if document.get("state") != "begun" or has_put(target.store, item):
+        if not is_begun or has_put(target.store, item):
             pairs.append((target, item))
     planned = tuple(_undone(dataset, *pair, dry_run=True) for pair in pairs)
     for one in planned:

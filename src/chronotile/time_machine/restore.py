@@ -15,6 +15,7 @@ from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
 from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.store import Store, open_store
@@ -94,7 +95,14 @@ def restore(
         raise _with_hint(error, later) from error
     others = [one.step(history, change.last) for one in back]
     words = f"it is as it was at {end} ({time_text(end)})"
-    return change.run("restore", tuple(others), words, before, dry_run=dry_run)
+    report = change.run("restore", tuple(others), words, before, dry_run=dry_run)
+    return replace(report, notes=(*report.notes, *_notes_on_labels(opened)))
+
+
+def _notes_on_labels(store: Store) -> Iterator[str]:
+    """Dimension labels are arrays by themselves, which change by themselves."""
+    for folder in store.list_dir(LABELS).folders:
+        yield f"{folder} stays as it is: chronotile restore {store.uri_of(folder)} brings it back"
 
 
 def undelete_from(
