@@ -11,6 +11,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile import Dataset
+from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset import publish_members, tag_members
 from chronotile.dataset.publish_members import publish_dataset
@@ -71,6 +72,42 @@ def test_restore_and_undo(
     assert [one["steps"] != [] for one in run(capsys, "undo", group)["members"]] == [True, True]
     assert answers(arrays) == before
     run(capsys, "undo", group, status=1)
+    assert answers(arrays) == before
+
+
+def test_all_of_it_in_python(
+    dataset: tuple[str, list[EngineArray]], tmp_path: pathlib.Path
+) -> None:
+    group, arrays = dataset
+    before, then = answers(arrays), [((1, 1), (2, 2))] * 2
+    ct.open_dataset(group).add_tag("v1", at=15)
+    copy = str(tmp_path / "clone")
+    ct.open_dataset(group).clone(copy)
+    assert ct.open_dataset(copy).tags == {"v1": 15}
+    assert ct.open_dataset(group).restore("v1", dry_run=True).has_steps
+    assert answers(arrays) == before
+    report = ct.open_dataset(group).restore("v1")
+    assert answers(arrays) == then
+    ct.open_dataset(group).undo(report)
+    assert answers(arrays) == before
+    (delete,) = ct.open_log(arrays[0].uri).view().deletes
+    report = ct.open_dataset(group).undelete(delete.name)
+    assert answers(arrays) == [((1, 1), (2, 2), (3, 3)), before[1]]
+    ct.open_dataset(group).undo(report)
+    assert answers(arrays) == before
+    for stage in make_group(tmp_path / "stage"):
+        stage.write(50, {5: 5})
+    report = ct.open_dataset(group).publish(str(tmp_path / "stage"))
+    assert answers(arrays) == [(*rows, (5, 5)) for rows in before]
+    ct.open_dataset(group).undo(report)
+    ct.open_dataset(group).remove_tag("v1")
+    assert answers(arrays) == before
+    with pytest.raises(RefusedError, match="found 'v1'"):
+        ct.open_dataset(group).remove_tag("v1")
+    arrays[1].consolidate("fragments")
+    arrays[1].vacuum("fragments")
+    with pytest.raises(RefusedError, match=r"found inner/x: .*nothing was changed"):
+        ct.open_dataset(group).restore(15)
     assert answers(arrays) == before
 
 

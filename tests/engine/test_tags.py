@@ -10,6 +10,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
+from chronotile.cli import main
 from chronotile.errors import BadTimeError
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.time_machine.past_state import UnreachableError
@@ -53,6 +54,17 @@ def test_the_engine_reads_a_tag(array: EngineArray) -> None:
     for name in ("now", "1d", "", "a b", "../x"):
         with pytest.raises(ct.ChronotileError, match="expected a name that starts with a letter"):
             add_tag(array.uri, name)
+
+
+def test_a_tag_can_be_undone(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tag", "add", array.uri, "release/1+hot:fix", "--at", "20", "--dry-run"]) == 0
+    assert ct.open_log(array.uri).tags == {}
+    assert main(["tag", "add", array.uri, "release/1+hot:fix", "--at", "20"]) == 0
+    assert main(["visible", array.uri, "--end", "release/1+hot:fix"]) == 0
+    assert main(["tag", "list", array.uri]) == 0
+    assert "release/1+hot:fix" in capsys.readouterr().out
+    assert main(["undo", array.uri]) == 0
+    assert ct.open_log(array.uri).tags == {}
 
 
 def test_a_tag_stands_for_a_time(array: EngineArray, tmp_path: pathlib.Path) -> None:

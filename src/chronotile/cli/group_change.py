@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronotile.check.findings import RefusedError
 from chronotile.cli.options import say, wrong_call
 from chronotile.errors import ChronotileError
 
@@ -90,7 +89,7 @@ def run_on_group(change: Change, function: Callable[..., Any], options: dict[str
         dataset = as_mended(dataset)
     given = {key: value for key, value in options.items() if key not in _OF_ARRAYS}
     given |= {key: _moments(dataset, given[key]) for key in _MOMENTS if given.get(key) is not None}
-    begun = Begun(change, all_or_none=name in ALL_OR_NONE)
+    begun = Begun(change)
     if name in OF_DATASET:
         done = _of_dataset(name, dataset, begun, given)
     else:
@@ -145,6 +144,7 @@ def _each(
             dry_run=change.dry_run,
             outside=change.outside,
             pattern=change.pattern,
+            all_or_none=name in ALL_OR_NONE,
             before=begun.record,
             on_member=lambda _: step(),
         )
@@ -163,18 +163,14 @@ def _of_group(command: str) -> Any:
 class Begun:
     """The record that a command has begun, and then its report, beside the group."""
 
-    def __init__(self, change: Change, *, all_or_none: bool = False) -> None:
-        self.change, self.all_or_none = change, all_or_none
+    def __init__(self, change: Change) -> None:
+        self.change = change
         self.path: str | None = None
 
     def record(self, plan: GroupReport) -> None:
         """Tells what cannot be done or undone, and writes down what is about to happen."""
         from chronotile.change.beside_array import save_begun
 
-        if plan.failed and self.all_or_none:
-            problem = f"expected that every member can, found {plan.failed[0].path}"
-            hint = "nothing was changed; --member takes some of them only"
-            raise RefusedError(plan.group, f"{problem}: {plan.failed[0].error}; {hint}")
         for one in plan.failed:
             say(f"note: {one.path or 'the group itself'} is left as it is: {one.error}")
         for note in plan.notes:

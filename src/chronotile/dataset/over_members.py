@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change.change_report import Report, json_text
-from chronotile.check.findings import count_text
+from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import iso_time, now_ms
@@ -67,6 +67,11 @@ class Outcome:
     skipped: bool = False
     """Whether it was left alone on purpose."""
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether anything is, or was, to be done to it."""
+        return self.report is not None and bool(self.report.steps)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, a part of the report."""
         said: dict[str, Any] = {
@@ -98,6 +103,13 @@ class GroupReport:
         """The members that were not changed, against the wish of the caller."""
         return tuple(one for one in self.outcomes if one.error is not None and not one.skipped)
 
+    def refuse_failed(self) -> None:
+        """Refuses a plan in which a member cannot be changed."""
+        for one in self.failed:
+            problem = f"expected that every member can, found {one.path}"
+            hint = "nothing was changed; --member takes some of them only"
+            raise RefusedError(self.group, f"{problem}: {one.error}; {hint}")
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What could not be mended, in all members."""
@@ -107,7 +119,7 @@ class GroupReport:
     @property
     def has_steps(self) -> bool:
         """Whether anything is, or was, to be done."""
-        return any(one.report is not None and one.report.steps for one in self.outcomes)
+        return any(one.has_steps for one in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report."""
@@ -158,6 +170,7 @@ def change_members(
     dry_run: bool = False,
     outside: bool = False,
     pattern: str | None = None,
+    all_or_none: bool = False,
     before: Callable[[GroupReport], None] | None = None,
     on_member: Callable[[str], None] | None = None,
 ) -> GroupReport:
@@ -173,35 +186,36 @@ def change_members(
         dry_run: Plan only.
         outside: Change also members that lie outside of the dataset's folder.
         pattern: Only members whose path fits, such as `ms/*/X`.
+        all_or_none: Refuse if a member cannot be changed: the dataset would be torn apart.
         before: Called with the plan of all members before the first; what it raises stops the run.
         on_member: Called with each member's path before it is planned, and before it is changed.
 
     Raises:
         ChronotileError: The lists of members cannot be read.
+        RefusedError: A member cannot be changed, and all must.
     """
     tell = on_member or (lambda _: None)
     more = (options, group_options)
-    planned, todo = list[Outcome](), list[Target]()
-    for target in targets(dataset, pattern=pattern, groups=change_group is not None):
-        function = _function(target, change, change_group)
+
+    def run(target: Target, *, dry_run: bool) -> Outcome:
         tell(target.path)
         if not (target.is_inside or outside):
-            planned.append(_outcome(target, error=OUTSIDE, skipped=True))
-            continue
-        outcome = _run(dataset, function, target, more, dry_run=True)
-        planned.append(outcome)
-        todo += [target] if outcome.report is not None and outcome.report.steps else []
+            return _outcome(target, error=OUTSIDE, skipped=True)
+        function = _function(target, change, change_group)
+        return _run(dataset, function, target, more, dry_run=dry_run)
+
+    found = list(targets(dataset, pattern=pattern, groups=change_group is not None))
+    planned = [run(target, dry_run=True) for target in found]
+    todo = [target for target, one in zip(found, planned, strict=True) if one.has_steps]
     planned += _lost(dataset, pattern)
     plan = GroupReport(command, dataset.uri, dry_run=True, outcomes=tuple(planned))
+    if all_or_none and not dry_run:
+        plan.refuse_failed()
     if dry_run or not todo:
         return plan if dry_run else _with(plan, plan.outcomes)
     if before is not None:
         before(plan)
-    done: dict[str, Outcome] = {}
-    for target in todo:
-        tell(target.path)
-        function = _function(target, change, change_group)
-        done[target.store.uri] = _run(dataset, function, target, more, dry_run=False)
+    done = {target.store.uri: run(target, dry_run=False) for target in todo}
     return _with(plan, tuple(done.get(one.array, one) for one in planned))
 
 

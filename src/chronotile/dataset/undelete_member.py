@@ -49,6 +49,8 @@ def undelete_member(
     for node, log in dataset.read_logs():
         if isinstance(log, ChronotileError):
             raise RefusedError(dataset.uri, f"expected members that can be read, found {log}")
+        if not (node.is_inside or outside):
+            continue
         view = log.view(end=MAX_TIMESTAMP)
         for item in (*view.deletes, *view.updates):
             holders.setdefault(item.name, []).append(node.path)
@@ -57,7 +59,7 @@ def undelete_member(
     if len(paths) > 1:
         problem = f"expected one member that holds {whole}, found {', '.join(paths)}"
         raise RefusedError(dataset.uri, f"{problem}; name the array")
-    plan = change_members(
+    return change_members(
         dataset,
         "undelete",
         undelete,
@@ -65,22 +67,6 @@ def undelete_member(
         dry_run=dry_run,
         outside=outside,
         pattern=escape(paths[0]),
-        before=_refusing(before),
+        all_or_none=True,
+        before=before,
     )
-    _refuse_failed(plan)
-    return plan
-
-
-def _refusing(before: Callable[[GroupReport], None] | None) -> Callable[[GroupReport], None]:
-    def call(plan: GroupReport) -> None:
-        _refuse_failed(plan)
-        if before is not None:
-            before(plan)
-
-    return call
-
-
-def _refuse_failed(plan: GroupReport) -> None:
-    for one in plan.outcomes:
-        if one.error is not None:
-            raise RefusedError(plan.group, f"expected that {one.path} can, found: {one.error}")
