@@ -13,13 +13,15 @@ from support.inventories import make_inventory
 from support.spark_sessions import local_session
 
 from chronotile.cli import program as cli
+from chronotile.dataset import flat_listing
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark import register
+from chronotile.spark import fleet_plan, register
 from chronotile.spark.older_run_rows import WRITTEN
 from chronotile.spark.options import Options, read_options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.runs import last_run
+from chronotile.storage import key_pages
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS
 
@@ -215,6 +217,64 @@ def test_the_data_source_reads_by_an_inventory_and_lists_nothing(
         read_options({"path": bucket, "fresh": "true"})
     with pytest.raises(ChronotileError, match="found a stream"):
         read_options({"inventory": manifest}, streaming=True)
+
+
+def test_neighbours_are_listed_flat_and_never_again(
+    spark: SparkSession,
+    tmp_path: Path,
+    s3: S3Server,
+    bucket: str,
+    proxy: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A walk takes nine lists an array; a flat list one for each 1,000 objects, but of large ones.
+
+    The same rows by both, from the driver and from tasks; a later run asks no more.
+    """
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, arrays = tmp_path / "root", flat_listing.FEWEST + 4
+    for number in range(arrays):
+        folder = root / "lake" / f"{'a' if number % 2 else 'a-'}{number}"
+        maker.array(folder / ("deep" if number == 5 else ""), 6, seed=number, loose=number % 4)
+    maker.array(root / "lake" / "huge", 60, seed=99, loose=60)
+    maker.array(root / "other", 3, seed=98)
+    store = open_store(bucket, s3.options)
+    paths = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    for path in paths:
+        store.put_if_absent(str(path.relative_to(root)), path.read_bytes())
+    small = len([path for path in paths if "huge" not in path.parts])
+    page = 20
+    monkeypatch.setattr(flat_listing, "PAGE", page)
+    monkeypatch.setattr(key_pages, "PAGE", page)
+    monkeypatch.setattr(flat_listing, "PAGES_OF_ARRAY", 3)
+    storage = tuple(sorted(proxy.options.items()))
+
+    def listed(out: str, **more: Any) -> tuple[Any, int]:
+        proxy.seen.clear()
+        options = Options(storage=storage, roots=(bucket,))
+        told = run(spark, Job(options=options, out=str(tmp_path / out), **more))
+        return told, len([path for _, path, _ in proxy.seen if "list-type" in path])
+
+    flat, lists = listed("flat", since_last=True)
+    assert flat.totals.arrays == arrays + 2
+    # The top, `lake`, `other` and its weight, one for each page, and what `other` and `huge` take.
+    pages = small // page + 1 + arrays // fleet_plan.IN_FLAT + 3 + 1
+    assert lists <= 4 + pages + 2 * 8 < arrays * 2, (lists, pages)
+    again, lists = listed("flat", since_last=True)
+    assert (again.unchanged, again.reads) == (arrays + 2, 0)
+    assert lists <= 4 + pages + 2 * 8
+    monkeypatch.setattr(fleet_plan, "IN_DRIVER", 2)
+    monkeypatch.setattr(fleet_plan, "IN_FLAT", 6)
+    by_tasks, lists = listed("tasks")
+    assert lists < arrays * 4
+    monkeypatch.setattr(flat_listing, "FEWEST", 10**6)
+    monkeypatch.setattr(fleet_plan, "IN_DRIVER", 4096)
+    walked, lists = listed("walk")
+    assert lists > arrays * 8
+    assert flat.totals == by_tasks.totals == walked.totals
+    for table in SCHEMAS:
+        wanted = rows(tmp_path / "walk", table)
+        assert rows(tmp_path / "flat", table) == rows(tmp_path / "tasks", table) == wanted
 
 
 def test_a_file_that_the_inventory_knows_and_that_is_gone(

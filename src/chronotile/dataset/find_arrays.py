@@ -22,6 +22,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.dataset.flat_listing import Neighbours, neighbours
 from chronotile.dataset.member_place import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.format.kinds import COMMITS
@@ -75,6 +76,8 @@ class Fleet(NamedTuple):
     """Folders that the search did not come to, as it had listed as many as it was allowed to."""
     groups: tuple[str, ...] = ()
     """The groups that were met, sorted."""
+    wide: tuple[Neighbours, ...] = ()
+    """Folders that were left for a flat list, as it is cheaper."""
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -93,6 +96,7 @@ def find_arrays(
     key: bytes | None = None,
     concurrency: int = CONCURRENCY,
     most: int | None = None,
+    flat: bool = False,
 ) -> Fleet:
     """Find all arrays at or below the roots, each once.
 
@@ -100,8 +104,8 @@ def find_arrays(
     it: it is among the problems.
 
     Args:
-        roots: Folders or URIs. `*`, `?` and `[…]` match within a folder's name, and `**` any
-            number of folders; a root that exists as written is no pattern.
+        roots: Folders or URIs; a root that does not exist may be a pattern: `*`, `?` and `[…]`
+            match within a folder's name, `**` any number of folders.
         storage_options: Options of the storage, such as a region.
         weigh: List also the commit files of each array, for `Found.weight`.
         missing_ok: Put a root that does not exist among the problems.
@@ -110,6 +114,7 @@ def find_arrays(
         key: The key of encrypted groups.
         concurrency: Folders to list at once.
         most: Folders to list at most, or a few more; `Fleet.left` has the others.
+        flat: Leave folders of a bucket to `Fleet.wide` where a flat list of them is cheaper.
 
     Raises:
         ArrayNotFoundError: A root does not exist, or a pattern matches no folder.
@@ -127,7 +132,7 @@ def find_arrays(
     stores = [
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
-    visit = partial(_visit, weigh=weigh, follow=follow, key=key)
+    visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
     search = _Search(visit, known, most)
     fresh = search.fresh(stores)
     left = search.on_disk([store for store in fresh if store.place.scheme == "file"])
@@ -138,10 +143,7 @@ def find_arrays(
             raise StorageError(root.uri, root.message)
         if not missing_ok:
             raise ArrayNotFoundError(root.uri, root.message)
-    arrays, problems = search.arrays.values(), search.problems.values()
-    rest = tuple(sorted(store.uri for store in left))
-    groups = tuple(sorted(search.groups))
-    return Fleet(tuple(sorted(arrays)), tuple(sorted(problems)), rest, groups)
+    return search.fleet(left)
 
 
 class _Search:
@@ -157,6 +159,7 @@ class _Search:
         self.known = known
         self._most = most
         self.groups: set[str] = set()
+        self.wide: set[Neighbours] = set()
         self._members: set[str] = set()
         self.arrays: dict[str, Found] = {}
         self.problems: dict[str, Unlisted] = {}
@@ -185,9 +188,16 @@ class _Search:
         if found.array is not None:
             self.arrays[found.array.uri] = found.array
         self.groups |= {store.uri} if found.is_group else set()
+        self.wide |= {found.wide} if found.wide else set()
         self.problems |= {problem.uri: problem for problem in found.problems}
         self._members |= {member.uri for member in found.members}
         return self.fresh((*found.folders, *found.members))
+
+    def fleet(self, left: Iterable[Store]) -> Fleet:
+        """All that was found."""
+        rest = (store.uri for store in left)
+        found = (self.arrays.values(), self.problems.values(), rest, self.groups, self.wide)
+        return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
 
     def _may_go_on(self) -> bool:
         return self._most is None or self._visited < self._most
@@ -225,13 +235,16 @@ class _Visited(NamedTuple):
     members: tuple[Store, ...] = ()
     problems: tuple[Unlisted, ...] = ()
     is_group: bool = False
+    wide: Neighbours | None = None
 
 
-def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None) -> _Visited:
+def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None, flat: bool) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
         return _Visited(Found(store.uri, _weight(store, folder) if weigh else 0))
-    below = [store.child(name) for name in folder.folders if name not in OF_GROUPS]
+    names = [name for name in folder.folders if name not in OF_GROUPS]
+    wide = neighbours(store, names) if flat else None
+    below = [] if wide else [store.child(name) for name in names]
     problems = [
         Unlisted(store.uri_of(stranger.path), f"{stranger.what}: arrays below it were not searched")
         for stranger in folder.strangers
@@ -244,7 +257,8 @@ def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None) -> _Vi
         except ChronotileError as error:
             words = f"its members cannot be told: {error.problem}"
             problems.append(Unlisted(store.uri, words))
-    return _Visited(None, tuple(below), tuple(members), tuple(problems), is_group(folder))
+    group = is_group(folder)
+    return _Visited(None, tuple(below), tuple(members), tuple(problems), group, wide)
 
 
 def _members(store: Store, key: bytes | None) -> Iterator[Store]:

@@ -2,8 +2,9 @@
 
 In: options. Out: `FleetPlan`: a share for each bucket that has arrays. The driver lists the top of
 the fleet. If that is not all of it, tasks go on from there, and leave what they find in files, one
-for each bucket: the driver then knows how many arrays there are, and no array by name. With an
-inventory of the bucket nobody lists anything: the files then hold the listing of each array too.
+for each bucket: the driver then knows how many arrays there are, and no array by name. Folders of
+a bucket that have many neighbours are listed flat, and with an inventory of the bucket nobody lists
+anything: the files then hold the listing of each array too, so that its reader asks for none.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
+from chronotile.dataset.flat_listing import Neighbours, unlisted_rows
 from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, read_objects
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
+from chronotile.format.kinds import COMMITS
 from chronotile.spark.buckets import bucket_count, bucket_of
+from chronotile.spark.flat_search import search_flat
 from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
 from chronotile.storage.place import Entry, is_path
+from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +52,10 @@ PLANNERS = 64
 """Tasks that write the files of a plan, at most: each has one bucket in memory at a time."""
 PIECES = 16
 """Pieces of a bucket whose task has died: two such steps find the array that killed it."""
+IN_FLAT = 64
+"""Folders of one flat list, at least, as long as there are so many."""
+AT_ONCE = 16
+"""Flat lists that the driver asks for at once."""
 PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
@@ -151,8 +160,10 @@ def plan_fleet(
     """
     if options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
-    fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER)
-    if not fleet.left:
+    fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER, flat=True)
+    if not fleet.left and fleet.wide and sum(len(one.names) for one in fleet.wide) <= IN_DRIVER:
+        return _plan_flat_here(fleet, options, run, before, follow=follow)
+    if not fleet.left and not fleet.wide:
         if follow and fleet.groups:
             fleet = find_fleet(options, weigh=before is None, follow=True)
         return _plan_here(fleet, options.partition_bytes, before)
@@ -167,6 +178,40 @@ def _plan_here(fleet: Fleet, partition_bytes: int, before: int | None) -> FleetP
         arrays.setdefault(bucket_of(uri, buckets), []).append(uri)
     shares = [BucketShare(bucket=one, arrays=tuple(arrays[one])) for one in sorted(arrays)]
     return FleetPlan(buckets, tuple(shares), len(fleet.arrays), fleet.problems)
+
+
+def _plan_flat_here(
+    fleet: Fleet, options: Options, run: Run, before: int | None, *, follow: bool
+) -> FleetPlan:
+    """A plan whose flat lists the driver itself asks for: a page tells of many arrays."""
+    wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
+    found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
+    rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
+    groups = {*fleet.groups, *(group for one in found for group in one.groups)}
+    problems = [*fleet.problems, *(problem for one in found for problem in one.problems)]
+    if follow and groups:
+        # Members that lie elsewhere; those that were found are not listed again.
+        known = frozenset(rows["array"].unique().to_pylist())
+        more = find_arrays(
+            sorted(groups),
+            options.storage_options,
+            missing_ok=True,
+            known=known,
+            follow=True,
+            key=options.key,
+        )
+        rows = whole_arrays([rows, unlisted_rows(uri for uri in more.uris if uri not in known)])
+        problems += more.problems
+    weight = pc.sum(rows.filter(pc.starts_with(rows["path"], f"{COMMITS}/"))["size"]).as_py() or 0
+    arrays = len(rows["array"].unique())
+    buckets = bucket_count(arrays, weight, options.partition_bytes, before)
+    shares = []
+    for bucket, data in by_bucket(rows, buckets):
+        own = pa.ipc.open_stream(data).read_all()
+        file = _write_file(run, f"plan/{bucket:04d}-", own)
+        count = len(own["array"].unique())
+        shares.append(BucketShare(bucket=bucket, file=file, count=count))
+    return FleetPlan(buckets, tuple(shares), arrays, tuple(sorted({*problems})))
 
 
 def _plan_by_inventory(
@@ -221,16 +266,24 @@ class _Search:
     def plan(
         self, top: Fleet, before: int | None, progress: Callable[[int, int], None]
     ) -> FleetPlan:
-        groups = [top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))]
+        groups: list[tuple[str, ...] | Neighbours] = [
+            top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))
+        ]
+        wide = sum(len(one.names) for one in top.wide)
+        most = max(IN_FLAT, -(-wide // GROUPS))
+        groups += [part for one in top.wide for part in one.divided(most)]
         work = partial(_search, options=self._options, run=self._run)
         results = Results(self._run.store(), f"{self._run.staging}/results")
         found = run_job(self._spark, work, groups, progress, results)
-        found.append(_FoundFile(_write_found(self._run, top.uris), len(top.arrays), top.problems))
+        rows = unlisted_rows(top.uris)
+        found.append(_FoundFile(_write_found(self._run, rows), len(top.arrays), top.problems))
         problems = tuple(sorted(problem for one in found for problem in one.problems))
         arrays = sum(one.arrays for one in found)
         buckets = bucket_count(arrays, 0, 1, before)
-        rows = self._rows([one.file for one in found], buckets)
-        return FleetPlan(buckets, write_plan(rows, buckets, self._run), arrays, problems)
+        shares = write_plan(self._rows([one.file for one in found], buckets), buckets, self._run)
+        # An array that two tasks met was counted twice.
+        arrays = sum(share.count for share in shares)
+        return FleetPlan(buckets, shares, arrays, problems)
 
     def _rows(self, files: list[str], buckets: int) -> DataFrame:
         run = self._run
@@ -242,14 +295,18 @@ class _Search:
         return rows_in_tasks(self._spark, len(files), read, _SHUFFLED)
 
 
-def _search(folders: tuple[str, ...], options: Options, run: Run) -> _FoundFile:
+def _search(folders: tuple[str, ...] | Neighbours, options: Options, run: Run) -> _FoundFile:
+    if isinstance(folders, Neighbours):
+        flat = search_flat(folders, options)
+        arrays = len(flat.rows.filter(flat.rows["strong"])["array"].unique())
+        return _FoundFile(_write_found(run, flat.rows), arrays, flat.problems[:PROBLEMS_MAX])
     fleet = find_arrays(folders, options.storage_options, missing_ok=True)
     problems = fleet.problems[:PROBLEMS_MAX]
-    return _FoundFile(_write_found(run, fleet.uris), len(fleet.arrays), problems)
+    return _FoundFile(_write_found(run, unlisted_rows(fleet.uris)), len(fleet.arrays), problems)
 
 
-def _write_found(run: Run, uris: Iterable[str]) -> str:
-    return _write_file(run, "found/", pa.table({"array": pa.array([*uris], pa.string())}))
+def _write_found(run: Run, rows: pa.Table) -> str:
+    return _write_file(run, "found/", rows)
 
 
 def by_bucket(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
@@ -279,7 +336,7 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
     def write(given: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
         for bucket, own in groupby(given, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in own]
-            names = whole_arrays(tables) if "path" in tables[0].column_names else _unique(tables)
+            names = whole_arrays(tables)
             if len(names):
                 arrays = len(names["array"].unique())
                 yield bucket, _write_file(run, f"plan/{bucket:04d}-", names), arrays
@@ -287,10 +344,6 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
     sorted_rows = rows.repartition(min(buckets, PLANNERS), "bucket").sortWithinPartitions("bucket")
     told = collected(sorted_rows, write, _TOLD)
     return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
-
-
-def _unique(tables: list[pa.Table]) -> pa.Table:
-    return pa.table({"array": pa.concat_tables(tables)["array"].unique()}).sort_by("array")
 
 
 def _write_file(run: Run, start: str, table: pa.Table) -> str:
@@ -303,26 +356,28 @@ def _write_file(run: Run, start: str, table: pa.Table) -> str:
 
 def _places_in(run: Run, path: str) -> Iterator[Place]:
     file = pq.ParquetFile(io.BytesIO(run.store().read(path)))
-    if "path" not in file.schema_arrow.names:
-        for batch in file.iter_batches(columns=["array"]):
-            yield from map(Place, batch.column(0).to_pylist())
-        return
     yield from listed_places(file.iter_batches(1 << 16, columns=["array", *_ENTRY]))
 
 
 def listed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[Place]:
-    """The arrays of rows as in `inventory_arrays.NAMES`, which come array by array."""
+    """The arrays of rows as in `inventory_arrays.NAMES`, which come array by array.
+
+    A row without a path says that the listing of its array is not known.
+    """
     array: str | None = None
-    entries: list[Entry] = []
+    entries: list[Entry] | None = []
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in ("array", *_ENTRY))
         for uri, *words in zip(*columns, strict=True):
             if uri != array:
                 if array is not None:
-                    yield Place(array, tuple(entries))
+                    yield Place(array, None if entries is None else tuple(entries))
                 array, entries = uri, []
+            if words[0] is None:
+                entries = None
+                continue
             # A name out of bounds is no part of an array, and never a path.
-            if is_path(str(words[0]).removesuffix("/")):
+            if entries is not None and is_path(str(words[0]).removesuffix("/")):
                 entries.append(Entry(*words))
     if array is not None:
-        yield Place(array, tuple(entries))
+        yield Place(array, None if entries is None else tuple(entries))

@@ -46,6 +46,7 @@ def find_fleet(
     weigh: bool = True,
     most: int | None = None,
     follow: bool = False,
+    flat: bool = False,
 ) -> Fleet:
     """The arrays that the options ask for, without those that a filter leaves out.
 
@@ -56,6 +57,7 @@ def find_fleet(
         weigh: Whether to weigh arrays.
         most: Folders to list at most.
         follow: Whether to go to members of groups that lie outside of the roots.
+        flat: Whether to leave folders in a bucket for a flat list, where that is cheaper.
     """
     listed = options.arrays is not None
     roots = options.uris() if listed else options.roots
@@ -68,6 +70,7 @@ def find_fleet(
         most=most,
         follow=follow,
         key=options.key,
+        flat=flat,
     )
     if only is None and not start:
         return fleet
