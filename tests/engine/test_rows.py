@@ -233,8 +233,7 @@ def test_the_log_alone_tells_what_came_and_went(tmp_path: Path) -> None:
         ("delete", "member"),
         ("fragment", "member"),
     ]
-    with pytest.raises(ChronotileError, match="found a group"):
-        ct.diff(group, 5, 35, rows=True)
+    assert not len(ct.diff(group, 5, 35, rows=True)), "the member came later"
 
 
 def test_dense_cells_differ_where_they_were_written(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronotile.cli.options import access_options, array_argument
+from chronotile.cli.options import access_options, array_argument, or_group
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 )
 @access_options
 @row_options
+@or_group("group_rows:blame_of_group")
 def blame(array: str, row: tuple[str, ...], access: Access) -> RowsToPrint:
     """Every commit that wrote, changed or removed a row of ARRAY, in order.
 
-    A row that was removed is shown as it was before, any other as it was after. Needs the engine:
-    pip install 'chronotile[engine]'.
+    A row that was removed is shown as it was before, any other as it was after. Of a group: in
+    every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.report.output import place_text
-    from chronotile.rows.blame import blame as blame_row
+    from chronotile.rows.blame import blame_of
+    from chronotile.rows.opening import open_labelled
 
-    table = blame_row(array, row, key=access.key, storage_options=access.storage)
+    table = blame_of(open_labelled(array, access.key, access.storage), row)
     heading = f"{place_text(array)}, what happened to the row with {', '.join(row)}"
     return RowsToPrint(table.schema, table.to_batches(), (), heading)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument
+from chronotile.cli.options import MOMENT, access_options, array_argument, or_group
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
@@ -24,24 +24,16 @@ if TYPE_CHECKING:
 @click.option("--rows", is_flag=True, help="The rows that differ; this needs the engine.")
 @access_options
 @row_options
+@or_group("group_rows:diff_of_group")
 def diff(array: str, t1: int | str, t2: int | str, rows: bool, access: Access) -> RowsToPrint:
     """What an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
 
     Rows that are the same at both moments are left out, whatever happened in between.
     """
-    from chronotile.history.folder_kinds import GroupFoundError
     from chronotile.report.output import place_text, window_text
-    from chronotile.rows.diff import diff as diff_array
     from chronotile.rows.diff import diff_of, open_to_compare
 
-    try:
-        log = open_to_compare(array, rows=rows, key=access.key, storage_options=access.storage)
-    except GroupFoundError:
-        if rows:
-            raise
-        table = diff_array(array, t1, t2, key=access.key, storage_options=access.storage)
-        heading = f"{place_text(array)}, what changed in the group from {t1} to {t2}"
-        return RowsToPrint(table.schema, table.to_batches(), (), heading)
+    log = open_to_compare(array, rows=rows, key=access.key, storage_options=access.storage)
     first, last = log.moment(t1, "T1"), log.moment(t2, "T2")
     table = diff_of(log, first, last, rows=rows)
     heading = f"{place_text(array)}, what changed in {window_text(first, last)}"

@@ -7,7 +7,6 @@ An array that cannot be read stops no other. Knows nothing of what the command s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
@@ -116,9 +115,7 @@ def chosen(dataset: Dataset, pattern: str | None, end: Any = None) -> list[Node]
     Raises:
         ChronotileError: None does.
     """
-    nodes = [
-        node for node in dataset.tree(end) if pattern is None or fnmatchcase(node.path, pattern)
-    ]
+    nodes = [node for node in dataset.tree(end) if node.fits(pattern)]
     if pattern is not None and not nodes:
         problem = f"expected members that fit {pattern!r}, found none"
         raise ChronotileError(dataset.uri, problem)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, window_options, wrong_call
+from chronotile.cli.options import (
+    access_options,
+    array_argument,
+    or_group,
+    window_options,
+    wrong_call,
+)
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 )
 @access_options
 @row_options
+@or_group("group_rows:rows_of_group")
 def rows(
     array: str,
     window: Ends,
@@ -42,8 +49,8 @@ def rows(
 ) -> RowsToPrint:
     """The rows that an open of ARRAY at a window should see, with updates carried out.
 
-    The engine hides the rows of an update; here they have the values that the update sets. Needs
-    the engine: pip install 'chronotile[engine]'.
+    The engine hides the rows of an update; here they have the values that the update sets. Of a
+    group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.report.output import place_text, window_text
     from chronotile.rows.read import open_rows

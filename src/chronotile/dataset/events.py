@@ -72,7 +72,7 @@ def member_events(
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
     for node in dataset.tree():
-        if pattern is not None and not fnmatchcase(node.path, pattern):
+        if not node.fits(pattern):
             continue
         if node.history is not None:
             groups.append((node.path, node.history))

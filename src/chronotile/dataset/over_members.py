@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change.change_report import Report, json_text
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.storage.store import Store
 
 OUTSIDE = "it lies outside of the dataset's folder"
@@ -226,20 +224,16 @@ def targets(
     if groups and pattern is None:
         yield Target("", dataset.store, is_group=True, is_inside=True)
     for node in dataset.tree():
-        if node.store is None or not _fits(node, pattern):
+        if node.store is None or not node.fits(pattern):
             continue
         if node.found == "array" or (groups and node.found == "group"):
             yield Target(node.path, node.store, node.found == "group", node.is_inside)
 
 
-def _fits(node: Node, pattern: str | None) -> bool:
-    return pattern is None or fnmatchcase(node.path, pattern)
-
-
 def _lost(dataset: Dataset, pattern: str | None) -> Iterator[Outcome]:
     """The members that nobody can change, as they are not there."""
     for node in dataset.tree():
-        if node.found in LOST and _fits(node, pattern):
+        if node.found in LOST and node.fits(pattern):
             yield Outcome(path=node.path, array=node.uri, error=node.problem)
 
 

@@ -10,6 +10,7 @@ name is told twice, and counts once: the second is `doubled`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chronotile.dataset.member_list import member_at
@@ -63,6 +64,10 @@ class Node:
     def uri(self) -> str:
         """Where it is."""
         return self.member.uri
+
+    def fits(self, pattern: str | None) -> bool:
+        """Whether its path fits a pattern such as `ms/*/X`; every path fits none."""
+        return pattern is None or fnmatchcase(self.path, pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError
 from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log import open_log
+from chronotile.rows.group_rows import diff_group_rows
 from chronotile.rows.log_diff import diff_group, diff_log
 from chronotile.rows.opening import open_labelled
 from chronotile.rows.row_diff import diff_rows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
 
@@ -37,7 +39,7 @@ def diff(
     """What an open at one moment sees that one at an earlier moment does not, and the reverse.
 
     Args:
-        array: A path or a URI; without `rows` a group, too.
+        array: A path or a URI, of an array or a group.
         t1: The earlier moment.
         t2: The later one.
         rows: Tell the rows that differ. This needs the engine, `chronotile[engine]`.
@@ -48,7 +50,8 @@ def diff(
         Without `rows`, a line each fragment, delete, update, schema, file of metadata and member:
         `change` (`added` or `removed`), `kind`, `member`, `name`, `t1`, `t2`, `cells`, `bytes`,
         `what`. With `rows`, a line each row that differs: `change` (`insert`, `delete`,
-        `update_before`, `update_after`), `commit` (who did it last), `t`, dimensions, attributes.
+        `update_before`, `update_after`), `commit` (who did it last), `t`, dimensions, attributes;
+        of a group the column `member` first.
 
     Raises:
         BadTimeError: A moment is none, or the second is before the first.
@@ -61,12 +64,19 @@ def diff(
     try:
         log = open_to_compare(array, rows=rows, key=key, storage_options=storage_options)
     except GroupFoundError:
-        if rows:
-            raise
         dataset = open_dataset(array, key, storage_options)
-        first, last = _in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
-        return diff_group(dataset, first, last)
+        return diff_of_group(dataset, t1, t2, rows=rows)[0]
     return diff_of(log, t1, t2, rows=rows)
+
+
+def diff_of_group(
+    dataset: Dataset, t1: Moment, t2: Moment, *, rows: bool, pattern: str | None = None
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """What changed between two moments of a group, and notes; rows of some members only."""
+    first, last = _in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
+    if rows:
+        return diff_group_rows(dataset, first, last, pattern)
+    return diff_group(dataset, first, last), ()
 
 
 def open_to_compare(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.errors import KeyNeededError
+from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format.timestamps import now_ms
 from chronotile.history.reading import read_history
 from chronotile.log import Log
@@ -38,6 +38,16 @@ def open_labelled(
     require_engine()
     store = open_store(str(array), storage_options)
     return Log(read_history(store, key=key, labels=True), store)
+
+
+def refuse_member(log: Log, member: str | None) -> None:
+    """Refuse a pattern of members where there are none.
+
+    Raises:
+        ChronotileError: There is one, and this is the log of an array.
+    """
+    if member is not None:
+        raise ChronotileError(log.array, f"expected a group, as member is {member!r}: an array")
 
 
 def schema_in_force(log: Log, moment: int) -> SchemaFile:

@@ -23,7 +23,9 @@ from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
+from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.rows.bare_array import bare_array
 from chronotile.rows.candidates import SoughtSpans
 from chronotile.rows.cell_columns import shown, shown_type
@@ -33,7 +35,7 @@ from chronotile.rows.dense_box import written_box
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_read import layout_of, read_cells
 from chronotile.rows.engine_settings import engine_settings, engine_uri
-from chronotile.rows.opening import open_labelled, schema_in_force
+from chronotile.rows.opening import open_labelled, refuse_member, schema_in_force
 from chronotile.rows.played_batch import PlayedBatch
 from chronotile.storage.prefetch import OneAhead
 from chronotile.visibility.rules import Rule
@@ -243,6 +245,7 @@ def read_rows(
     end: Moment | None = None,
     where: str | None = None,
     fields: Sequence[str] | None = None,
+    member: str | None = None,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
@@ -254,11 +257,13 @@ def read_rows(
     its own millisecond; it counts as a write at its time.
 
     Args:
-        array: A path or a URI.
+        array: A path or a URI; a group too: the rows of every array in it, with the column
+            `member`.
         start: Of the window: ms since the epoch, a `datetime`, or a text such as `2024-05-01`.
         end: Of the window; now if it is left out.
         where: A predicate on the rows as they are then, such as `a < 3`.
         fields: Which dimensions and attributes; all if left out.
+        member: Of a group: only members whose path fits this pattern.
         key: The key of an encrypted array.
         storage_options: What the storage needs to know.
 
@@ -275,12 +280,13 @@ def read_rows(
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    return open_rows(
-        array,
-        start=start,
-        end=end,
-        where=where,
-        fields=fields,
-        key=key,
-        storage_options=storage_options,
-    ).table()
+    try:
+        log = open_labelled(array, key, storage_options)
+    except GroupFoundError:
+        from chronotile.rows.group_rows import group_rows
+
+        dataset = open_dataset(array, key, storage_options)
+        found = group_rows(dataset, start, end, where=where, fields=fields, pattern=member)
+        return found.table()
+    refuse_member(log, member)
+    return rows_of(log, start, end, where=where, fields=fields).table()

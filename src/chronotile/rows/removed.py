@@ -16,7 +16,9 @@ from chronotile.conditions.tree import Compare, Op
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import YES, Mask, both
 from chronotile.conditions.update_values import parse_cells
+from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
+from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log.short_ids import uuid_of
 from chronotile.rows.cell_columns import shown, shown_type
 from chronotile.rows.cell_source import cell_source
@@ -103,7 +105,12 @@ def open_removed(
     storage_options: Mapping[str, str] | None = None,
 ) -> RemovedRows:
     """What `removed_rows` reads, to be read batch by batch; only rows with some `field=value`."""
-    found = removed_of(open_labelled(array, key, storage_options), name)
+    try:
+        found = removed_of(open_labelled(array, key, storage_options), name)
+    except GroupFoundError:
+        from chronotile.rows.group_rows import removed_in_group
+
+        found = removed_in_group(open_dataset(array, key, storage_options), name)
     schema = found.schema_file.schema
     assert schema is not None
     return replace(found, wanted=parse_cells(values, schema))
@@ -160,7 +167,7 @@ def removed_rows(
     predicate matches.
 
     Args:
-        array: A path or a URI.
+        array: A path or a URI; of a group, the member that holds it is found.
         name: Of the delete or update, as `log` shows it.
         key: The key of an encrypted array.
         storage_options: What the storage needs to know.

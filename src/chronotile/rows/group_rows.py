@@ -1,0 +1,234 @@
+"""Rows of the arrays of a group, each with its member.
+
+In: a dataset, and what is asked of every array. Out: one table of all: the column `member`, then
+what an array by itself gives; NULL where a member lacks a field. Decides nothing about rows.
+
+A member that the question does not fit, as it lacks a field, is left out and named in a note; so is
+one that is not there. Labels of enumerations are plain text here, as each array has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from chronotile.dataset.tree import LOST
+from chronotile.errors import ChronotileError, PredicateError
+from chronotile.history.reading import read_history
+from chronotile.log import Log
+from chronotile.rows.blame import blame_of
+from chronotile.rows.engine import require_engine
+from chronotile.rows.read import rows_of
+from chronotile.rows.removed import removed_of
+from chronotile.rows.row_diff import diff_rows
+from chronotile.rows.row_pairs import DELETE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.tree import Node
+    from chronotile.format.timestamps import Moment
+    from chronotile.rows.read import RowReader
+    from chronotile.rows.removed import RemovedRows
+
+    T = TypeVar("T")
+
+MEMBER = "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRows:
+    """Rows of several arrays, to be read batch by batch."""
+
+    schema: pa.Schema
+    readers: tuple[tuple[str, RowReader], ...]
+    """Path of a member -> its rows."""
+    notes: tuple[str, ...]
+    start: int
+    end: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows, member by member."""
+        for path, reader in self.readers:
+            for batch in reader.batches():
+                yield _with_member(self.schema, path, batch)
+
+    def table(self) -> pa.Table:
+        """All rows at once."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+
+def group_rows(
+    dataset: Dataset,
+    start: Moment = 0,
+    end: Moment | None = None,
+    *,
+    where: str | None = None,
+    fields: Sequence[str] | None = None,
+    pattern: str | None = None,
+) -> GroupRows:
+    """The rows of the arrays that are members at the end of a window.
+
+    Raises:
+        ChronotileError: No member fits, or fields of one name have different types.
+    """
+    first = dataset.moment(start, "start")
+    last = dataset.moment("now" if end is None else end, "end")
+    nodes, notes = _arrays(dataset, last, pattern)
+    found, left_out = _of_those_that_fit(
+        dataset, nodes, lambda log: rows_of(log, first, last, where=where, fields=fields)
+    )
+    notes += [f"{path}: {note}" for path, reader in found for note in reader.notes]
+    return GroupRows(
+        schema=_joined(dataset.uri, [(path, reader.schema) for path, reader in found]),
+        readers=tuple(found),
+        notes=(*notes, *left_out),
+        start=first,
+        end=last,
+    )
+
+
+def blame_group(
+    dataset: Dataset, row: Mapping[str, object] | Sequence[str], pattern: str | None = None
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Every commit that had to do with such rows, of each array that has the fields; and notes."""
+    nodes, notes = _arrays(dataset, None, pattern)
+    found, left_out = _of_those_that_fit(dataset, nodes, lambda log: blame_of(log, row))
+    return _one_table(dataset.uri, found), (*notes, *left_out)
+
+
+def diff_group_rows(
+    dataset: Dataset, first: int, last: int, pattern: str | None = None
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """The rows that differ between two moments of a dataset, and notes.
+
+    All rows of an array that came in between are new. Those of one that went are deleted, though no
+    commit did it.
+    """
+    (before, gone), (after, lost) = (_arrays(dataset, t, pattern) for t in (first, last))
+    then, now = ({(node.path, node.uri): node for node in nodes} for nodes in (before, after))
+    found = []
+    for key in sorted({*then, *now}):
+        log = _log(dataset, now.get(key) or then[key])
+        if key in now:
+            table = diff_rows(log, first if key in then else 0, last)
+        else:
+            table = _all_deleted(rows_of(log, 0, first))
+        found.append((key[0], table))
+    return _one_table(dataset.uri, found), tuple(dict.fromkeys((*gone, *lost)))
+
+
+def removed_in_group(dataset: Dataset, name: str, pattern: str | None = None) -> RemovedRows:
+    """What one delete or update of a member took.
+
+    Raises:
+        ChronotileError: No member holds it, or several do.
+    """
+    nodes, _ = _arrays(dataset, None, pattern)
+    found = []
+    problem = ChronotileError(dataset.uri, f"expected a member that holds {name[:80]!r}")
+    for node in nodes:
+        log = _log(dataset, node)
+        try:
+            found.append((node.path, removed_of(log, name)))
+        except ChronotileError as error:
+            problem = error
+    if len(found) > 1:
+        paths = ", ".join(path for path, _ in found)
+        raise ChronotileError(dataset.uri, f"expected one member that holds it, found {paths}")
+    if not found:
+        raise problem
+    return found[0][1]
+
+
+def _arrays(
+    dataset: Dataset, moment: int | None, pattern: str | None
+) -> tuple[list[Node], list[str]]:
+    """The arrays whose paths fit a pattern; and notes on members that are not there."""
+    require_engine()
+    fitting = [node for node in dataset.tree(moment) if node.fits(pattern)]
+    arrays = [node for node in fitting if node.found == "array"]
+    lost = [node for node in fitting if node.found in LOST]
+    unreadable = [node for node in lost if node.found == "unreadable"]
+    if unreadable:
+        raise ChronotileError(unreadable[0].uri, unreadable[0].problem)
+    if not arrays and (pattern is not None or lost):
+        words = "found none" if pattern is None else f"found none that fits {pattern!r}"
+        raise ChronotileError(dataset.uri, f"expected members that are arrays, {words}")
+    return arrays, [f"the member {n.path} is left out: {n.problem or n.found}" for n in lost]
+
+
+def _log(dataset: Dataset, node: Node) -> Log:
+    assert node.store is not None  # an array was found there
+    return Log(read_history(node.store, key=dataset.key, labels=True), node.store)
+
+
+def _of_those_that_fit(
+    dataset: Dataset, nodes: Iterable[Node], ask: Callable[[Log], T]
+) -> tuple[list[tuple[str, T]], list[str]]:
+    """The answers of all arrays that have the fields which are asked for; notes on the others."""
+    found, notes = [], []
+    error: PredicateError | None = None
+    for node in nodes:
+        try:
+            found.append((node.path, ask(_log(dataset, node))))
+        except PredicateError as problem:
+            error = error or problem
+            notes.append(f"the member {node.path} is left out: {problem}")
+    if error is not None and not found:
+        raise error
+    return found, notes
+
+
+def _all_deleted(reader: RowReader) -> pa.Table:
+    rows = reader.table()
+    heads = (
+        pa.array([DELETE] * len(rows)),
+        pa.nulls(len(rows), pa.string()),
+        pa.nulls(len(rows), pa.uint64()),
+    )
+    return pa.table([*heads, *rows.columns], names=["change", "commit", "t", *rows.column_names])
+
+
+def _one_table(where: str, found: Sequence[tuple[str, pa.Table]]) -> pa.Table:
+    schema = _joined(where, [(path, table.schema) for path, table in found])
+    parts = [_with_member(schema, path, b) for path, table in found for b in table.to_batches()]
+    return pa.Table.from_batches(parts, schema=schema)
+
+
+def _joined(where: str, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The columns of all members, each once; the member first.
+
+    Raises:
+        ChronotileError: Two members have other types under one name.
+    """
+    known: dict[str, tuple[str, pa.DataType]] = {MEMBER: ("the group", pa.string())}
+    for path, schema in schemas:
+        for field in schema:
+            kind = _plain(field.type)
+            first, wanted = known.setdefault(field.name, (path, kind))
+            if kind != wanted or field.name == MEMBER:
+                problem = (
+                    f"expected fields of one name with one type, found {field.name} as {wanted} in "
+                    f"{first} and as {kind} in {path}; name members that are alike"
+                )
+                raise ChronotileError(where, problem)
+    return pa.schema([(name, kind) for name, (_, kind) in known.items()])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _with_member(schema: pa.Schema, path: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pa.repeat(pa.scalar(path), len(batch))]
+    for field in list(schema)[1:]:
+        if field.name in batch.schema.names:
+            columns.append(batch.column(field.name).cast(field.type))
+        else:
+            columns.append(pa.nulls(len(batch), field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
