@@ -892,7 +892,7 @@ def without_outcome(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_tables_can_lie_in_a_bucket(
-    spark: SparkSession, fleet: Path, s3: S3Server, bucket: str
+    spark: SparkSession, fleet: Path, s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     out = f"{bucket}/tables"
     for since_last in (False, True):
@@ -904,6 +904,10 @@ def test_the_tables_can_lie_in_a_bucket(
         rows = [row for table in commits for row in table.select(names).to_pylist()]
         found = [_frozen(row.values()) for row in rows]
         assert sorted(found, key=repr) == expected(arrays_in(fleet), "commits")
+    page = tmp_path / "report.html"
+    storage = [word for pair in s3.options.items() for word in ("--storage", "=".join(pair))]
+    assert cli.main(["report", out, "-o", str(page), *storage]) == 0
+    assert all(str(array) in page.read_text() for array in arrays_in(fleet))
 
 
 def test_the_command(

@@ -49,13 +49,18 @@ class FleetReport:
         yield f"{self.output}: {shown}, {count_text(self.timelines, 'timeline')}"
 
 
-def _stored(folder: Path) -> dict[str, pa.Table] | None:
-    """The tables of a folder that `pipeline` or `tables` wrote; None if it is none."""
-    import pyarrow.parquet as pq
+def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
+    """The tables that `pipeline` or `tables` wrote there; None if there are none."""
+    from chronotile.errors import ArrayNotFoundError
+    from chronotile.spark.runs import last_run
+    from chronotile.tables.stored_tables import read_tables
 
-    if not all((folder / name).is_dir() for name in READ):
+    try:
+        run = last_run(place, access.storage)
+        folder = place if run is None else run.uri
+        return read_tables(folder, READ, access.storage)
+    except ArrayNotFoundError:
         return None
-    return {name: pq.read_table(folder / name) for name in READ}
 
 
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
@@ -97,7 +102,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     from chronotile.report.output import place_text, progress
 
     target = Path(output)
-    tables = _stored(Path(root))
+    tables = _stored(root, access)
     is_stored = tables is not None
     if tables is None:
         from chronotile.tables.fleet_tables import fleet_tables

@@ -146,7 +146,8 @@ class Change:
                 raise
             say(f"chronotile: {error}")
             if not click.confirm("Go on all the same?", err=True):
-                raise click.Abort from None
+                say("chronotile: nothing was written")
+                return 1
             return self.run(function, **options | {"any_time": True})
 
     def record(self, planned: Report) -> None:

@@ -14,7 +14,6 @@ from chronotile.cli.options import Place, access_options, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from chronotile.cli.options import Access
     from chronotile.tables.fleet_tables import FleetTables
@@ -25,7 +24,7 @@ class TablesReport:
     """The tables that were written."""
 
     made: FleetTables
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
 
     @property
     def status(self) -> int:
@@ -37,7 +36,7 @@ class TablesReport:
         """Table -> its file and its rows."""
         rows = [table.num_rows for table in self.made.tables.values()]
         named = zip(self.made.tables, self.files, rows, strict=True)
-        return {name: {"file": str(file), "rows": count} for name, file, count in named}
+        return {name: {"file": file, "rows": count} for name, file, count in named}
 
     def to_text(self) -> Iterator[str]:
         """A line for each table."""
@@ -51,7 +50,13 @@ class TablesReport:
 
 @click.command(epilog="\b\nExample:\n  chronotile tables demo --out tables")
 @click.argument("roots", metavar="ROOT…", nargs=-1, required=True, type=Place("dir"))
-@click.option("--out", required=True, metavar="DIR", type=click.Path(file_okay=False))
+@click.option(
+    "--out",
+    required=True,
+    metavar="DIR",
+    type=Place("dir"),
+    help="A folder, or a prefix of a bucket that has no such tables yet.",
+)
 @click.option(
     "--check",
     type=click.Choice(["log", "fragments", "deep"]),
@@ -79,7 +84,8 @@ def tables(
     They are those of the pipeline: arrays, commits, conditions, fragments, findings.
     """
     from chronotile.report.output import progress
-    from chronotile.tables.fleet_tables import fleet_tables, write_tables
+    from chronotile.tables.fleet_tables import fleet_tables
+    from chronotile.tables.stored_tables import write_tables
 
     with progress("reading arrays"):
         made = fleet_tables(
@@ -90,4 +96,4 @@ def tables(
             storage_options=access.storage,
             workers=workers,
         )
-    return TablesReport(made=made, files=write_tables(made.tables, out))
+    return TablesReport(made=made, files=write_tables(made.tables, out, access.storage))

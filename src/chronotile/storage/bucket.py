@@ -50,8 +50,9 @@ _QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"]+")
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
 _NO_CREDENTIALS = re.compile(
     r"//169\.254\.|//metadata\.google|//\[fd00:ec2::254\]|[Nn]o credentials"
+    r"|/latest/(api/token|meta-data/)|/computeMetadata/|/metadata/identity/"
 )
-"""How an error begins if no credentials are set: the storage asks the machine's own service."""
+"""What an error says if no credentials are set: the storage asked the machine's own service."""
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give --storage access_key_id=… "
     "--storage secret_access_key=… (skip_signature=true for a public bucket)",
@@ -158,6 +159,8 @@ class Bucket:
             except _FINAL as cause:
                 raise self._error(path, cause) from None
             except (exceptions.BaseError, OSError) as cause:
+                if _NO_CREDENTIALS.search(str(cause)):
+                    raise self._error(path, cause) from None
                 if "status code: 404" in str(cause):
                     raise self._missing(path) from None
                 spent = time.monotonic() - began

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.dataset import check_all
 from chronotile.tables.array_tables import findings_table
-from chronotile.tables.fleet_tables import fleet_tables, write_tables
+from chronotile.tables.fleet_tables import fleet_tables
+from chronotile.tables.stored_tables import write_tables
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +35,7 @@ def check_fleet(
 
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
-        out: A folder for the tables of the fleet, as `chronotile tables` writes them; several
+        out: A folder or prefix for the tables, as `chronotile tables` writes them; several
             processes make them. The table of findings has those of groups and folders too.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage, such as a region.
@@ -67,5 +68,6 @@ def check_fleet(
     if out is not None:
         names = ("arrays", "commits", "conditions", "fragments")
         made = fleet_tables(checked.arrays, names=names, key=key, storage_options=storage_options)
-        write_tables({**made.tables, "findings": findings_table(checked.findings)}, out)
+        tables = {**made.tables, "findings": findings_table(checked.findings)}
+        write_tables(tables, out, storage_options)
     return checked

@@ -1,7 +1,7 @@
 """The tables of a fleet without Spark, made by a few processes of this machine.
 
-In: roots of arrays. Out: the tables that the pipeline writes, in memory or as Parquet, one file
-each. Starts no Spark, and needs none. One array that cannot be read does not stop the others.
+In: roots of arrays. Out: the tables that the pipeline writes, in memory. Starts no Spark, and needs
+none. One array that cannot be read does not stop the others.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chronotile.dataset.check_all import unlisted
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
@@ -119,22 +117,6 @@ def fleet_tables(
         for name in names
     }
     return FleetTables(made, fleet.problems)
-
-
-def write_tables(tables: Mapping[str, pa.Table], out: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Write each table as one Parquet file, `OUT/TABLE/TABLE.parquet`; give the files.
-
-    A file of the same name is replaced in one step.
-    """
-    written = []
-    for name, table in tables.items():
-        folder = Path(out) / name
-        folder.mkdir(parents=True, exist_ok=True)
-        target, fresh = folder / f"{name}.parquet", folder / f".{name}.parquet.{os.getpid()}"
-        pq.write_table(table, fresh)
-        fresh.replace(target)
-        written.append(target)
-    return tuple(written)
 
 
 def _made(task: _Task) -> dict[str, pa.Table]:

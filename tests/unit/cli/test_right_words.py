@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +304,59 @@ def test_words_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture
     schema = next((CASES["op-blob-var"].array / "__schema").iterdir())
     _, text, _ = run(capsys, "show", schema)
     assert "a: blob, variable length" in text
+
+
+def answered(answer: str, *arguments: str) -> tuple[int, str]:
+    """The exit status of a command on a terminal where somebody types an answer; what it shows."""
+    leader, follower = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "chronotile", *arguments],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    shown, is_asked = b"", False
+    with suppress(OSError):
+        while part := os.read(leader, 65536):
+            shown += part
+            if not is_asked and b"[y/N]" in shown:
+                is_asked = True
+                os.write(leader, f"{answer}\n".encode())
+    os.close(leader)
+    assert is_asked, shown
+    return running.wait(timeout=60), shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("moment", "words"), [("2020-01-01", "before all data"), ("2100-01-01", "in the future")]
+)
+def test_a_terminal_is_asked_about_an_odd_time(array: Path, moment: str, words: str) -> None:
+    call = ("delete", str(array), "--where", "id == 3", "--at", moment)
+    before = len(ct.open_log(array).view(0, 2**64 - 1).deletes)
+    for answer, status, deletes in (("n", 1, before), ("", 1, before), ("y", 0, before + 1)):
+        ended, shown = answered(answer, *call)
+        assert ended == status
+        assert words in shown
+        assert "Go on all the same? [y/N]" in shown
+        assert ("nothing was written" in shown) == bool(status)
+        assert "Traceback" not in shown
+        assert len(ct.open_log(array).view(0, 2**64 - 1).deletes) == deletes
+
+
+def test_missing_credentials_are_one_line_with_what_to_do() -> None:
+    # The machine's own service for credentials, which S3 asks last, is looked for on loopback.
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+    environment |= {"AWS_METADATA_ENDPOINT": "http://127.0.0.1:9", "HOME": "/nonexistent"}
+    done = subprocess.run(
+        [sys.executable, "-m", "chronotile", "check", "s3://lake/array"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("chronotile: s3://lake/array: expected credentials for s3, found none: ")
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give --storage" in line

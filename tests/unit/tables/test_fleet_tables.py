@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.cli import main, sample
+from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 from chronotile.tables.fleet_tables import FEW, fleet_tables
 from chronotile.tables.measured_array import measure_array
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Page
+    from support.servers import S3Server
 
 NAMES = [name for name, case in CASES.items() if case.key is None][: FEW + 8]
 
@@ -114,3 +117,34 @@ def test_the_page_is_made_from_tables_too(
         assert ("The tables say nothing of sizes" in text) == bool(more)
         assert ('aria-label="Size by reason"' in text) != bool(more)
         assert "4 arrays" in capsys.readouterr().out
+
+
+def test_tables_in_a_bucket(
+    tmp_path: Path, s3: S3Server, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = sample.unpack(tmp_path / "lake")
+    storage = [part for pair in s3.options.items() for part in ("--storage", "=".join(pair))]
+    out = f"{bucket}/tables"
+    call = ["tables", str(made.array.parent), "--out", out, *storage]
+    assert main([*call, "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert written["arrays"] == {"file": f"{out}/arrays/arrays.parquet", "rows": 4}
+    store = open_store(out, s3.options)
+    table = pq.read_table(io.BytesIO(store.read("commits/commits.parquet")))
+    assert table.num_rows == written["commits"]["rows"] > 13
+    # Nothing in a bucket is overwritten: not one of the tables, and it is said before.
+    store.remove(["findings/findings.parquet"])
+    assert main(call) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "expected no table there, found one" in line
+    assert "give another --out" in line
+    assert store.list_dir("findings").files == ()
+    assert main(["tables", str(made.array.parent), "--out", f"{bucket}/more", *storage]) == 0
+    html = tmp_path / "report.html"
+    assert main(["report", f"{bucket}/more", "-o", str(html), *storage]) == 0
+    assert 'aria-label="Size by reason"' in html.read_text()
+    capsys.readouterr()
+    (tmp_path / "a-file").touch()
+    assert main(["tables", str(made.array.parent), "--out", str(tmp_path / "a-file")]) in (1, 3)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a-file" in line
