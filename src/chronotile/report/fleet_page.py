@@ -74,13 +74,30 @@ def _link(array: str, links: Mapping[str, str]) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> str:
-    """A table; its cells are HTML already."""
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    """A table; its cells are HTML already. Roles say what it is where a phone shows cards."""
+    names = [_text(name) for name in heads]
+    body = "".join(f"<tr role=row>{_cells(names, row)}</tr>" for row in rows)
     if not body:
         return f"<p>{_text(empty)}</p>"
-    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in heads)
-    top = f"<caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>"
-    return f"<div class=wide><table>{top}<tbody>{body}</tbody></table></div>"
+    head = "".join(f"<th scope=col role=columnheader>{name}</th>" for name in names)
+    top = (
+        f"<caption>{_text(caption)}</caption><thead role=rowgroup><tr role=row>{head}</tr></thead>"
+    )
+    label = _text(caption)
+    table = (
+        f'<table role=table aria-label="{label}">{top}<tbody role=rowgroup>{body}</tbody></table>'
+    )
+    return _wide(caption, table)
+
+
+def _cells(names: Sequence[str], row: Sequence[str]) -> str:
+    pairs = zip(names, row, strict=True)
+    return "".join(f'<td role=cell data-head="{name}">{cell}</td>' for name, cell in pairs)
+
+
+def _wide(label: str, body: str) -> str:
+    """What may be wider than the page: a keyboard can scroll it."""
+    return f'<div class=wide tabindex=0 role=group aria-label="{_text(label)}">{body}</div>'
 
 
 def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> str:
@@ -159,7 +176,20 @@ def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
     parts.append(f'<text x="{left:.0f}" y="{bottom}">{_text(time_text(low))}</text>')
     ends = f'<text x="{_WIDTH:.0f}" y="{bottom}" text-anchor="end">{_text(time_text(high))}</text>'
     label = f"Commits over time of {count_text(len(chosen), 'array')}"
-    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat")
+    words = [
+        (_link(array, links), f"{totals[array]:,}", _text(_busiest(array, counts, low, width)))
+        for array in chosen
+    ]
+    listed = _table("Commits in words", ("array", "commits", "busiest time"), words, "")
+    summary = "<summary>The same in words</summary>"
+    told = f'<details aria-label="Commits in words">{summary}{listed}</details>'
+    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + told
+
+
+def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: float) -> str:
+    slot = max(range(BINS), key=lambda place: counts[array, place])
+    when = time_text(int(low + slot * width))
+    return f"{count_text(counts[array, slot], 'commit')} from {when}"
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
@@ -219,7 +249,6 @@ def _arrays(arrays: list[dict[str, Any]], links: Mapping[str, str]) -> str:
 
 
 def _svg(label: str, height: float, body: str, name: str) -> str:
-    return (
-        f'<div class=wide><svg class="{name}" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" '
-        f'aria-label="{_text(label)}">{body}</svg></div>'
-    )
+    box = f"0 0 {_WIDTH:.0f} {height:.0f}"
+    role = f'role="img" aria-label="{_text(label)}"'
+    return _wide(f"{label}, picture", f'<svg class="{name}" viewBox="{box}" {role}>{body}</svg>')

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from support.accessibility import faint_texts, spoken, tab_stops
 from support.corpus_cases import CASES
 
 import chronotile as ct
@@ -81,6 +83,9 @@ def test_the_page_of_a_fleet(
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(html.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert faint_texts(page) == []
+        tables = [name for role, name in spoken(page) if role == "table"]
+        assert tables[0] == "Arrays that need attention", "also where a phone shows cards"
     headings = page.locator("h2").all_inner_texts()
     assert headings[0] == "What needs attention"
     assert headings[1:] == [
@@ -94,13 +99,53 @@ def test_the_page_of_a_fleet(
     assert page.get_by_role("img", name="Commits over time of 4 arrays").count() == 1
     assert page.get_by_role("table", name="Slowest opens in a bucket").count() == 1
     assert page.locator("#time rect").count() > 4
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
+    told = spoken(page)
+    roles = [role for role, _ in told]
+    assert roles.count("main") == 1
+    assert next(name for role, name in told if role == "heading").startswith("Fleet report on ")
+    assert [name for role, name in told if role == "image"] == [
+        "Commits over time of 4 arrays",
+        "Size by reason",
+    ]
+    named = ("link", "searchbox", "table", "columnheader", "group", "navigation", "image")
+    assert [role for role, name in told if role in named and not name] == []
+    stops = tab_stops(page)
+    assert stops[0].name == "To what needs attention"
+    assert [stop.name for stop in stops[1:7]] == [
+        "Attention",
+        "Findings",
+        "Time",
+        "Sizes",
+        "Opens",
+        "Arrays",
+    ]
+    assert "filter arrays" in [stop.name for stop in stops]
+    assert all(stop.has_ring and stop.name for stop in stops)
+    tops = [stop.top for stop in stops[7:]]
+    assert all(after >= before - 40 for before, after in itertools.pairwise(tops)), "from the top"
     page.get_by_label("filter arrays").fill("stations")
     assert page.locator("#arrays tbody tr:visible").count() == 1
     page.locator("#arrays a").filter(has_text="stations").click()
     page.wait_for_selector("body[data-ready]")
     assert "History of dataset/stations" in page.title()
+
+
+def test_the_page_prints_black_on_white(tmp_path: Path, page: Page) -> None:
+    """Also from a browser in dark mode: what is left is text that ink can show."""
+    made = sample.unpack(tmp_path / "lake")
+    html, pdf = tmp_path / "report.html", tmp_path / "report.pdf"
+    assert main(["report", str(made.array.parent), "-o", str(html)]) == 0
+    page.emulate_media(color_scheme="dark", media="print")
+    page.set_viewport_size({"width": 700, "height": 990})
+    page.goto(html.as_uri())
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert faint_texts(page, 7) == []
+    for hidden in ("#filter", "nav", "a.skip"):
+        assert not page.locator(hidden).is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.pdf(path=pdf, format="A4").startswith(b"%PDF")
+    pages = pdf.read_bytes().count(b"/Type /Page\n")
+    assert 1 <= pages <= 4
 
 
 def test_the_page_is_made_from_tables_too(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from support.accessibility import faint_texts, spoken, tab_stops
 from support.bare_array import START, encode_schema, make_sample, sample_schema
 from support.corpus_cases import CASES, Case
 
@@ -363,6 +364,52 @@ def test_the_slider_lies_above_the_axis(shipped: Path, page: Page) -> None:
     assert page.inner_text("#moment").startswith("Before the first commit")
     page.keyboard.press("ArrowRight")
     assert "2024-05-01 09:00:00.000 UTC" in page.inner_text("#moment")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_keyboard_and_screen_reader(scheme: str, shipped: Path, page: Page) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of both
+    for width in (390, 800, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        open_page(page, shipped)
+        assert faint_texts(page) == []
+        told = spoken(page)
+        assert [role for role, _ in told].count("main") == 1
+        assert next(name for role, name in told if role == "heading").startswith("History of ")
+        named = {"button", "slider", "radio", "searchbox", "group", "RadioGroup"}
+        assert [role for role, name in told if role in named and not name] == []
+        fragments = [name for _, name in told if name.startswith("fragment 1471c1fe: written")]
+        assert len(fragments) == 1
+        assert "100 cells" in fragments[0]
+        stops = tab_stops(page)
+        assert [stop.name for stop in stops] == [
+            "the moment before",
+            "the next moment",
+            "now",
+            "zoom in",
+            "zoom out",
+            "all",
+            "cells",
+            "the picture",
+            "the end of the window",
+            "search deletes and updates",
+        ]
+        assert all(stop.has_ring for stop in stops)
+
+
+def test_a_page_prints_black_on_white(shipped: Path, page: Page) -> None:
+    page.emulate_media(color_scheme="dark", media="print")
+    page.set_viewport_size({"width": 700, "height": 990})
+    open_page(page, shipped)
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert faint_texts(page, 7) == []
+    for hidden in ("#back", "#slider", "#search", "#height"):
+        assert not page.locator(hidden).is_visible()
+    assert (
+        page.evaluate("document.querySelector('#chart svg').getBoundingClientRect().right") <= 700
+    )
+    pdf = page.pdf(format="A4")
+    assert pdf.count(b"/Type /Page\n") == 1
 
 
 def test_zoom_pan_search_and_dark(shipped: Path, page: Page) -> None:
