@@ -195,7 +195,14 @@ def _as_of(node: Node, span: Span, moment: int) -> Iterator[Finding]:
         yield finding(node.uri, "as-of-absent", node.path, message)
         return
     for gap in span.gaps:
-        if gap.t1 <= moment <= gap.t2:
+        if gap.t1 <= moment <= gap.t2 and gap.is_purge:
+            message = (
+                f"{node.path} may have only a part of its state at {moment}: a merge dropped the "
+                f"rows that the delete of {gap.t2 + 1} removed, from every time before it too"
+            )
+            path = f"__fragments/{gap.fragment}"
+            yield finding(node.uri, "as-of-partial", path, message, severity="warning")
+        elif gap.t1 <= moment <= gap.t2:
             message = (
                 f"{node.path} has only a part of its state at {moment}: a merge of "
                 f"{gap.t1} to {gap.t2 + 1} was vacuumed"

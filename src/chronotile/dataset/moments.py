@@ -6,7 +6,9 @@ whole at a moment. Changes nothing.
 An array is whole at T if it was created by then, and if every cell that was written up to T can be
 read at T. A fragment that was merged from others over T, in an array without a time for each cell,
 is not visible at T; if its parts are gone too, what they held up to T cannot be read at T any more.
-Cells that a purging consolidation dropped leave no trace in the log, and do not count here.
+A purging consolidation drops the cells that deletes removed, also from every window before them,
+and even while the parts are still there: their `.vac` hides them in these windows too. The merged
+fragment's metadata tell which deletes; after a further merge and a vacuum nothing does.
 """
 
 from __future__ import annotations
@@ -70,7 +72,24 @@ def span_of(log: Log) -> Span:
     # With times of the writer's own, an array can have a state from before its schema's time.
     first = map(int, table.uris.t1[rules.fragments].tolist())
     created = min((*changes, *first), default=0)
-    return Span(created, frozenset(changes), tuple(gaps_of(rules)))
+    return Span(created, frozenset(changes), (*gaps_of(rules), *_purges(log)))
+
+
+def _purges(log: Log) -> Iterator[Gap]:
+    """The stretches at which rows that a later delete removed may be missing already."""
+    table, rules = log.history.table, log.rules
+    rows = rules.fragments[~rules.missing]
+    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
+    if log.history.dense or not len(merged):
+        return
+    facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
+    columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
+    told = zip(*(facts[one].to_pylist() for one in columns), strict=True)
+    for name, first, notes, applied in told:
+        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
+        last = max(times, default=0)
+        if notes is False and last > first:
+            yield Gap(first, last - 1, name, is_purge=True)
 
 
 def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:

@@ -28,6 +28,9 @@ class Gap(NamedTuple):
     """The last moment of it."""
     fragment: str
     """What was merged over it."""
+    is_purge: bool = False
+    """Whether the merge dropped what a delete had removed: if the delete removed nothing there, all
+    is whole, but nobody can tell."""
 
 
 def gaps_of(rules: Rules) -> Iterator[Gap]:
