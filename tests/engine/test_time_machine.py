@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -156,6 +157,39 @@ def test_the_parts_of_a_merged_dense_fragment_must_be_there(tmp_path: pathlib.Pa
     array.vacuum("fragments")
     with pytest.raises(UnreachableError, match=r"only with it .* 9 \(.* or 30 "):
         ct.restore(array.uri, 20)
+
+
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_a_merged_fragment_cannot_move_past_a_delete(
+    tmp_path: pathlib.Path, vacuumed: bool
+) -> None:
+    """The engine passes over deletes that are older than a fragment's name."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    array.write(20, {3: 3})
+    array.consolidate("fragments")
+    if vacuumed:
+        array.vacuum("fragments")
+    (merged,) = array.files("__fragments", "__10_20_*")
+    array.delete(30, "a == 1")
+    array.write(40, {4: 4})
+    array.consolidate("fragments")
+    copy = EngineArray(tmp_path / "copy")
+    shutil.copytree(array.uri, copy.uri)
+    again = merged.replace("__10_20_", "__50_50_")
+    (copy.folder / "__fragments" / merged).rename(copy.folder / "__fragments" / again)
+    (copy.commits_folder / f"{merged}.wrt").rename(copy.commits_folder / f"{again}.wrt")
+    assert copy.answer(45, 50) == ((1, 1), (2, 2), (3, 3))
+    assert copy.answer(0, 50) == ((1, 1), (2, 2), (3, 3), (4, 4)), "though its cells are older"
+    then = array.answer(0, 35)
+    assert then == ((2, 2), (3, 3))
+    if vacuumed:
+        with pytest.raises(UnreachableError, match="--rewrite"):
+            ct.restore(array.uri, 35)
+        restore_rows(array.uri, 35)
+    else:
+        ct.restore(array.uri, 35)
+    assert array.answer(*NOW) == then
 
 
 def test_schema_and_metadata_come_back_and_tags_stay(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,9 @@ Three ways, the cheapest that does:
 
 A copy of a fragment is as old as its new name says. Only a fragment that keeps a time for each cell
 (it was merged from others) stays as old as it was: it cannot be moved behind a delete, or behind a
-fragment that moves. If what it was merged from is there, that is used; else the state is refused.
+fragment that moves. Nor can it move past a delete that it has not applied: the engine passes over
+deletes that are older than a fragment's name, whatever times its cells have. If what it was merged
+from is there, that is used; else the state is refused.
 """
 
 from __future__ import annotations
@@ -127,10 +129,21 @@ class _Plan:
         if self.is_replay:
             return frozenset(name.text for name in timed)
         found = {n.text for n in timed if self.cut is not None and n.t2 >= self.cut}
+        found |= {part.name.text for part in self.wanted.parts if self._is_past_a_delete(part)}
         if allows_duplicates:
             # A second copy of a cell of the same time is a second row in a later consolidation.
             found |= {name.text for name in timed} - self.now.names
         return frozenset(found)
+
+    def _is_past_a_delete(self, part: Part) -> bool:
+        """Whether its cells would move past a delete or update that still has to hide some."""
+        if not part.cells_timed or part.name.text in self.now.names:
+            return False
+        conditions = (*self.wanted.deletes, *self.wanted.updates)
+        return any(
+            item.name.t1 >= part.name.t1 and item.name.text not in part.applied
+            for item in conditions
+        )
 
     def replay(self, past: Past, ends: int, version: int) -> Replay:
         """The commits; the last one gets the moment `ends`."""
