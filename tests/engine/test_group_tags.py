@@ -83,6 +83,7 @@ def test_the_engine_reads_a_tag_of_a_group(
         ("v1", 20, False),
     ]
     assert dataset.open().tags == {"by-hand": 10, "v1": 20}
+    assert len(tag_dataset(dataset.open(), "by-hand", at=10, dry_run=True).outcomes) == 3, "marks"
     (mark,) = run(capsys, "tag", "list", dataset.arrays[1].uri)
     assert (mark["name"], mark["at"], mark["of_group"]) == ("v1", 20, True)
     # A member by itself can be opened at the tag of its group, and its own tag goes first.

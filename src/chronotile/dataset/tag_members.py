@@ -7,7 +7,8 @@ The group's own metadata is the truth. The marks are there for a vacuum that is 
 itself, as a fleet's maintenance does: an array cannot know of its groups. They go into the arrays
 and groups at any depth that are members now or were at that moment, less those outside of the
 dataset's folder: these are told. The group's own file is always the last, so that the same command,
-broken off anywhere and run again, does the rest: a tag is there only when all members know of it.
+broken off anywhere and run again, does the rest: a tag is there only when all members know of it. A
+tag that somebody set through TileDB has no marks; adding it again, at its own moment, makes them.
 """
 
 from __future__ import annotations
