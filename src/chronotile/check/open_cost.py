@@ -86,11 +86,15 @@ class OpenCost:
     """Those whose footer is in no `.meta`."""
 
     @property
+    def lists(self) -> int:
+        """The requests that list."""
+        return sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
+
+    @property
     def requests(self) -> int:
         """All requests."""
-        pages = sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
         files = self.schemas + 2 * len(self.lines) + self.metas + self.large
-        return pages + files + _PER_FRAGMENT * self.unconsolidated
+        return self.lists + files + _PER_FRAGMENT * self.unconsolidated
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
         """The cost after some files were put and removed; the fragments stay as they are.

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="With --inventory: ask each array for newer commits.")
 @click.option(
     "--table-format",
+    "format",
     type=click.Choice(["parquet", "iceberg", "delta"]),
     default="parquet",
     help="Also commit each table to Iceberg or Delta: parquet, for neither.",
@@ -112,6 +113,12 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=MOST,
     help="Findings of one code and severity to list of an array; one more counts the rest: 1,000.",
+)
+@click.option(
+    "--prices",
+    metavar="FILE",
+    type=Place("file"),
+    help="TOML file of prices for open_cost: those of S3 Standard in US East.",
 )
 @click.option(
     "--fail-on",
@@ -191,18 +198,18 @@ def _job(
     keep_runs: int,
     inventory: str | None,
     fresh: bool,
-    table_format: str,
-    catalog: str | None,
-    namespace: str,
+    prices: str | None,
     partition_bytes: int | None,
     reach: Reach,
     max_findings: int,
+    **target: str,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
     from chronotile.spark.maintenance_policy import read_policy
     from chronotile.spark.open_tables import Target
     from chronotile.spark.options import PARTITION_BYTES, Options
     from chronotile.spark.pipeline import Job
+    from chronotile.tables.prices import S3_US_EAST, read_prices
 
     options = Options(
         roots=tuple(map(_absolute, roots)),
@@ -216,6 +223,7 @@ def _job(
         fresh=fresh,
         check=reach,
         max_findings=max_findings,
+        prices=read_prices(prices, access.storage) if prices else S3_US_EAST,
     )
     return Job(
         options=options,
@@ -228,7 +236,7 @@ def _job(
         dry_run=dry_run,
         fragments=fragments,
         policy=read_policy(policy, access.storage) if policy else None,
-        target=Target(format=table_format, catalog=catalog, namespace=namespace),
+        target=Target(**target),
         max_unreadable=max_unreadable,
     )
 
@@ -244,7 +252,7 @@ def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, 
     for name in ("dry_run", "fragments", "policy"):
         if asked[name] and not asked["maintain"]:
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
-    if asked["catalog"] is not None and asked["table_format"] == "parquet":
+    if asked["catalog"] is not None and asked["format"] == "parquet":
         raise wrong_call("expected --table-format iceberg or delta with --catalog")
     if asked["policy"] and asked["fragments"]:
         raise wrong_call("expected --policy or --fragments, found both")

@@ -82,5 +82,7 @@ class PipelineReport:
             f"opening every array once costs {totals.open_requests:,} requests, "
             f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
         )
+        prices = summary.prices
+        yield f"in money {summary.open_cost:.6f} {prices.currency} now ({prices.words()})"
         for outcome, count in summary.maintained:
             yield f"{outcome}: {count_text(count, 'array')}"

@@ -96,6 +96,8 @@ class Listing:
     """Calls to the storage that the listing took."""
     absent_folders: int
     """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
+    heads: int = 0
+    """Those calls that asked for one object."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
@@ -178,6 +180,7 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
         commits_changed=found[COMMITS].change_time,
         fragments_changed=found[FRAGMENTS].change_time if fragments else None,
         requests=len(listed) + calls,
+        heads=calls,
         absent_folders=len(wanted) - len(listed),
         stamps=_stamps(found.values()),
     )

@@ -40,6 +40,7 @@ METRICS = {
     "chronotile_log_bytes": "Bytes of commit logs.",
     "chronotile_files_read": "Files that the run read.",
     "chronotile_open_requests": "Requests that opening every array once costs.",
+    "chronotile_open_cost": "What these requests cost, by the prices of the run.",
     "chronotile_open_requests_after_maintenance": "The same after maintenance.",
     "chronotile_findings": "Findings, by severity and code.",
     "chronotile_array_open_requests": "Requests that an open of the costliest arrays costs.",
@@ -113,6 +114,7 @@ def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, s
     yield "chronotile_log_bytes", {}, totals.log_bytes
     yield "chronotile_files_read", {}, summary.files_read
     yield "chronotile_open_requests", {}, totals.open_requests
+    yield "chronotile_open_cost", {"currency": summary.prices.currency}, summary.open_cost
     yield "chronotile_open_requests_after_maintenance", {}, totals.requests_after
     for severity, code, count in totals.findings:
         yield "chronotile_findings", {"severity": severity, "code": code}, count

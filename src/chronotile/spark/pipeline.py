@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from chronotile.spark.options import Options
 
-FORMAT = 5
+FORMAT = 6
 """The format of what a run leaves for the next one, which uses no run of another format."""
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
@@ -134,6 +134,7 @@ def run(
         maintained=maintained,
         inventory_age_s=pipeline.inventory_age_s,
         committed=committed,
+        prices=job.options.prices,
     )
 
 
@@ -330,7 +331,9 @@ class _Pipeline:
         options = self._job.options
         has_key = options.key is not None or options.key_file is not None
         most = options.max_findings
-        return {"has_key": has_key, "max_findings": most, "version": __version__}
+        prices = options.prices.to_json()
+        asked = {"has_key": has_key, "max_findings": most, "version": __version__}
+        return {**asked, "prices": prices}
 
     def _plan_words(self) -> dict[str, Any]:
         """What must be equal in two runs if one goes on with what the other has read."""

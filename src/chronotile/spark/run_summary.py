@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from chronotile.check.capped import number_told
+from chronotile.tables.prices import S3_US_EAST, Prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,8 @@ class Totals:
     """Read of the commit logs."""
     open_requests: int = 0
     """Requests that it takes to open every array once."""
+    open_lists: int = 0
+    """Those of them that list."""
     requests_after: int = 0
     """Requests that this takes after maintenance."""
     findings: tuple[tuple[str, str, int], ...] = ()
@@ -63,7 +66,7 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     (('info', 'x', 1),)
     """
     if name == "arrays":
-        summed = ("commits", "fragments", "bytes", "log_bytes", "open_requests")
+        summed = ("commits", "fragments", "bytes", "log_bytes", "open_requests", "open_lists")
         sums: dict[str, Any] = {name: pc.sum(table[name]).as_py() or 0 for name in summed}
         costs = pc.fill_null(table["open_requests"], 0).to_pylist()
         worst = _worst(zip(costs, table["array"].to_pylist(), strict=True))
@@ -111,6 +114,8 @@ class Summary:
     """(outcome, arrays) of maintenance, if there was any."""
     inventory_age_s: float | None = None
     """How old the inventory was, if the arrays were found in one."""
+    prices: Prices = S3_US_EAST
+    """Of the requests."""
     committed: tuple[Committed, ...] = ()
     """What became of each table of Delta or Iceberg."""
 
@@ -118,6 +123,12 @@ class Summary:
     def saved(self) -> int:
         """Requests that maintenance would save, if every array is opened once."""
         return self.totals.open_requests - self.totals.requests_after
+
+    @property
+    def open_cost(self) -> float:
+        """What it costs to open every array once, by the prices of the run."""
+        lists = self.totals.open_lists
+        return self.prices.cost(lists=lists, reads=self.totals.open_requests - lists)
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -143,6 +154,8 @@ class Summary:
             ],
             "worst": [{"array": array, "open_requests": cost} for cost, array in totals.worst],
             "open_requests": totals.open_requests,
+            "open_cost": self.open_cost,
+            "prices": self.prices.to_json(),
             "open_requests_after_maintenance": totals.requests_after,
             "maintained": dict(self.maintained),
             "inventory_age_s": self.inventory_age_s,

@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 from chronotile.change.usage import bytes_by_reason
 from chronotile.check.capped import MOST, CappedFindings, capped
 from chronotile.check.file_uses import REASONS
-from chronotile.check.open_cost import Consolidated, consolidated_fragments, open_cost
+from chronotile.check.open_cost import Consolidated, OpenCost, consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.fragment_facts import SCHEMA as FACTS
-from chronotile.tables.request_costs import open_requests
+from chronotile.tables.prices import S3_US_EAST, Prices
+from chronotile.tables.request_costs import cost_columns
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
@@ -46,6 +47,7 @@ _TYPES = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "boolean": pa.bool_(),
+    "double": pa.float64(),
     "array<string>": pa.list_(pa.string()),
 }
 
@@ -70,6 +72,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
         "warnings bigint, infos bigint, stale string, log_bytes bigint, "
         + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
+        + ", open_lists bigint, open_cost double, engine_open_lists bigint, engine_open_cost double"
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -94,7 +97,8 @@ the rows of that table, `errors`, `warnings` and `infos` all findings, also thos
 only counts, as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
 each file then has to be listed. `request_costs` counts `open_requests`, `open_cost` those of an
-engine, null if a `.meta` cannot be opened, or if those of a large array are large too. In
+engine, null if a `.meta` cannot be opened, or if those of a large array are large too; how many of
+them list, and what all of them cost by `prices`, stands beside them. In
 `fragments` the columns from `cells` on are null unless a reader asks for them, as each fragment
 then costs a read of its footer. `stale` is null unless a run of the pipeline could not read the
 array: then it names the older run whose rows all tables repeat."""
@@ -144,6 +148,8 @@ class ArrayTables:
     """How far the findings go."""
     measured: Sequence[Entry] | None = None
     """The array's files with their sizes, if they were asked for."""
+    prices: Prices = S3_US_EAST
+    """Of the requests that an open takes."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed."""
 
@@ -190,8 +196,7 @@ class ArrayTables:
             "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
             "log_bytes": history.bytes_read,
             **self._sizes(),
-            "open_requests": open_requests(history),
-            "engine_open_requests": self._engine_open_requests(),
+            **cost_columns(history, self._engine_open(), self.prices),
             **severity_columns(self.findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
@@ -204,11 +209,11 @@ class ArrayTables:
         sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
         return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
-    def _engine_open_requests(self) -> int | None:
+    def _engine_open(self) -> OpenCost | None:
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
         held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
-        return None if held is None else open_cost(self.log.rules, held).requests
+        return None if held is None else open_cost(self.log.rules, held)
 
     def _commits(self) -> pa.Table:
         return self._in_window(self.log.commits(), SCHEMAS["commits"])

@@ -21,6 +21,7 @@ from chronotile.check.capped import MOST
 from chronotile.check.large_array import LargeCheck
 from chronotile.check.open_cost import (
     Consolidated,
+    OpenCost,
     consolidated_fragments,
     count_fragments,
     open_cost,
@@ -40,7 +41,8 @@ from chronotile.tables.array_tables import (
     in_bigint,
     severity_columns,
 )
-from chronotile.tables.request_costs import Names, open_requests, requests_after_maintenance
+from chronotile.tables.prices import S3_US_EAST, Prices
+from chronotile.tables.request_costs import Names, cost_columns, requests_after_maintenance
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import Rules, schema_at
 
@@ -68,6 +70,8 @@ class LargeTables:
     end: int = MAX_TIMESTAMP
     cells: bool = False
     max_findings: int = MOST
+    prices: Prices = S3_US_EAST
+    """Of the requests that an open takes."""
     requests_after: int | None = None
     """The requests of an open after maintenance, once `stream` has come to its end."""
     listing: Listing | None = None
@@ -93,7 +97,7 @@ class LargeTables:
         with _told_of_changes(self.parts):
             by_part = [name for name in BY_PART if name in names]
             frame = self.parts.frame_history(self.key)
-            sums = _Sums(self.parts, frame, self.max_findings)
+            sums = _Sums(self.parts, frame, self.max_findings, self.prices)
             for history in self.parts.histories(0, len(self.parts), self.key):
                 tables = self._of(history)
                 for name in by_part:
@@ -128,8 +132,8 @@ def _told_of_changes(parts: ArrayParts) -> Generator[None]:
 class _Sums:
     """What the parts add up to."""
 
-    def __init__(self, parts: ArrayParts, frame: History, most: int) -> None:
-        self._parts, self._frame = parts, frame
+    def __init__(self, parts: ArrayParts, frame: History, most: int, prices: Prices) -> None:
+        self._parts, self._frame, self._prices = parts, frame, prices
         self.check = LargeCheck(frame, parts.files, most)
         self._commits = self._loose = self._fragments = self._folders = 0
         self._first, self._last = MAX_TIMESTAMP, 0
@@ -172,14 +176,14 @@ class _Sums:
     def requests_after(self) -> int:
         return requests_after_maintenance(self._frame, self._names)
 
-    def _engine_open_requests(self) -> int | None:
+    def _engine_open(self) -> OpenCost | None:
         if self._held is None:
             return None
         folders = replace(self._frame.listing, fragments=("",) if self._folders else ())
         rules = Rules(replace(self._frame, listing=folders))
         cost = open_cost(rules, self._held, self._now)
         names = {**cost.names, COMMITS: self._parts.loose}
-        return replace(cost, names=names, unconsolidated=self._unconsolidated).requests
+        return replace(cost, names=names, unconsolidated=self._unconsolidated)
 
     def row(self, findings: CappedFindings) -> pa.Table:
         """The row of `arrays`."""
@@ -197,8 +201,7 @@ class _Sums:
             "first_timestamp": in_bigint(self._first) if self._commits else None,
             "last_timestamp": in_bigint(self._last) if self._commits else None,
             "log_bytes": frame.bytes_read - shown + sum(file.size for file in parts.files),
-            "open_requests": open_requests(frame, self._names),
-            "engine_open_requests": self._engine_open_requests(),
+            **cost_columns(frame, self._engine_open(), self._prices, self._names),
             **severity_columns(findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.format.kinds import WRITES
 
 if TYPE_CHECKING:
+    from chronotile.check.open_cost import OpenCost
     from chronotile.history.reading import History
+    from chronotile.tables.prices import Prices
 
 PAGE = 1000
 """Names in one answer to a list request."""
@@ -48,10 +50,44 @@ def open_requests(history: History, names: Names | None = None) -> int:
         names: How many names there are, if the history has only some of them.
     """
     listing = history.listing
+    reads = history.requests - listing.requests + listing.heads
+    return reads + open_lists(history, names)
+
+
+def open_lists(history: History, names: Names | None = None) -> int:
+    """Those of them that list."""
+    listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
     counts = (*(names or names_in(history)), *map(len, (listing.fragment_meta, listing.meta, root)))
     further_pages = sum(_pages(count) - 1 for count in counts)
-    return history.requests + listing.absent_folders + further_pages
+    return listing.requests - listing.heads + listing.absent_folders + further_pages
+
+
+def cost_columns(
+    history: History, engine: OpenCost | None, prices: Prices, names: Names | None = None
+) -> dict[str, int | float | None]:
+    """The columns of `arrays` that tell what an open costs, in requests and in money.
+
+    Args:
+        history: What was read of the array.
+        engine: What an open by an engine costs, if that is known.
+        prices: Of requests.
+        names: As in `open_requests`.
+    """
+    requests, lists = open_requests(history, names), open_lists(history, names)
+    row: dict[str, int | float | None] = {
+        "open_requests": requests,
+        "open_lists": lists,
+        "open_cost": prices.cost(lists=lists, reads=requests - lists),
+    }
+    if engine is not None:
+        reads = engine.requests - engine.lists
+        row |= {
+            "engine_open_requests": engine.requests,
+            "engine_open_lists": engine.lists,
+            "engine_open_cost": prices.cost(lists=engine.lists, reads=reads),
+        }
+    return row
 
 
 def requests_after_maintenance(history: History, names: Names | None = None) -> int:

@@ -91,6 +91,7 @@ def test_metrics_are_in_the_format_of_prometheus(tmp_path: Path) -> None:
     out = ("out", NASTY)
     assert found["chronotile_findings", (out, ("severity", "info"), ("code", "vac-absolute"))] == 4
     assert found["chronotile_array_open_requests", (out, ("array", NASTY))] == 9
+    assert found["chronotile_open_cost", (out, ("currency", "USD"))] == ending.summary.open_cost  # type: ignore[union-attr]
     done = (out, ("command", "consolidate"), ("outcome", "done"))
     assert found["chronotile_maintenance_arrays", done] == 2
     assert found["chronotile_run_success", (out,)] == 1

@@ -28,6 +28,7 @@ from chronotile.spark.read_share import pieces_of
 from chronotile.spark.shares import shares
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, TABLES, ArrayTables
+from chronotile.tables.prices import Prices, read_prices
 from chronotile.tables.request_costs import open_requests, requests_after_maintenance
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def test_conditions_say_what_a_view_says(case: Case) -> None:
     assert got == expected
 
 
-def requests_in_a_bucket(case: Case) -> int:
-    """What an open of the array takes where every folder has to be asked for."""
+def requests_in_a_bucket(case: Case) -> tuple[int, int]:
+    """What an open of the array takes where every folder has to be asked for; and the lists."""
     calls: list[str] = []
     store = open_store(
         f"memory:test-requests-{case.array.parent.name}",
@@ -110,7 +111,7 @@ def requests_in_a_bucket(case: Case) -> int:
             store.put_if_absent(name, path.read_bytes())
     calls.clear()
     read_history(store, key=case.key)
-    return sum(what in {"list", "read", "head"} for what in calls)
+    return sum(what in {"list", "read", "head"} for what in calls), calls.count("list")
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
@@ -126,7 +127,11 @@ def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
     assert row["last_timestamp"] == max((c["t2"] for c in commits), default=None)
     # Where a fragment is gone, a bucket is listed anew to make sure; a disk need not be.
     again = (0, 2) if log.history.lost.any() else (0,)
-    assert requests_in_a_bucket(case) - row["open_requests"] in again
+    requests, lists = requests_in_a_bucket(case)
+    assert requests - row["open_requests"] in again
+    assert lists - row["open_lists"] in again
+    reads = row["open_requests"] - row["open_lists"]
+    assert row["open_cost"] == pytest.approx(row["open_lists"] * 5e-6 + reads * 4e-7)
     severities = [found.severity for found in log.check(log_only=True)]
     assert (row["errors"], row["warnings"], row["infos"]) == tuple(
         severities.count(word) for word in ("error", "warning", "info")
@@ -143,11 +148,32 @@ def test_requests_of_an_engine_are_those_that_check_tells(tmp_path: Path) -> Non
         return requests
 
     assert told() == 6 + 3 * fragments
+    dear = Prices(lists=1000, reads=10, currency="EUR")
+    (row,) = ArrayTables(ct.open_log(array), prices=dear).table("arrays").to_pylist()
+    assert row["engine_open_lists"] == 5, "the five folders that an engine lists"
+    assert row["engine_open_cost"] == 5 + (1 + 3 * fragments) / 100
     report = consolidate(array, mode="fragment-meta")
     assert report.engine_open_requests == (6 + 3 * fragments, 7)
     assert told() == 7
     (tmp_path / "array" / report.steps[0].path).write_bytes(b"cut")
     assert told() is None, "a .meta that cannot be opened"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"lists = 1", "reads: expected the price of 1,000 requests, found None"),
+        (b"lists = true\nreads = 1", "lists: expected the price"),
+        (b"lists = -1\nreads = 1", "lists: expected the price"),
+        (b"lists = 1\nreads = 1\ngets = 2", "expected only lists, reads, .* found 'gets'"),
+        (b"lists = 1\nreads = 1\nname = 2", "name: expected a text"),
+        (b"lists = ", "expected prices in TOML"),
+    ],
+)
+def test_prices_that_make_no_sense(text: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_bytes(text)
+    with pytest.raises(ct.ChronotileError, match=problem):
+        read_prices(str(tmp_path / "prices.toml"))
 
 
 def test_maintenance_saves_what_it_is_said_to_save(tmp_path: Path) -> None:
