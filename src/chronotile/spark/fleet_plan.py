@@ -49,7 +49,9 @@ IN_DRIVER = 4096
 GROUPS = 512
 """Tasks that search for arrays, at most."""
 PLANNERS = 64
-"""Tasks that write the files of a plan, at most: each has one bucket in memory at a time."""
+"""Tasks that write the files of a plan, at most: each has one bundle in memory at a time."""
+BUCKETS_IN_BUNDLE = 16
+"""Buckets whose names are sent together: else a large fleet is sent in a million small pieces."""
 PIECES = 16
 """Pieces of a bucket whose task has died: two such steps find the array that killed it."""
 IN_FLAT = 64
@@ -59,7 +61,7 @@ AT_ONCE = 16
 PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
-_SHUFFLED = pa.schema([("bucket", pa.int64()), ("rows", pa.binary())])
+_SHUFFLED = pa.schema([("bundle", pa.int64()), ("rows", pa.binary())])
 _TOLD = pa.schema([("bucket", pa.int64()), ("file", pa.string()), ("arrays", pa.int64())])
 _ENTRY = ("path", "size", "modified_ms", "etag")
 
@@ -205,13 +207,8 @@ def _plan_flat_here(
     weight = pc.sum(rows.filter(pc.starts_with(rows["path"], f"{COMMITS}/"))["size"]).as_py() or 0
     arrays = len(rows["array"].unique())
     buckets = bucket_count(arrays, weight, options.partition_bytes, before)
-    shares = []
-    for bucket, data in by_bucket(rows, buckets):
-        own = pa.ipc.open_stream(data).read_all()
-        file = _write_file(run, f"plan/{bucket:04d}-", own)
-        count = len(own["array"].unique())
-        shares.append(BucketShare(bucket=bucket, file=file, count=count))
-    return FleetPlan(buckets, tuple(shares), arrays, tuple(sorted({*problems})))
+    shares = tuple(_written(rows, buckets, run))
+    return FleetPlan(buckets, shares, arrays, tuple(sorted({*problems})))
 
 
 def _plan_by_inventory(
@@ -224,7 +221,7 @@ def _plan_by_inventory(
 
     def read(number: int) -> Iterator[tuple[int, bytes]]:
         objects = read_objects(inventory, inventory.files[number])
-        return by_bucket(listing_rows(objects, inventory.bucket, below), buckets)
+        return by_bundle(listing_rows(objects, inventory.bucket, below), buckets)
 
     shares: tuple[BucketShare, ...] = ()
     if inventory.files:
@@ -290,7 +287,7 @@ class _Search:
 
         def read(number: int) -> Iterator[tuple[int, bytes]]:
             found = pq.read_table(io.BytesIO(run.store().read(files[number])))
-            return by_bucket(found, buckets)
+            return by_bundle(found, buckets)
 
         return rows_in_tasks(self._spark, len(files), read, _SHUFFLED)
 
@@ -309,39 +306,58 @@ def _write_found(run: Run, rows: pa.Table) -> str:
     return _write_file(run, "found/", rows)
 
 
-def by_bucket(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
-    """The rows of each bucket, in a form that can be sent: few and large."""
+def by_bundle(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """The rows of each bundle of buckets, in a form that can be sent: few, large and compressed."""
+    bundles = _bundles(buckets)
+    for bundle, own in _grouped(names, bundles):
+        sink = io.BytesIO()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(sink, own.schema, options=options) as stream:
+            stream.write_table(own.combine_chunks())
+        yield bundle, sink.getvalue()
+
+
+def _bundles(buckets: int) -> int:
+    """How many bundles there are; a bucket's number tells its bundle, as both are powers of two."""
+    return max(buckets // BUCKETS_IN_BUNDLE, 1)
+
+
+def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of the arrays of each bucket, if there are so many buckets, in their order."""
     arrays = names["array"].combine_chunks().dictionary_encode()
-    of_array = [bucket_of(uri, buckets) for uri in arrays.dictionary.to_pylist()]
-    bucket = pa.array(of_array, pa.int64()).take(arrays.indices)
-    order = pc.sort_indices(bucket)
-    names, bucket = names.take(order), bucket.take(order).to_numpy()
+    of_array = [bucket_of(uri, count) for uri in arrays.dictionary.to_pylist()]
+    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
+    order = np.argsort(bucket, kind="stable")
+    names, bucket = names.take(pa.array(order)), bucket[order]
     starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
     for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, names.schema) as stream:
-            stream.write_table(names.slice(start, end - start).combine_chunks())
-        yield int(bucket[start]), sink.getvalue()
+        yield int(bucket[start]), names.slice(start, end - start)
+
+
+def _written(names: pa.Table, buckets: int, run: Run) -> Iterator[BucketShare]:
+    """Leaves the rows of each bucket in a file."""
+    for bucket, own in _grouped(names, buckets):
+        file = _write_file(run, f"plan/{bucket:04d}-", own)
+        yield BucketShare(bucket=bucket, file=file, count=pc.count_distinct(own["array"]).as_py())
 
 
 def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ...]:
     """Brings the rows of each bucket together, and leaves them in a file for each.
 
     Args:
-        rows: What `by_bucket` gave, in any order.
+        rows: What `by_bundle` gave, in any order.
         buckets: The number of buckets.
         run: The run; its staging folder gets the files.
     """
 
     def write(given: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
-        for bucket, own in groupby(given, key=itemgetter(0)):
-            tables = [pa.ipc.open_stream(data).read_all() for _, data in own]
-            names = whole_arrays(tables)
-            if len(names):
-                arrays = len(names["array"].unique())
-                yield bucket, _write_file(run, f"plan/{bucket:04d}-", names), arrays
+        for _, bundle in groupby(given, key=itemgetter(0)):
+            tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
+            for share in _written(whole_arrays(tables), buckets, run):
+                yield share.bucket, share.file, share.count
 
-    sorted_rows = rows.repartition(min(buckets, PLANNERS), "bucket").sortWithinPartitions("bucket")
+    count = _bundles(buckets)
+    sorted_rows = rows.repartition(min(count, PLANNERS), "bundle").sortWithinPartitions("bundle")
     told = collected(sorted_rows, write, _TOLD)
     return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
 
