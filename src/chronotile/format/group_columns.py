@@ -174,9 +174,16 @@ class DetailsColumns:
         return whole.take(pa.array(np.arange(0, 2 * len(start), 2)))
 
     def _equal_texts(self, start: I64, size: int) -> pa.Array:
-        matrix = np.ndarray((len(self.payload) - size + 1, size), np.uint8, self.payload, 0, (1, 1))
+        """Texts of one size; those of all members lie evenly spaced."""
+        data = b""
+        if size and self.length is not None and len(start) == len(self):
+            shape, step = (len(start),), (self.length,)
+            data = np.ndarray(shape, f"V{size}", self.payload, int(start[0]), step).tobytes()
+        elif size:
+            shape = (len(self.payload) - size + 1,)
+            data = np.ndarray(shape, f"V{size}", self.payload, 0, (1,))[start].tobytes()
         bounds = np.arange(len(start) + 1, dtype=np.int32) * np.int32(size)
-        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(matrix[start])]
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), len(start), buffers)
 
     def members(self, rows: I64) -> MemberColumns:
