@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from chronotile.errors import ChronotileError
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows.cell_source import CellBatch, cell_source
 from chronotile.rows.read import NOTES, open_rows, read_rows
+from chronotile.spark.change_table import change_partitions, read_changes
+from chronotile.spark.options import read_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,6 +237,29 @@ def test_the_log_alone_tells_what_came_and_went(tmp_path: Path) -> None:
         ("fragment", "member"),
     ]
     assert not len(ct.diff(group, 5, 35, rows=True)), "the member came later"
+
+
+def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
+    dims = [tiledb.Dim("t", domain=(0, 99), tile=10, dtype="int64")]
+    attrs = [tiledb.Attr(name, dtype="int32") for name in ("commit", "t_")]
+    array = EngineArray(tmp_path / "array").create(dims=dims, attrs=attrs)
+    array.write_columns(10, [7], {"commit": np.array([1], "i4"), "t_": np.array([2], "i4")})
+    (name,) = array.files("__fragments")
+    row = {"t__": 7, "commit_": 1, "t_": 2}
+    assert ct.diff(array.uri, 5, 15, rows=True).to_pylist() == [
+        {"change": "insert", "commit": name, "t": 10, **row}
+    ]
+    assert ct.blame(array.uri, {"t": 7}).to_pylist() == [
+        {"event": "wrote", "commit": name, "t": 10, **row}
+    ]
+    options = read_options({"path": array.uri, "table": "changes"})
+    (part,) = change_partitions([array.uri], options)
+    ((told,),) = (table.to_pylist() for table in read_changes(part, options))
+    assert (told["commit"], told["t"]) == (name, 10)
+    assert (json.loads(told["key"]), json.loads(told["row"])) == (
+        {"t": 7},
+        {"t": 7, "commit": 1, "t_": 2},
+    )
 
 
 def test_dense_cells_differ_where_they_were_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ gives the very text back.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -296,6 +297,32 @@ def test_a_terminal_gets_our_styles_only(nasty: Hostile) -> None:
         assert not hidden(plain), command
         assert "\\x1b[31m" in seen.replace("\r\n", "")
         assert "Traceback" not in seen
+
+
+def test_rows_reach_a_terminal_escaped_and_a_pipe_as_they_are(tmp_path: Path) -> None:
+    name, array = "s\x1b[2J\u202e", str(tmp_path / "array")
+    x = tiledb.Dim("x", domain=(0, 9), tile=10, dtype=np.int64)
+    schema = tiledb.ArraySchema(
+        tiledb.Domain(x), attrs=[tiledb.Attr(name, dtype="U0", var=True)], sparse=True
+    )
+    tiledb.Array.create(array, schema)
+    with tiledb.open(array, "w") as opened:
+        opened[[1]] = {name: np.array([NASTY], dtype="O")}
+    for form in (("--json",), ("--format", "csv"), ("--format", "jsonl"), ()):
+        command = [*PROGRAM, "rows", array, *form]
+        status, seen = on_a_terminal(command)
+        assert status == 0
+        plain = re.sub(r"\r\n|\r|\x1b\[(?:2K|1A|\?25[lh])", "\n", STYLE.sub("", seen))
+        assert not hidden(plain), form
+        assert "漢" in seen, form
+        assert "[31m" in seen.replace("\r\n", ""), "it is told, but not done"
+        piped = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.decode()
+        if form == ("--json",):
+            assert json.loads(piped)["rows"] == [{"x": 1, name: NASTY}]
+        elif "jsonl" in form:
+            assert json.loads(piped) == {"x": 1, name: NASTY}
+        elif "csv" in form:
+            assert list(csv.reader(io.StringIO(piped, newline=""))) == [["x", name], ["1", NASTY]]
 
 
 def test_a_process_takes_bytes_that_are_no_text() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.engine_arrays import EngineArray
 from support.fleets import make_fleet
 
 import chronotile as ct
@@ -91,3 +92,13 @@ def test_an_array_that_kills_its_readers_stops_nobody(tmp_path: Path) -> None:
     rest = [uri for uri in find_arrays(str(root)).uris if uri != row["array"]]
     logs = [ct.open_log(uri) for uri in rest]
     assert pq.read_table(out / "commits").num_rows == sum(len(log.commits()) for log in logs)
+
+
+def test_executors_without_the_engine_say_how_to_get_it(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "root" / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    told = run_on_cluster("engineless", tmp_path, tmp_path / "root", tmp_path / "blocked")
+    assert told["driver"], "the driver has it"
+    assert told["commits"] == 1, "what needs no engine is read there"
+    assert "pip install 'chronotile[engine]'" in told["error"]
+    assert "NoEngineError" in told["error"]

@@ -7,10 +7,12 @@ at a time.
     kill     one executor is killed in the middle
     freeze   one is stopped with a task in its hands, and goes on once the run is published
     poison   one array kills every process that reads it
+    engineless  the executor has no engine, so it can read no rows
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronotile.spark import pipeline
+from chronotile.spark import pipeline, register
 from chronotile.spark.options import Options
 from chronotile.spark.pipeline import Job, run
 from chronotile.spark.pipeline_task import Done, Task, run_task
@@ -158,6 +160,30 @@ def poison(root: str, out: str) -> dict[str, Any]:
         return run(spark, job).to_json()
 
 
+def engineless(root: str, out: str) -> dict[str, Any]:
+    """The driver has the engine, its executors do not: a package in their way fails to load."""
+    blocker = Path(out, "tiledb")
+    blocker.mkdir(parents=True)
+    (blocker / "__init__.py").write_text("raise ImportError('no engine on this machine')\n")
+    # Before all others on the path of the executors, and of nobody else.
+    path = os.pathsep.join([out, *sys.path])
+    own = {"spark.executorEnv.PYTHONPATH": path, "spark.task.maxFailures": "1"}
+    with session("local-cluster[1,1,1024]", MEMORY | own) as spark:
+        spark.sparkContext.setLogLevel("OFF")
+        register(spark)
+        source = spark.read.format("chronotile")
+        document: dict[str, Any] = {
+            "commits": source.option("table", "commits").load(root).count(),
+            "driver": importlib.util.find_spec("tiledb.libtiledb") is not None,
+        }
+        try:
+            source.option("table", "changes").load(root).collect()
+        except Exception as error:
+            document["error"] = str(error)
+    return document
+
+
 if __name__ == "__main__":
     what, *places = sys.argv[1:]
-    json.dump({"kill": kill, "freeze": freeze, "poison": poison}[what](*places), sys.stdout)
+    works = {"kill": kill, "freeze": freeze, "poison": poison, "engineless": engineless}
+    json.dump(works[what](*places), sys.stdout)

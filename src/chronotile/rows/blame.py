@@ -19,13 +19,14 @@ from chronotile.conditions.update_values import parse_cells
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
-from chronotile.rows.cell_columns import shown, shown_type
+from chronotile.rows.cell_columns import shown
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.engine import Range
 from chronotile.rows.newest_cells import coordinate_codes, next_times
 from chronotile.rows.opening import last_time, open_labelled, refuse_member, schema_in_force
 from chronotile.rows.play import Play
+from chronotile.rows.row_pairs import with_heads
 from chronotile.rows.written_by import Writers
 
 if TYPE_CHECKING:
@@ -178,8 +179,7 @@ def _table(
     where: str, schema: Schema, events: Sequence[_Event], wanted: npt.NDArray[np.bool_]
 ) -> pa.Table:
     head = [("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64())]
-    columns = [(field.name, shown_type(field)) for field in schema.fields]
-    kind = pa.schema([*head, *columns])
+    kind = with_heads(head, schema)
     tables = []
     for item in sorted(events, key=lambda one: (one.t, one.rank, one.commit or "")):
         mask = pa.array(wanted[item.rows])

@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from chronotile.conditions.harmless import is_harmless
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.footer_without_deletes import without_delete_metadata
@@ -29,7 +31,6 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -73,6 +74,8 @@ class CellSource:
     """Merged fragment -> its metadata, less what it says of removed cells, if it says any."""
     every_version: bool
     """Whether older cells of a place are wanted too."""
+    latest: int | None = None
+    """When the last of them was written, if nobody asks for more: all cells then have this time."""
 
     @property
     def _schema(self) -> Schema:
@@ -108,9 +111,12 @@ class CellSource:
         self, engine: Engine, kind: Kind, fields: Sequence[Field], ranges: Sequence[Range]
     ) -> Iterator[CellBatch]:
         layout = layout_of(self.log.history, every_version=True)
-        for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
-            assert cells.times is not None
-            yield CellBatch(cells.columns, cells.times, kind.lacks)
+        times = self.latest is None
+        for cells in read_cells(engine, fields, times=times, layout=layout, ranges=ranges):
+            written = cells.times
+            if written is None:
+                written = np.broadcast_to(np.uint64(self.latest or 0), cells.count)
+            yield CellBatch(cells.columns, written, kind.lacks)
 
     def _picked(
         self, fields: Sequence[Field], ranges: Sequence[Range], most_cells: int
@@ -149,6 +155,7 @@ def cell_source(
     *,
     every_version: bool = False,
     rows: Sequence[int] | None = None,
+    exact_times: bool = True,
 ) -> CellSource:
     """Find out which fragments are read together, and how.
 
@@ -159,6 +166,7 @@ def cell_source(
         changes: What is going to act on the cells.
         every_version: Whether older cells of a place are wanted too.
         rows: Only these fragments, by the rows of their commits.
+        exact_times: Whether the time of each cell matters beyond which changes act on it.
 
     Raises:
         ReadError: The metadata of a fragment cannot be read.
@@ -193,7 +201,18 @@ def cell_source(
         kinds=tuple(Kind(tuple(members), key) for key, members in kinds.items()),
         metadata=metadata,
         every_version=every_version,
+        latest=None if exact_times or len(kinds) > 1 else _before_all(log, visible, changes),
     )
+
+
+def _before_all(log: Log, rows: Sequence[int], changes: Sequence[Change]) -> int | None:
+    """The time of the last write, if all are writes of one moment, before every change."""
+    uris = log.history.table.uris
+    first, last = uris.t1[rows], uris.t2[rows]
+    if not len(rows) or (first != last).any():
+        return None
+    latest = int(last.max())
+    return latest if all(latest < change.t for change in changes) else None
 
 
 def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[str]:

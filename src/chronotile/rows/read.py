@@ -156,7 +156,9 @@ class RowReader:
         """Cells as they were written, with the changes played on them."""
         changes = self.in_force.changes
         read = self._read_fields(fields_needed(changes))
-        source = cell_source(self.log, self.schema_file, self.end, changes)
+        source = cell_source(
+            self.log, self.schema_file, self.end, changes, exact_times=self.start > 0
+        )
         sought = SoughtSpans(read, changes)
         # To read and look through the next batch takes about as long as to play changes on one.
         found = (PlayedBatch(read, batch, changes, sought) for batch in source.batches(read))

@@ -40,7 +40,22 @@ class Pairs(NamedTuple):
 
 def diff_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a table of changed rows."""
-    return pa.schema([*_HEAD, *((field.name, shown_type(field)) for field in schema.fields)])
+    return with_heads(_HEAD, schema)
+
+
+def with_heads(heads: Sequence[tuple[str, pa.DataType]], schema: Schema) -> pa.Schema:
+    """Columns of one's own, then the fields of a schema.
+
+    A field that has the name of such a column, as `t`, gets a `_` behind its own.
+    """
+    names = [name for name, _ in heads]
+    for field in schema.fields:
+        name = field.name
+        while name in names or (name != field.name and schema.field(name) is not None):
+            name += "_"
+        names.append(name)
+    kinds = [*(kind for _, kind in heads), *map(shown_type, schema.fields)]
+    return pa.schema([*zip(names, kinds, strict=True)])
 
 
 def pairs_table(where: str, schema: Schema, pairs: Pairs) -> pa.Table:

@@ -34,6 +34,7 @@ from chronotile.tables.array_tables import LAST, ROW_TABLES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from chronotile.format.schema import Schema
     from chronotile.rows.commit_changes import RowEvent
     from chronotile.spark.options import Options
 
@@ -41,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 CELLS_IN_PARTITION = 2_000_000
 """Cells that one task looks at, about."""
+_HEADS = ["change", "commit", "t"]
+"""The columns before the fields."""
 _WHOLE = frozenset("bhiqBHIQ")
 """Codes of whole numbers, whose ranges can be split without a coordinate in two of them."""
 
@@ -138,17 +141,19 @@ def changes_of(
             continue
         schema = schema_in_force(log, event.t).schema
         assert schema is not None
-        places = {field.name for field in schema.dimensions}
         for table in commit_changes(log, event, ranges):
             for batch in table.to_batches():
-                yield _as_json(log.array, batch, places)
+                yield _as_json(log.array, batch, schema)
 
 
-def _as_json(array: str, batch: pa.RecordBatch, places: set[str]) -> pa.Table:
+def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
+    heads = plain_rows(batch.select(_HEADS))
+    names = [field.name for field in schema.fields]
+    cells = pa.RecordBatch.from_arrays(batch.columns[len(_HEADS) :], names=names)
+    places = names[: len(schema.dimensions)]
     rows = []
-    for row in plain_rows(batch):
-        change, commit, t = (row.pop(name) for name in ("change", "commit", "t"))
-        key = {name: value for name, value in row.items() if name in places}
-        head = {"array": array, "change": change, "commit": commit, "t": min(t, LAST)}
+    for head, row in zip(heads, plain_rows(cells), strict=True):
+        key = {name: row[name] for name in places}
+        head |= {"array": array, "t": min(head["t"], LAST)}
         rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
     return pa.Table.from_pylist(rows, ROW_TABLES["changes"])

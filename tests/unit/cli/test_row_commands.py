@@ -99,6 +99,35 @@ def test_blame_names_the_write_and_the_update(
     assert [row["event"] for row in document["rows"]] == ["wrote", "changed"]
 
 
+def test_values_choose_among_the_rows_that_a_delete_took(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deletes = [
+        event["name"]
+        for event in json.loads(said(capsys, "log", array, "--kind", "delete", "--json"))
+    ]
+    taken = {
+        name: json.loads(said(capsys, "rows", array, "--removed-by", name, "--json"))["rows"]
+        for name in deletes
+    }
+    name, rows = next((name, rows) for name, rows in taken.items() if len(rows) > 1)
+    row = rows[0]
+    by_id = ("--values", f"id={row['id']}")
+    found = json.loads(said(capsys, "rows", array, "--removed-by", name, *by_id, "--json"))["rows"]
+    assert found == [one for one in rows if one["id"] == row["id"]]
+    both = (*by_id, "--values", "region=nowhere")
+    assert not json.loads(said(capsys, "rows", array, "--removed-by", name, *both, "--json"))[
+        "rows"
+    ]
+    assert main(["rows", array, *by_id]) == 2
+    assert "expected --removed-by with it" in capsys.readouterr().err
+    assert main(["rows", array, "--removed-by", name, "--values", "never=1"]) == 2
+    assert "never" in capsys.readouterr().err
+    # The same asked the other way round: who removed this row?
+    told = json.loads(said(capsys, "blame", array, "--row", f"id={row['id']}", "--json"))["rows"]
+    assert name in [event["commit"] for event in told if event["event"] == "removed"]
+
+
 def test_applied_updates_are_told_and_can_be_planned_first(
     array: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
