@@ -74,8 +74,22 @@ def save_begun(store: Store, report: Saved) -> str:
     return path
 
 
-def save_report(store: Store, report: Saved, begun: str | None = None) -> str:
-    """Writes a report beside the array, removes what `save_begun` wrote, and gives the URI.
+def part_of(begun: str, number: int) -> str:
+    """The path of a part of what `save_begun` wrote: what is about to happen to one member.
+
+    >>> part_of("g.reports/20240501T080000.120Z-restore-begun.json", 1)
+    'g.reports/20240501T080000.120Z-restore-begun.0001.part'
+    """
+    return f"{begun.removesuffix('.json')}.{number:04}.part"
+
+
+def save_part(store: Store, begun: str, number: int, text: str) -> None:
+    """Writes down what is about to happen to one member of a group."""
+    folder_beside(store, ".reports")[0].put_if_absent(part_of(begun, number), text.encode())
+
+
+def save_report(store: Store, report: Saved, begun: str | None = None, parts: int = 0) -> str:
+    """Writes a report beside the array, removes what was begun and its parts, and gives the URI.
 
     >>> from chronotile.change.change_report import Report
     >>> from chronotile.storage.store import open_store
@@ -87,5 +101,7 @@ def save_report(store: Store, report: Saved, begun: str | None = None) -> str:
     path = f"{folder}/{stamp(report.at_ms)}-{report.command}.json"
     above.put_if_absent(path, report.to_json().encode())
     if begun is not None:
+        # Parts of what nobody says to have begun are no records any more.
         above.remove([begun])
+        above.remove([part_of(begun, number) for number in range(parts)])
     return above.uri_of(path)

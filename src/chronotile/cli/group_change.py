@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chronotile.cli.maintain import Change
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.over_members import GroupReport
+    from chronotile.dataset.over_members import GroupReport, Outcome
 
 ONE_ARRAY = ("write_delete", "write_update")
 """Changes whose words make sense for one array only."""
@@ -146,6 +146,7 @@ def _each(
             pattern=change.pattern,
             all_or_none=name in ALL_OR_NONE,
             before=begun.record,
+            on_begin=begun.member,
             on_member=lambda _: step(),
         )
 
@@ -166,6 +167,7 @@ class Begun:
     def __init__(self, change: Change) -> None:
         self.change = change
         self.path: str | None = None
+        self.parts = 0
 
     def record(self, plan: GroupReport) -> None:
         """Tells what cannot be done or undone, and writes down what is about to happen."""
@@ -184,6 +186,15 @@ class Begun:
         elif change.place != "-":
             Path(change.place).write_text(plan.begun_json(), encoding="utf-8")
 
+    def member(self, planned: Outcome) -> None:
+        """Writes down what is about to happen to one member, by name: `undo` needs it."""
+        from chronotile.change.beside_array import save_part
+        from chronotile.change.change_report import json_text
+
+        if self.path is not None:
+            save_part(self.change.store, self.path, self.parts, json_text(planned.to_dict()))
+            self.parts += 1
+
     def save(self, done: GroupReport) -> None:
         """Saves the report, if anything was done."""
         from chronotile.change.beside_array import save_report
@@ -193,7 +204,7 @@ class Begun:
             return
         try:
             if change.place is None:
-                say(f"report: {save_report(change.store, done, self.path)}")
+                say(f"report: {save_report(change.store, done, self.path, self.parts)}")
             else:
                 Path(change.place).write_text(done.to_json(), encoding="utf-8")
         except (ChronotileError, OSError) as error:

@@ -170,6 +170,7 @@ def change_members(
     pattern: str | None = None,
     all_or_none: bool = False,
     before: Callable[[GroupReport], None] | None = None,
+    on_begin: Callable[[Outcome], None] | None = None,
     on_member: Callable[[str], None] | None = None,
 ) -> GroupReport:
     """Changes every array of a dataset, one by one.
@@ -186,6 +187,7 @@ def change_members(
         pattern: Only members whose path fits, such as `ms/*/X`.
         all_or_none: Refuse if a member cannot be changed: the dataset would be torn apart.
         before: Called with the plan of all members before the first; what it raises stops the run.
+        on_begin: Called with what is about to happen to a member, by its last plan.
         on_member: Called with each member's path before it is planned, and before it is changed.
 
     Raises:
@@ -200,7 +202,7 @@ def change_members(
         if not (target.is_inside or outside):
             return _outcome(target, error=OUTSIDE, skipped=True)
         function = _function(target, change, change_group)
-        return _run(dataset, function, target, more, dry_run=dry_run)
+        return _run(dataset, function, target, more, None if dry_run else on_begin, dry_run=dry_run)
 
     found = list(targets(dataset, pattern=pattern, groups=change_group is not None))
     planned = [run(target, dry_run=True) for target in found]
@@ -251,13 +253,17 @@ def _run(
     change: Change,
     target: Target,
     options: tuple[Options | None, Options | None],
+    on_begin: Callable[[Outcome], None] | None,
     *,
     dry_run: bool,
 ) -> Outcome:
     """Changes an array, or a group, with the first or the second of the options."""
     try:
         given = options[target.is_group] or {}
-        more = given(target) if callable(given) else given
+        more = dict(given(target) if callable(given) else given)
+        if on_begin is not None:
+            begin = on_begin
+            more["before"] = lambda report: begin(_outcome(target, report=report))
         report = change(
             target.store.uri, dry_run=dry_run, key=dataset.key, store=target.store, **more
         )

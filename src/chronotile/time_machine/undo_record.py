@@ -50,7 +50,7 @@ def find_report(
         if not is_path(path):
             raise RefusedError(store.uri, f"expected a report, found {report!r:.120}")
         try:
-            return above.uri_of(path), _parsed(above.read(path), path)
+            return above.uri_of(path), _with_parts(above, path)
         except MissingObjectError:
             problem = f"expected a report in {above.uri_of(folder)}, found none of that name"
             raise RefusedError(report, problem) from None
@@ -58,7 +58,7 @@ def find_report(
     for path in sorted((e.path for e in above.list_dir(folder).files), reverse=True):
         if not path.endswith(".json"):
             continue
-        document = _parsed(above.read(path), path)
+        document = _with_parts(above, path)
         if document.get("undoes"):
             undone.add(str(document["undoes"]))
         elif above.uri_of(path) not in undone and _has_steps(document):
@@ -66,6 +66,20 @@ def find_report(
                 continue
             return above.uri_of(path), document
     raise RefusedError(store.uri, "expected a report of a change beside it, found none")
+
+
+def _with_parts(above: Store, path: str) -> dict[str, Any]:
+    """A report; of a change of a group that was broken off, with the members that had their turn.
+
+    Before its turn a member is planned anew, so that the group's own plan does not name its files.
+    """
+    document = _parsed(above.read(path), path)
+    if document.get("state") != "begun" or "members" not in document or not document["dry_run"]:
+        return document
+    stem, files = path.removesuffix("json"), above.list_dir(path.rpartition("/")[0]).files
+    parts = sorted(e.path for e in files if e.path.startswith(stem) and e.path.endswith(".part"))
+    members = [_parsed(above.read(part), part) for part in parts]
+    return document | {"members": members, "dry_run": False}
 
 
 def _parsed(data: bytes, where: str) -> dict[str, Any]:
