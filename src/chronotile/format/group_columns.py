@@ -39,6 +39,9 @@ _AT_KIND, _AT_RELATIVE, _AT_LENGTH = 4, 5, 6
 _LONGEST = 255
 """Of a text that the columns take; its length fits a byte."""
 _WORD = 8
+_FIRM, _REST = np.uint64(0xFF00FE00FFFFFFFF), np.uint64(0xFFFFFFFFFFFF)
+"""Bits of the first two words of a member that tell of one: its version is 2, its flag 0 or 1, its
+URI shorter than 256 bytes."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 """An odd number with bits all over."""
 _WORDS_IN_PRINT = 5
@@ -136,10 +139,10 @@ class DetailsColumns:
             more = max(last - first - _WORD, 0)
             places = (last - _WORD - min(at, more) for at in _steps(last - first))
             return tuple(every[place :: self.length][: len(self)].copy() for place in places)
-        start, end = self.name_start, self.name_end
-        beyond = np.maximum(end - start - _WORD, 0)
+        ends = self.name_end - _WORD
+        beyond = np.maximum(ends - self.name_start, 0)
         most = int(beyond.max(initial=0)) + _WORD
-        return tuple(every[end - _WORD - np.minimum(at, beyond)] for at in _steps(most))
+        return tuple(every[ends - np.minimum(at, beyond) if at else ends] for at in _steps(most))
 
     def _first_key(self) -> tuple[int, int]:
         """Where the key of the first member starts and ends."""
@@ -294,19 +297,26 @@ def _starts(payload: bytes, count: int) -> I64 | None:
     """Where members start; None unless what looks like members is one whole chain of them."""
     size, every = len(payload), words(payload)
     data = np.frombuffer(payload, np.uint8)
-    start = np.flatnonzero(data[: max(size - _LEN_FIXED, 0)] == _VERSION)
-    start = start[(start >= LEN_HEAD) & (every[start] & 0xFFFFFFFF == _VERSION)]
-    start = start[every[start + _AT_LENGTH] <= _LONGEST]
-    start = start[(data[start + _AT_KIND] < len(MEMBER_KINDS)) & (data[start + _AT_RELATIVE] <= 1)]
-    uri_end = start + _LEN_FIXED + data[start + _AT_LENGTH]
+    start = np.flatnonzero(data[LEN_HEAD : max(size - _LEN_SHORTEST + 1, LEN_HEAD)] == _VERSION)
+    start += LEN_HEAD
+    # Of a version the third byte is 0; of the kind of a member, which may be 2 too, as a rule not.
+    start = start[data[start + 2] == 0]
+    # Version, kind, is relative, and the length of the URI: two words, which are looked at once.
+    head = every[start]
+    looks = (head & _FIRM == _VERSION) & (head >> 32 & 0xFF < len(MEMBER_KINDS))
+    looks &= every[start + _WORD] & _REST == 0
+    if not looks.all():
+        start, head = start[looks], head[looks]
+    uri_end = start + (_LEN_FIXED + (head >> 48)).astype(np.int64)
     kept = uri_end < size - 1
-    start, uri_end = start[kept], uri_end[kept]
-    named = data[uri_end]
-    last = len(every) - 1
-    length = np.where(named == 1, every[np.minimum(uri_end + 1, last)], 0)
-    end = uri_end + np.where(named == 1, 10, 2) + np.minimum(length, size).astype(np.int64)
-    fits = (named <= 1) & (length <= _LONGEST) & (end <= size)
-    start, end = start[fits], end[fits]
+    if not kept.all():
+        start, uri_end = start[kept], uri_end[kept]
+    is_named = data[uri_end] == 1
+    length = np.where(is_named, every[np.minimum(uri_end + 1, len(every) - 1)], 0)
+    end = uri_end + np.where(is_named, 10, 2) + np.minimum(length, size).astype(np.int64)
+    fits = (data[uri_end] <= 1) & (length <= _LONGEST) & (end <= size)
+    if not fits.all():
+        start, end = start[fits], end[fits]
     return start if len(start) == count and _is_chain(start, end, size) else None
 
 

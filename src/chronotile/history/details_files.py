@@ -4,7 +4,8 @@ In: the bytes of details files, with their names. Out: `OpenedLists`: the files 
 of them the next one repeats, and the damage found. Knows nothing of windows and of storage.
 
 Every session leaves a list of all members that it knew, so most of them are never looked at again.
-Of a list that the next one repeats only the bytes of the file stay in memory.
+Of a list that the next one repeats only the bytes of the file stay in memory. Threads would not
+help: the lock of Python goes to and fro between them for every chunk.
 """
 
 from __future__ import annotations
@@ -19,15 +20,11 @@ from chronotile.format.group_columns import DetailsColumns, scan_details
 from chronotile.format.group_folding import is_repeated
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.history.reading import Problem
-from chronotile.storage.prefetch import ahead, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from chronotile.format.names import Name
-
-_LEN_LARGE = 1 << 18
-"""Bytes of lists from which on threads are worth their start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,19 +86,14 @@ def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | Non
     files: list[DetailsFile] = []
     repeated: dict[str, str] = {}
     problems: list[Problem] = []
-    for file, problem in ahead(lambda one: _opened(*one, key), ordered, _threads(ordered)):
+    for one in ordered:
+        file, problem = _opened(*one, key)
         problems += [problem] if problem is not None else []
         if files and _is_in(files[-1], file):
             repeated[files[-1].path] = file.path
             files[-1] = replace(files[-1], held=None)
         files.append(file)
     return OpenedLists(tuple(files), repeated, tuple(problems))
-
-
-def _threads(lists: Sequence[tuple[str, Name, bytes | None]]) -> int:
-    """How many threads open the lists: what takes long there holds no lock of Python."""
-    total = sum(len(data) for *_, data in lists if data is not None)
-    return cores() if len(lists) > 1 and total >= _LEN_LARGE else 1
 
 
 def _opened(
@@ -116,8 +108,6 @@ def _opened(
     except ChronotileError as error:
         kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
         return DetailsFile(path=path, name=name, size=len(data)), Problem(path, error.problem, kind)
-    if isinstance(members, DetailsColumns):
-        members.key_prints  # noqa: B018 - worked out here, in this thread
     file = DetailsFile(
         path=path,
         name=name,

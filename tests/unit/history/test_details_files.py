@@ -1,18 +1,16 @@
-"""Lists of members, opened in threads and let go again: the same members at every moment."""
+"""Lists of members, opened and let go again: the same members at every moment."""
 
 from __future__ import annotations
 
 import pickle
 from typing import TYPE_CHECKING
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronotile.dataset.member_list import Members, direct_members, member_at
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
-from chronotile.history import details_files
 from chronotile.history.group_reading import read_group
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import fold_at, left_at
@@ -66,13 +64,9 @@ def same_at_every_moment(store: Store, history: GroupHistory) -> None:
             assert {(*row, store.uri) for row in rows} == one_by_one
 
 
-@pytest.mark.parametrize("large", [0, 1 << 40], ids=["in threads", "in one"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(steps=STEPS, chance=st.booleans())
-def test_members_are_the_same_whatever_is_kept(
-    large: int, monkeypatch: pytest.MonkeyPatch, steps: list[list[GroupEntry]], chance: bool
-) -> None:
-    monkeypatch.setattr(details_files, "_LEN_LARGE", large)
+def test_members_are_the_same_whatever_is_kept(steps: list[list[GroupEntry]], chance: bool) -> None:
     store = made(growing(steps) if chance else steps, "details-files")
     history = read_group(store)
     same_at_every_moment(store, history)
