@@ -270,10 +270,22 @@ def test_a_change_that_was_broken_off(
     total[0] = 1 << 30
     assert len(run(capsys, "undo", group)["members"]) == 1
     assert answers(arrays) == before
+    # Killed before it put anything, there is nothing to undo, and then the change before it.
+    run(capsys, "restore", group, "--to", "15")
+    total[0] = 0
+    monkeypatch.setattr(carry_out, "put_con", stop)
+    assert main(["restore", group, "--to", "5"]) != 0
+    capsys.readouterr()
+    total[0] = 1 << 30
+    monkeypatch.undo()
+    assert run(capsys, "undo", group)["members"] == []
+    assert answers(arrays) == [((1, 1), (2, 2))] * 2
+    run(capsys, "undo", group)
+    assert answers(arrays) == before
     folder = pathlib.Path(f"{group}.reports")
-    assert len(list(folder.glob("*.part"))) == 2, "those of what was broken off stay"
+    assert len(list(folder.glob("*.part"))) == 3, "those of what was broken off stay"
     run(capsys, "restore", group, "--to", "15")
     assert answers(arrays) == [((1, 1), (2, 2))] * 2
-    assert len(list(folder.glob("*.part"))) == 2
+    assert len(list(folder.glob("*.part"))) == 3
     run(capsys, "undo", group)
     assert answers(arrays) == before

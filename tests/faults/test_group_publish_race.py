@@ -23,7 +23,7 @@ from chronotile.format.timestamps import now_ms
 if TYPE_CHECKING:
     import pathlib
 
-ROUNDS, MEMBERS = 12, ("a", "b", "c")
+ROUNDS, MEMBERS = 10, ("a", "b", "c")
 
 READER = """
 import json, pathlib, sys, time
@@ -69,8 +69,8 @@ def test_a_reader_sees_it_in_all_members_or_in_none(tmp_path: pathlib.Path) -> N
         assert reader.stdout.readline() == "ready\n"
         published, late = 0, list[tuple[int, int]]()
         try:
-            while published < ROUNDS:
-                moment = now_ms() + 600
+            for _ in range(ROUNDS):
+                moment = now_ms() + 1_200
                 dataset = ct.open_dataset(str(tmp_path / "group"))
                 try:
                     report = publish_dataset(dataset, str(tmp_path / "stage"), at=moment)
@@ -87,9 +87,9 @@ def test_a_reader_sees_it_in_all_members_or_in_none(tmp_path: pathlib.Path) -> N
             (tmp_path / "stop").touch()
             said = reader.stdout.read()
     figures = json.loads(said)
-    assert len(late) <= ROUNDS // 2
+    assert published - len(late) >= ROUNDS // 2
     torn = [one for one in figures["torn"] if not any(a <= one[0] <= b for a, b in late)]
     assert torn == []
-    assert figures["seen"] > ROUNDS // 2, figures
+    assert figures["seen"] > published // 2, figures
     for name in MEMBERS:
-        assert len(EngineArray(tmp_path / "group" / name).answer()) == ROUNDS
+        assert len(EngineArray(tmp_path / "group" / name).answer()) == published

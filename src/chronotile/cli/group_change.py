@@ -195,12 +195,12 @@ class Begun:
             save_part(self.change.store, self.path, self.parts, json_text(planned.to_dict()))
             self.parts += 1
 
-    def save(self, done: GroupReport) -> None:
+    def save(self, done: GroupReport, *, even_if_nothing: bool = False) -> None:
         """Saves the report, if anything was done."""
         from chronotile.change.beside_array import save_report
 
         change = self.change
-        if done.dry_run or not done.has_steps or change.place == "-":
+        if done.dry_run or change.place == "-" or not (done.has_steps or even_if_nothing):
             return
         try:
             if change.place is None:

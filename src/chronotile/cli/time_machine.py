@@ -186,7 +186,8 @@ def _undo_group(change: Change, place: str, document: dict[str, Any]) -> int:
     begun = Begun(change)
     done = undo_members(dataset, place, document, dry_run=change.dry_run, before=begun.record)
     emit(GroupChangeReport(report=done), as_json=change.as_json)
-    begun.save(done)
+    # Of a change that was killed before it put anything: from now on, an older one comes next.
+    begun.save(done, even_if_nothing=True)
     return 1 if done.failed else 0
 
 

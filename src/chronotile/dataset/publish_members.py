@@ -48,8 +48,9 @@ class _Pace(NamedTuple):
     commit: int
 
 
-_PACES = {"disk": _Pace(300, 20, 10, 100), "bucket": _Pace(2_000, 500, 50, 300)}
-"""Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
+_PACES = {"disk": _Pace(2_000, 100, 10, 100), "bucket": _Pace(5_000, 500, 50, 300)}
+"""Many times what a quiet machine needs: too much is a wait, too little a publication that fails.
+Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
 
 
 class _Member(NamedTuple):
