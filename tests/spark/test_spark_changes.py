@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -113,6 +115,43 @@ def test_a_tag_stands_for_a_time(spark: SparkSession, tmp_path: Path) -> None:
         moments(group, table="commits", start="v2", end="12")
 
 
+def test_the_fields_of_one_array_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Of every kind that Spark lacks, too; a field that came later is NULL before."""
+    attrs = [
+        tiledb.Attr("u", dtype="uint64"),
+        tiledb.Attr("small", dtype="uint8", nullable=True),
+        tiledb.Attr("day", dtype="datetime64[D]"),
+        tiledb.Attr("tick", dtype="datetime64[ns]"),
+        tiledb.Attr("t", dtype="U0", var=True),
+    ]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    day, tick = dt.date(2024, 5, 1), 1_714_521_600_000_000_001
+    columns = {"u": 2**64 - 1, "small": None, "day": 19_844, "tick": tick, "t": "ü"}
+    array.write_raw(10, x=[7], **{name: [value] for name, value in columns.items()})
+    evolution = tiledb.ArraySchemaEvolution()
+    evolution.add_attribute(tiledb.Attr("later", dtype="float32"))
+    evolution.array_evolve(array.uri)
+    frame = changes(spark, array.uri, rows="columns")
+    assert frame.schema.simpleString() == (
+        "struct<array:string,change:string,commit:string,t:bigint,t_time:timestamp,x:bigint,"
+        "u:decimal(20,0),small:smallint,day:timestamp_ntz,tick:bigint,t_:string,later:float>"
+    )
+    (row,) = (one.asDict() for one in frame.where("x = 7").collect())
+    midnight = dt.datetime.combine(day, dt.time())
+    assert [row[name] for name in frame.columns[5:]] == [
+        7, decimal.Decimal(2**64 - 1), None, midnight, tick, "ü", None
+    ]  # fmt: skip
+    assert (row["t"], row["change"]) == (10, "insert")
+    assert frame.selectExpr("unix_millis(t_time)").collect()[0][0] == 10
+    text = changes(spark, array.uri).select("t", "t_time", "row").collect()[0]
+    assert text["t_time"] == row["t_time"]
+    assert json.loads(text["row"])["t"] == "ü"
+    with pytest.raises(Exception, match="expected one array with columns, found none at"):
+        changes(spark, tmp_path, rows="columns")
+    with pytest.raises(Exception, match="expected it only with changes, found commits"):
+        spark.read.format("chronotile").option("rows", "columns").load(array.uri)
+
+
 def test_a_large_event_is_split_among_tasks(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "array").create(upper=999)
     array.write(10, {x: x % 7 for x in range(1000)})
@@ -137,15 +176,19 @@ def test_a_large_event_is_split_among_tasks(tmp_path: Path) -> None:
 def test_a_stream_tells_every_change_once(
     spark: SparkSession, tmp_path: Path, with_state: bool
 ) -> None:
-    """Also one that is dated in the past, and an update that is carried out meanwhile."""
+    """Also one that is dated in the past, and an update that is carried out meanwhile.
+
+    With a state, in the columns of the one array.
+    """
     root = tmp_path / "root"
     array = made(root)
-    state = {"state": str(tmp_path / "state")} if with_state else {}
+    state = {"state": str(tmp_path / "state"), "rows": "columns"} if with_state else {}
+    place = array.uri if with_state else str(root)
 
     def run() -> None:
         stream = spark.readStream.format("chronotile").option("table", "changes").options(**state)
         query = (
-            stream.load(str(root))
+            stream.load(place)
             .writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
@@ -155,7 +198,10 @@ def test_a_stream_tells_every_change_once(
         assert query.exception() is None
 
     def seen() -> list[tuple[Any, ...]]:
-        return told(spark.read.parquet(str(tmp_path / "out")).collect())
+        rows = spark.read.parquet(str(tmp_path / "out")).collect()
+        if with_state:
+            return sorted((row["t"], row["change"], row["x"], row["a"]) for row in rows)
+        return told(rows)
 
     run()
     assert seen() == ALL

@@ -4,7 +4,8 @@ In: arrays, a window, or the names of new events. Out: partitions, each some eve
 a range of the first dimension in one large event; and their rows, as Arrow tables. Needs the engine
 where rows are read; a plan is made without it.
 
-As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields.
+As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. The fields of
+one array are columns instead, if that is asked for.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from chronotile.dataset.check_all import words
-from chronotile.errors import BadTimeError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError
 from chronotile.history.reading import read_history
 from chronotile.log import Log
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.dense_box import written_box
 from chronotile.rows.engine import Range, require_engine
-from chronotile.rows.opening import schema_in_force
+from chronotile.rows.opening import last_time, schema_in_force
+from chronotile.spark.change_columns import change_columns, in_columns
+from chronotile.spark.run_columns import timestamps
 from chronotile.spark.tag_windows import window_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, ROW_TABLES
@@ -124,13 +127,16 @@ def read_changes(partition: ChangePartition, options: Options) -> Iterator[pa.Ta
     ranges: tuple[Range, ...] = ()
     if partition.low is not None and partition.high is not None:
         ranges = (Range(0, partition.low, partition.high),)
-    yield from changes_of(log, partition.names, ranges)
+    yield from changes_of(log, partition.names, ranges, options.row_columns)
 
 
 def changes_of(
-    log: Log, names: Collection[str], ranges: tuple[Range, ...] = ()
+    log: Log,
+    names: Collection[str],
+    ranges: tuple[Range, ...] = (),
+    columns: pa.Schema | None = None,
 ) -> Iterator[pa.Table]:
-    """The changes of some events, in order.
+    """The changes of some events, in order; in columns, if these are given.
 
     Raises:
         NoEngineError: The engine is not installed where this runs.
@@ -143,7 +149,10 @@ def changes_of(
         assert schema is not None
         for table in commit_changes(log, event, ranges):
             for batch in table.to_batches():
-                yield _as_json(log.array, batch, schema)
+                if columns is None:
+                    yield _as_json(log.array, batch, schema)
+                else:
+                    yield in_columns(log.array, batch, schema, columns)
 
 
 def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
@@ -156,4 +165,28 @@ def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
         key = {name: row[name] for name in places}
         head |= {"array": array, "t": min(head["t"], LAST)}
         rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
-    return pa.Table.from_pylist(rows, ROW_TABLES["changes"])
+    schema_of_table = ROW_TABLES["changes"]
+    table = pa.Table.from_pylist(rows, schema_of_table)
+    at = schema_of_table.get_field_index("t_time")
+    return table.set_column(at, schema_of_table.field(at), timestamps(table["t"]))
+
+
+def schema_of_changes(options: Options) -> pa.Schema:
+    """The columns of the table: JSON, or those of the one array that is the root.
+
+    Raises:
+        ChronotileError: Columns are asked for, and the root is not one array.
+    """
+    if options.rows == "json":
+        return ROW_TABLES["changes"]
+    if len(options.roots) != 1:
+        found = f"{len(options.roots)} roots" if options.roots else "a table of arrays"
+        raise ChronotileError("option 'rows'", f"expected one array with columns, found {found}")
+    try:
+        log = open_array_with_labels(options.roots[0], options)
+    except ArrayNotFoundError as error:
+        problem = f"expected one array with columns, found none at {options.roots[0]}"
+        raise ChronotileError("option 'rows'", problem) from error
+    schema = schema_in_force(log, min(window_of(log, options)[1], last_time(log))).schema
+    assert schema is not None
+    return change_columns(schema)

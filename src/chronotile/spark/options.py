@@ -35,6 +35,8 @@ from chronotile.tables.prices import S3_US_EAST, Prices, read_prices
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
     from chronotile.storage.store import Entry, Store
 
 STORAGE = "storage."
@@ -52,6 +54,7 @@ KNOWN = {
     "fresh": "`true` asks each array of an inventory, with one request, for newer commits",
     "start": "the start of the window: ms, ISO-8601, `now`, or a tag of each array or of the group",
     "end": "the end of the window",
+    "rows": "of `changes`: `json`, or `columns` with the fields of the one array that is the root",
     "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
     "sizes": "`true` fills the sizes of `arrays`: every file of each array is listed",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
@@ -84,6 +87,10 @@ class Options:
     start: int | str = 0
     """In ms, or a tag's name: `tag_windows` looks it up."""
     end: int | str = MAX_TIMESTAMP
+    rows: str = "json"
+    """How the table `changes` gives rows: as text, or in columns of their own."""
+    row_columns: pa.Schema | None = None
+    """Where rows are read: those columns, as Spark was promised."""
     cells: bool = False
     sizes: bool = False
     key: bytes | None = field(default=None, repr=False)
@@ -186,6 +193,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         column=options.get("column", "array"),
         start=_time("start", options.get("start"), 0),
         end=_time("end", options.get("end"), MAX_TIMESTAMP),
+        rows=_one_of("rows", options.get("rows", "json"), ("json", "columns")),
         cells=_flag("cells", options),
         sizes=_flag("sizes", options),
         key=_given_key(options),
@@ -218,6 +226,8 @@ def _check(options: Options, *, streaming: bool) -> None:
     if (start, end) != (0, MAX_TIMESTAMP) and options.table not in WINDOWED:
         tables = ", ".join(WINDOWED)
         raise _wrong("start", f"expected a window only with {tables}, found {options.table}")
+    if options.rows != "json" and options.table != "changes":
+        raise _wrong("rows", f"expected it only with changes, found {options.table}")
     if options.key is not None and options.key_file is not None:
         raise _wrong("key_file", "expected one key, found the key itself as well")
     if streaming and options.table not in STREAMED:

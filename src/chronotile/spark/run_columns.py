@@ -73,15 +73,18 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     for field in schema:
         if field.name.endswith(TWIN) and field.name not in table.column_names:
             ms = table[field.name.removesuffix(TWIN)]
-            table = table.append_column(field, _timestamps(ms))
+            table = table.append_column(field, timestamps(ms))
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for field, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(field, pa.repeat(value, len(table)))
     return table
 
 
-def _timestamps(ms: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Null where the ms are, and after the year 9999, where calendars end."""
+def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Times in ms as Spark's TIMESTAMP.
+
+    Null where the ms are, and after the year 9999, where calendars end.
+    """
     last = pa.scalar(LAST_CALENDAR_MS, pa.int64())
     within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, pa.int64()))
     return within.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)

@@ -6,14 +6,19 @@ from listings; each task opens what it needs, so that it can run, and run again,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError
-from chronotile.spark.change_table import ChangePartition, change_partitions, read_changes
+from chronotile.spark.change_table import (
+    ChangePartition,
+    change_partitions,
+    read_changes,
+    schema_of_changes,
+)
 from chronotile.spark.inventory_shares import ListedPartition, inventory_partitions
 from chronotile.spark.large_arrays import PartPartition, divided, read_parts
 from chronotile.spark.options import OF_STREAMS, Options, read_options
@@ -52,12 +57,12 @@ class ChronotileSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table that the options name."""
-        return from_arrow_schema(READABLE[read_options(_without_state(self.options)).table])
+        return from_arrow_schema(_columns(read_options(_without_state(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table once."""
         options = with_tags_of_roots(read_options(self.options))
-        self._check(schema, options)
+        options = self._checked(schema, options)
         # A reader that takes filters fails if Spark's switch for them is off, which is the
         # default: only a user who asks for such a reader gets it.
         return FilteredReader(options) if options.push_filters else TableReader(options)
@@ -65,15 +70,21 @@ class ChronotileSource(DataSource):
     def streamReader(self, schema: StructType) -> CommitStream:  # noqa: N802 - Spark's name
         """Reads every new commit, once."""
         options = with_tags_of_roots(read_options(self.options, streaming=True))
-        self._check(schema, options)
-        return CommitStream(options)
+        return CommitStream(self._checked(schema, options))
 
     @staticmethod
-    def _check(schema: StructType, options: Options) -> None:
-        own = from_arrow_schema(READABLE[options.table])
+    def _checked(schema: StructType, options: Options) -> Options:
+        columns = _columns(options)
+        own = from_arrow_schema(columns)
         if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
             problem = f"expected no schema, or {own.simpleString()}, found {schema.simpleString()}"
             raise ChronotileError(f"table {options.table}", problem)
+        # Tasks hold to it, whatever schema the array gets meanwhile.
+        return options if options.rows == "json" else replace(options, row_columns=columns)
+
+
+def _columns(options: Options) -> pa.Schema:
+    return schema_of_changes(options) if options.table == "changes" else READABLE[options.table]
 
 
 class TableReader(DataSourceReader):

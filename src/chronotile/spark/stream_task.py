@@ -134,8 +134,10 @@ def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.
     chosen = rows.filter(pa.array(mask))
     if options.table != "changes":
         return chosen
-    told = [] if not len(chosen) else changes_of(log, set(chosen["name"].to_pylist()))
-    return pa.concat_tables([ROW_TABLES["changes"].empty_table(), *told])
+    columns = options.row_columns
+    names = set(chosen["name"].to_pylist())
+    told = changes_of(log, names, columns=columns) if names else ()
+    return pa.concat_tables([(columns or ROW_TABLES["changes"]).empty_table(), *told])
 
 
 def _opened(array: str, options: Options) -> Log:

@@ -48,6 +48,7 @@ _TYPES = {
     "bigint": pa.int64(),
     "boolean": pa.bool_(),
     "double": pa.float64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
     "array<string>": pa.list_(pa.string()),
 }
 
@@ -119,10 +120,12 @@ pipeline does not write it; `members` has a row a member of each group."""
 
 ROW_TABLES: dict[str, pa.Schema] = {
     "changes": columns(
-        "array string, change string, commit string, t bigint, key string, row string"
+        "array string, change string, commit string, t bigint, t_time timestamp, key string, "
+        "row string"
     ),
 }
-"""What `change_table` reads with the engine: a row each row that a commit changed."""
+"""What `change_table` reads with the engine: a row each row that a commit changed. `key` and `row`
+are JSON, as arrays differ in their fields; `change_columns` has the columns of one array."""
 READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
 """All that the data source reads."""
 
