@@ -4,7 +4,7 @@ In: arrays, a window, or the names of new events. Out: partitions, each some eve
 a range of the first dimension in one large event; and their rows, as Arrow tables. Needs the engine
 where rows are read; a plan is made without it.
 
-As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. The fields of
+As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. Those of
 one array are columns instead, if that is asked for.
 """
 
