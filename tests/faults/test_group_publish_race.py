@@ -38,6 +38,7 @@ while not (root / "stop").exists():
         with tiledb.open(str(root / "group" / name), timestamp=now) as array:
             rows.append(len(array[:]["a"]))
     reads += 1
+    time.sleep(0.01)
     seen.add(rows[0])
     if len(set(rows)) > 1:
         torn.append((now, rows))
