@@ -74,8 +74,8 @@ fuzz: install ## Fuzz every decoder for five minutes, guided by coverage
 	@$(RUN) bench.fuzz -max_total_time=300 -print_final_stats=1
 
 ##@ Figures
-bench: install ## Measure speed and memory side by side with the engine
-	@$(RUN) bench.bench && $(RUN) bench.bench_groups
+bench: install ## Measure speed and memory side by side with the engine; PART=first-hour is one part
+	@$(RUN) bench.bench $(if $(PART),--part $(PART),&& $(RUN) bench.bench_groups)
 
 ##@ End
 clean: ## Remove what the targets made

@@ -180,6 +180,7 @@ def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict
         bench_open_cost.requests(folder, say)
     if "first-hour" in parts:
         bench_first_hour.history(consolidated(folder / "long", 100_000), say)
+        bench_first_hour.fleet(folder, say)
     if "rows" in parts:
         bench_rows.rows(folder, rounds, say)
     return rows

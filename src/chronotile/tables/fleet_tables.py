@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 FEW = 24
 """Up to this many arrays, starting processes takes longer than the work."""
+FEW_ON_DISK = 512
+"""Likewise, if they lie on a disk and only their logs are read: 5 ms each."""
 _PER_TASK = 16
 """Arrays of one task."""
 
@@ -77,7 +79,8 @@ def fleet_tables(
         sizes: Measure each array: every file is listed for it.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage.
-        workers: Processes to use; as many as there are cores, if it is left out.
+        workers: Processes to use; if it is left out, as many as there are cores, or this one
+            alone where that is faster.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -101,7 +104,9 @@ def fleet_tables(
         for first in range(0, len(uris), size)
     ]
     wanted = workers or os.cpu_count() or 1
-    if len(uris) <= FEW or wanted == 1 or any(uri.startswith("memory:") for uri in uris):
+    is_quick = workers is None and check == "log" and not any("://" in uri for uri in uris)
+    few = FEW_ON_DISK if is_quick else FEW
+    if len(uris) <= few or wanted == 1 or any(uri.startswith("memory:") for uri in uris):
         parts = [_made(task) for task in tasks]
     else:
         # A fresh process inherits no thread and no lock.
