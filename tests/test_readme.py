@@ -43,10 +43,6 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
-def without_uuids(text: str) -> str:
-    return re.sub(r"[0-9a-f]{32}", "UUID", text).strip()
-
-
 def test_the_blocks_are_found() -> None:
     languages = [language for language, _ in BLOCKS]
     assert languages.count("console") >= 3
@@ -67,7 +63,7 @@ def test_a_command_prints_what_is_shown(command: str, output: str, workplace: Pa
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     if output:
-        assert without_uuids(done.stdout) == without_uuids(output)
+        assert done.stdout.strip() == output
 
 
 @pytest.mark.parametrize(

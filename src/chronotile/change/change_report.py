@@ -150,7 +150,7 @@ class Report:
             sizes = [step.size or 0 for step in self.steps if step.op == op]
             if sizes:
                 word = f"would {op}" if self.dry_run else done
-                parts.append(f"{word} {count_text(len(sizes), 'file')} ({sum(sizes)} bytes)")
+                parts.append(f"{word} {count_text(len(sizes), 'file')} ({sum(sizes):,} bytes)")
         return ", ".join(parts) or "nothing to do"
 
 

@@ -225,7 +225,9 @@ def ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...
     if not lines:
         return ()
     path = f"{COMMITS}/{later_name(lines, (), write_version(history))}.ign"
-    step = put(path, encode_lines(lines), f"{len(lines)} writes were removed meanwhile")
+    was = "was" if len(lines) == 1 else "were"
+    reason = f"{count_text(len(lines), 'write')} {was} removed meanwhile"
+    step = put(path, encode_lines(lines), reason)
     put_con(store, step)
     return (step,)
 

@@ -156,11 +156,12 @@ def plan_lists(store: Store, history: GroupHistory) -> ListsPlan:
     data = encode_details(
         ordered, format_version=folder.version, key=history.key if is_sealed else None
     )
-    reason = f"{count_text(len(entries), 'entry', 'entries')} of {len(files)} lists of members"
+    entry_words = count_text(len(entries), "entry", "entries")
+    reason = f"{entry_words} of {count_text(len(files), 'list')} of members"
     lines = encode_lines(folder.lines(store, [file.name.text for file in files]))
     steps = (
         put(f"{GROUP}/{text}", data, reason),
-        put(f"{GROUP}/{text}.vac", lines, f"hides the {len(files)} lists"),
+        put(f"{GROUP}/{text}.vac", lines, f"hides {count_text(len(files), 'list')}"),
     )
     return ListsPlan(steps, (), t1)
 

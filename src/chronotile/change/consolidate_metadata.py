@@ -87,10 +87,10 @@ def plan_metadata(store: Store, known: MergeFolder) -> MetadataPlan:
         key = known.key if any(file.is_encrypted for file in files) else None
         data = tiles.encode(payload, version=known.version, key=key)
         keys = count_text(len(items), "key")
-        steps.append(put(f"{META}/{text}", data, f"{keys} of {len(files)} files"))
+        steps.append(put(f"{META}/{text}", data, f"{keys} of {count_text(len(files), 'file')}"))
     replaced = [name.text for name in live if name.text != done]
     data = encode_lines(known.lines(store, replaced))
-    steps.append(put(f"{META}/{text}.vac", data, f"hides the {len(replaced)} files"))
+    steps.append(put(f"{META}/{text}.vac", data, f"hides {count_text(len(replaced), 'file')}"))
     return MetadataPlan(steps=tuple(steps), last=last)
 
 

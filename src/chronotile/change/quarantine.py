@@ -182,7 +182,7 @@ def _withdraw(store: Store, entry: dict[str, Any], *, dry_run: bool) -> list[Ste
         return []
     if not dry_run:
         store.remove([entry["path"]])
-    return [Step(op="remove", path=entry["path"], size=len(data), reason="the repair put it")]
+    return [Step(op="remove", path=entry["path"], size=len(data), reason="that change put it")]
 
 
 def _read_manifest(data: bytes, where: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -20,7 +20,7 @@ from chronotile.change.repair_fragments import FragmentMender, Mending, is_usabl
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, write_uri
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
-from chronotile.check.findings import finding
+from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import lost_deletes
 from chronotile.errors import (
     BadFileError,
@@ -203,7 +203,7 @@ class Mender:
         commits = self.mending.commits
         self.mending.moves |= {uri: why for uri, why in commits.items() if self._is_loose(uri)}
         if in_con := [uri for uri in commits if self._is_in_con(uri)]:
-            self._put_ign(in_con, f"{len(in_con)} fragments are gone")
+            self._put_ign(in_con, f"{count_text(len(in_con), 'fragment')} gone")
 
     def _put_ign(self, uris: list[str], reason: str) -> None:
         path = f"{COMMITS}/{later_name(uris, (), self.version)}.ign"
@@ -263,7 +263,7 @@ class Mender:
             new = f"{COMMITS}/{later_name(kept, self._cons, self.version)}.con"
             self._cons.add(new)
             content = b"".join(map(encode_record, records))
-            self.mending.put(new, content, f"{len(kept)} commits of {path}")
+            self.mending.put(new, content, f"{count_text(len(kept), 'commit')} of {path}")
 
     def _mend_tail(self, path: str, data: bytes, kept: dict[str, bytes | None]) -> bool:
         """Adds the last record, which was cut, if it is known; true if the file is to be mended."""
@@ -295,7 +295,7 @@ class Mender:
         good = [uri for uri, by in ignores.items() if by == path and is_commit_line(uri)]
         self._move_mended(path)
         if good:
-            self._put_ign(good, f"{len(good)} lines of {path}")
+            self._put_ign(good, f"{count_text(len(good), 'line')} of {path}")
 
     def _mend_vac(self, vacuum: VacuumFile) -> None:
         """Writes a `.vac` anew under its own name; a stand-in hides the same meanwhile."""
@@ -311,7 +311,7 @@ class Mender:
         self._move_mended(vacuum.path)
         if good:
             data, own = encode_lines(good), vacuum.name
-            reason = f"{len(good)} lines of the old one"
+            reason = f"{count_text(len(good), 'line')} of the old one"
             self.mending.replaced[vacuum.path] = put(vacuum.path, data, reason)
             if folder == FRAGMENTS:
                 path = f"{COMMITS}/{new_name(own.t1, own.t2, own.version)}.vac"

@@ -84,7 +84,14 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
 
 @click.command(epilog="\b\nExample:\n  chronotile report demo -o report.html")
 @click.argument("root", metavar="ROOT", type=Place("dir"))
-@click.option("-o", "--output", required=True, metavar="FILE", type=Place("file"))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=Place("file"),
+    help="The page: an .html file.",
+)
 @click.option(
     "--timelines/--no-timelines",
     default=None,

@@ -169,7 +169,7 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option(

@@ -228,7 +228,7 @@ def changing(function: F) -> F:
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
-@click.command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'a < 3'")
+@click.command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 7' --dry-run")
 @changing
 @_where
 @_at
@@ -247,11 +247,19 @@ def delete(change: Change, **options: Any) -> int:
 
 
 @click.command(
-    epilog="\b\nExample:\n  chronotile update demo/array --where 'a < 3' --set a=4 --experimental"
+    epilog="\b\nExample:\n"
+    "  chronotile update demo/array --where 'id == 7' --set amount=4 --experimental --dry-run"
 )
 @changing
 @_where
-@click.option("--set", "values", required=True, multiple=True, metavar="FIELD=VALUE")
+@click.option(
+    "--set",
+    "values",
+    required=True,
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="The new value of a field; again for more fields.",
+)
 @_at
 @click.option("--experimental", is_flag=True, help="I know that the engine takes it for a delete.")
 @_older

@@ -149,7 +149,9 @@ class MomentsReport:
 
 @click.command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
 @group_argument
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the last so many.")
+@click.option(
+    "-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last so many."
+)
 @access_options
 @reporting
 def moments(group: str, limit: int | None, access: Access) -> MomentsReport:

@@ -47,7 +47,7 @@ def row_options(function: F) -> F:
         type=click.Choice(FORMATS),
         help="How to write the rows: a table, unless it goes into a file.",
     )
-    @click.option("--limit", type=click.IntRange(0), help="The first so many rows.")
+    @click.option("--limit", metavar="N", type=click.IntRange(0), help="The first so many rows.")
     @click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="A file.")
     @json_option
     @functools.wraps(function)
@@ -158,4 +158,6 @@ def _write(
         count = writer(form)(found.schema, batches, out, escaped=escaped)
         out.flush()
     if output is not None:
-        say(f"{count:,} rows in {output}")
+        from chronotile.report.output import count_text
+
+        say(f"{count_text(count, 'row')} in {output}")

@@ -68,7 +68,9 @@ class TablesReport:
     default=True,
     help="Measure each array, for which every file is listed: yes.",
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Processes: as many as cores.")
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(min=1), help="Processes: as many as cores."
+)
 @access_options
 @reporting
 def tables(

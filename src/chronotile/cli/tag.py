@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chronotile.history.tags import Tags
 
 
-@click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-01")
+@click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-15")
 def tag() -> None:
     """Give moments of an array or a group names, which every command takes for a time.
 
@@ -46,7 +46,7 @@ def add(change: Change, **options: Any) -> int:
     return change.run(add_tag, **options)
 
 
-@tag.command()
+@tag.command(short_help="Take a tag of ARRAY away.")
 @changing
 @click.argument("name", metavar="NAME")
 def remove(change: Change, **options: Any) -> int:

@@ -48,7 +48,7 @@ def _names(store: Store, key: bytes | None, given: tuple[str, ...]) -> tuple[str
     return tuple(log.find_name(text) for text in given)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-01")
+@click.command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=Place("dir"))
 @click.argument("target", metavar="TARGET", type=Place("dir"))
 @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
@@ -118,7 +118,7 @@ def _clone_group(access: Access, source: str, change: Change, options: dict[str,
     return 0
 
 
-@click.command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-01 --dry-run")
+@click.command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
 @changing
 @click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
 @_from
@@ -139,7 +139,7 @@ def restore(change: Change, at: Any, at_too: Any, rewrite: bool, **options: Any)
     return _run(change, run, at=at_too if at is None else at, **options)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile undelete demo/array NAME --dry-run")
+@click.command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
 @changing
 @click.argument("name", metavar="NAME")
 @_from

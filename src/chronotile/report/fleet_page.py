@@ -127,7 +127,9 @@ def _attention(
         what = f"{_text(first['code'])}: {_text(first['message'])}{_text(more)}"
         rows.append((mark, _link(array, links), what, f"<code>{_text(first['hint'])}</code>"))
     heads = ("severity", "array", "what", "what to do")
-    return _table("Arrays that need attention", heads, rows, f"Nothing in {len(arrays)} arrays.")
+    return _table(
+        "Arrays that need attention", heads, rows, f"Nothing in {count_text(len(arrays), 'array')}."
+    )
 
 
 def _by_kind(findings: list[dict[str, Any]]) -> str:

@@ -277,7 +277,8 @@ def _copy(store: Store, copy: Copy) -> None:
     found = {entry.path: entry.size for entry in store.list_prefix(new, sizes=True)}
     wanted = {f"{new}/{name}": size for name, size in copy.files}
     if found != wanted:
-        problem = f"expected a copy of {copy.folder}, found {len(found)} files that differ"
+        files = count_text(len(found), "file")
+        problem = f"expected a copy of {copy.folder}, found {files} with differences"
         raise StorageError(store.uri_of(new), problem)
 
 

@@ -140,7 +140,7 @@ class Plan(NamedTuple):
         """What is done, a step each fragment."""
         for folder, files in self.folders.items():
             size = sum(entry.size or 0 for entry in files)
-            yield Step(op="copy", path=folder, size=size, reason=f"{len(files)} files")
+            yield Step(op="copy", path=folder, size=size, reason=count_text(len(files), "file"))
         for path in self.small:
             yield Step(op="copy", path=path, size=None, reason="visible at the window")
         yield from self.puts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.errors import ChronotileError
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import span_text
+from chronotile.report.output import count_text
 from chronotile.timeline.axes import (
     COLOURS,
     HIDDEN,
@@ -241,7 +242,7 @@ def _commit_panel(axes: Axes) -> Any:
             "t1": float(span.t1),
             "t2": float(span.t2),
             "path": span.path,
-            "holds": f"{len(span.times)} commits",
+            "holds": count_text(len(span.times), "commit"),
         }
         for span in picture.spans
     ]

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
 from chronotile.format.timestamps import span_text
+from chronotile.report.output import count_text
 from chronotile.timeline.axes import COLOURS, HIDDEN, SEEN, WIDTH, Axes
 from chronotile.timeline.heights import (
     EXPRESSION,
@@ -62,7 +63,7 @@ def _bars(path: str, picture: Picture, moments: tuple[int, ...]) -> Iterator[Bar
             time = picture.moments[place]
             first = bisect_left(moments, time)
             if count:
-                name = f"{path}: {count:,} writes"
+                name = f"{path}: {count_text(count, 'write')}"
                 yield Bar(
                     *(name, time, time, first, len(moments) - 1, None, "counted", None, ""), path
                 )

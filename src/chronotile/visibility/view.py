@@ -216,7 +216,8 @@ class LazySequence(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:3]))
-        return f"<{len(self)} rows: {shown}{', …' if len(self) > 3 else ''}>"
+        noun = "row" if len(self) == 1 else "rows"
+        return f"<{len(self)} {noun}: {shown}{', …' if len(self) > 3 else ''}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
