@@ -140,6 +140,18 @@ def test_clone(
         assert opened.meta["kept"] == 7
     copies[0].delete(40, "a == 3")
     assert answers(copies) != answers(arrays)
+    # What if the delete of one member had not happened; and what came after a tag alone.
+    (delete,) = ct.open_log(arrays[1].uri).view().deletes
+    run(capsys, "clone", group, str(tmp_path / "if"), "--without", delete.name)
+    copies = [EngineArray(tmp_path / "if" / name) for name in MEMBERS]
+    assert answers(copies) == [answers(arrays)[0], ((1, 1), (2, 2), (3, 3))]
+    said = run(capsys, "clone", group, str(tmp_path / "no"), "--without", "x", status=1)
+    assert said["error"]["found"] == "'x': it fits none"
+    run(capsys, "tag", "add", group, "v1", "--at", "25")
+    run(capsys, "tag", "add", arrays[0].uri, "v1", "--at", "5")
+    run(capsys, "clone", group, str(tmp_path / "since"), "--start", "v1")
+    copies = [EngineArray(tmp_path / "since" / name) for name in MEMBERS]
+    assert answers(copies) == [((3, 3),)] * 2
 
 
 def test_publish(

@@ -13,7 +13,6 @@ import click
 
 from chronotile.cli.maintain import Change, changing
 from chronotile.cli.options import MOMENT, Place, access_options, json_option, say, wrong_call
-from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
@@ -107,13 +106,9 @@ def _clone_group(access: Access, source: str, change: Change, options: dict[str,
     from chronotile.history.group_reading import read_group
     from chronotile.report.output import emit
 
-    if options["without"] or options["start"]:
-        problem = "expected an array with --start and --without, found a group"
-        raise ChronotileError(source, problem)
     store = access.open_store(source)
     dataset = Dataset(store, read_group(store, key=access.key))
-    end, link = options["end"], options["link"]
-    done = clone_members(dataset, change.store, end=end, link=link, dry_run=change.dry_run)
+    done = clone_members(dataset, change.store, dry_run=change.dry_run, **options)
     emit(GroupChangeReport(report=done), as_json=change.as_json)
     return 0
 

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Any
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, Outcome
 from chronotile.dataset.tree import LOST
+from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
+from chronotile.log.short_ids import find_name
 from chronotile.storage.transfer import Transfer
 from chronotile.time_machine.clone import clone
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.tree import Node
     from chronotile.format.timestamps import Moment
@@ -34,7 +38,9 @@ def clone_members(
     dataset: Dataset,
     target: Store,
     *,
+    start: Moment = 0,
     end: Moment | None = None,
+    without: Iterable[str] = (),
     dry_run: bool = False,
     **options: Any,
 ) -> GroupReport:
@@ -43,13 +49,15 @@ def clone_members(
     Args:
         dataset: The group.
         target: Where the clone goes.
+        start: The start of the window of every member.
         end: The moment; now, if it is left out.
+        without: Names of commits to leave out, or enough of their ids, in whichever members.
         dry_run: Plan only.
         options: Further arguments of `clone`.
 
     Raises:
         RefusedError: A member is gone, or lies elsewhere.
-        ChronotileError: A member cannot be cloned: nothing was made.
+        ChronotileError: A member cannot be cloned, or no commit has such a name: nothing was made.
     """
     nodes = dataset.tree(end)
     for node in nodes:
@@ -57,10 +65,23 @@ def clone_members(
             why = node.problem or "it lies elsewhere, or is named by an absolute URI"
             raise RefusedError(dataset.uri, f"expected members to clone, found {node.path}: {why}")
     arrays = [node for node in nodes if node.found == "array"]
-    moment = now_ms() if end is None else end
+    window = {"start": dataset.moment(start)}
+    window["end"] = now_ms() if end is None else dataset.moment(end)
+    left_out = _left_out(dataset, arrays, tuple(without))
 
     def made(*, dry: bool) -> tuple[Outcome, ...]:
-        return tuple(_cloned(dataset, node, target, moment, dry, options) for node in arrays)
+        return tuple(
+            _cloned(
+                dataset,
+                node,
+                target,
+                dry_run=dry,
+                without=left_out.get(node.path, ()),
+                **window,
+                **options,
+            )
+            for node in arrays
+        )
 
     planned = made(dry=True)
     if dry_run:
@@ -74,16 +95,33 @@ def clone_members(
     return GroupReport("clone", target.uri, dry_run=False, outcomes=done)
 
 
-def _cloned(
-    dataset: Dataset, node: Node, target: Store, end: Moment, dry: bool, options: dict[str, Any]
-) -> Outcome:
+def _left_out(
+    dataset: Dataset, arrays: list[Node], without: tuple[str, ...]
+) -> dict[str, list[str]]:
+    """Path of a member -> the names of its commits that are left out."""
+    if not without:
+        return {}
+    holders: dict[str, list[str]] = {}
+    for node in arrays:
+        log = dataset.read_log(node)
+        if isinstance(log, ChronotileError):
+            raise log
+        for name in dict.fromkeys(log.commits()["name"].to_pylist()):
+            holders.setdefault(name, []).append(node.path)
+    found: dict[str, list[str]] = {}
+    for text in without:
+        whole = find_name(holders, text, dataset.uri)
+        for path in holders[whole]:
+            found.setdefault(path, []).append(whole)
+    return found
+
+
+def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outcome:
     assert node.store is not None  # an array was found there
     there = _below(dataset.store, node.store, target)
     report = clone(
         node.store.uri,
         there.uri,
-        end=end,
-        dry_run=dry,
         key=dataset.key,
         store=node.store,
         target_store=there,
