@@ -39,6 +39,7 @@ _FEW = 4
 """Footers of one layout that are not worth a matrix."""
 _MOST_LAYOUTS = 64
 """Layouts that are looked for: an array has few, and a row of damaged footers as many as rows."""
+_WORD = 8
 _LARGE = 1 << 50
 """A size, or a number of cells, that the columns do not believe: a sum of such may overflow."""
 
@@ -152,8 +153,7 @@ def _columns(
     matrix: Bytes, template: bytes, layout_of: LayoutOf
 ) -> tuple[Mask, FooterColumns | None]:
     """Mask of the footers that are laid out as the template, and what they say."""
-    size = min(14 + int.from_bytes(template[4:12], "little"), len(template))
-    alike: Mask = (matrix[:, :size] == np.frombuffer(template, np.uint8, size)).all(axis=1)
+    alike = _begin_with(matrix, template[: 14 + int.from_bytes(template[4:12], "little")])
     try:
         shape = _shape(template, layout_of)
     except ChronotileError:
@@ -161,8 +161,8 @@ def _columns(
     if shape is None:
         return alike, None
     table = matrix.view(shape.dtype)[:, 0]
-    flags = table["flags"]
-    alike &= (flags == flags[0]).all(axis=1)
+    for flags in table["flags"].T:
+        alike &= flags == flags[0]
     rows = np.flatnonzero(alike)
     measured = _measured(table if len(rows) == len(table) else table[rows], shape)
     if measured is None:
@@ -173,6 +173,18 @@ def _columns(
     times, deletes = map(bool, shape.flags)
     said = (shape.head.version, shape.schema_name, times, deletes)
     return alike, FooterColumns(rows, *said, cells, total, tiles, _domain_texts(ranges))
+
+
+def _begin_with(matrix: Bytes, head: bytes) -> Mask:
+    """Mask of the rows that begin with some bytes: eight at a time, the last eight may overlap."""
+    if len(head) < _WORD:
+        alike: Mask = (matrix[:, : len(head)] == np.frombuffer(head, np.uint8)).all(axis=1)
+        return alike
+    alike = np.ones(len(matrix), bool)
+    for at in (*range(0, len(head) - _WORD, _WORD), len(head) - _WORD):
+        word = int.from_bytes(head[at : at + _WORD], "little")
+        alike &= matrix[:, at : at + _WORD].view("<u8")[:, 0] == np.uint64(word)
+    return alike
 
 
 def _shape(template: bytes, layout_of: LayoutOf) -> _Shape | None:
@@ -210,18 +222,19 @@ def _measured(
     """The rows that can be true, and their cells, bytes and tiles."""
     capacity = shape.capacity
     spans = {name: slice(first, last) for name, first, last in shape.plan.parts}
-    files = table["numbers"][:, spans["file_sizes"]]
-    # The sizes of all kinds of files stand first, one kind after the other.
-    sizes = table["numbers"][:, : spans["validity_file_sizes"].stop]
-    tiles, last = table["counts"][:, 0], table["counts"][:, 1]
-    is_true = (tiles <= files.max(axis=1, initial=0) // 8) & ((tiles == 0) | (last <= capacity))
+    # The sizes of all kinds of files stand first, one kind after the other; a row each file here,
+    # as sums and maxima along short rows are slow.
+    sizes = table["numbers"][:, : spans["validity_file_sizes"].stop].T.copy()
+    tiles, last = table["counts"].T
+    most = sizes[spans["file_sizes"]].max(axis=0, initial=0)
+    is_true = (tiles <= most // 8) & ((tiles == 0) | (last <= capacity))
     if sizes.max(initial=0) >= _LARGE:
-        is_true &= (sizes < _LARGE).all(axis=1)
+        is_true &= (sizes < _LARGE).all(axis=0)
     rows = np.flatnonzero(is_true)
     tiles, last = tiles[rows].astype(np.int64), last[rows].astype(np.int64)
     if capacity * (int(tiles.max(initial=0)) + 1) >= _LARGE:
         return None
-    total = sizes[rows].sum(axis=1).astype(np.int64)
+    total = sizes.sum(axis=0)[rows].astype(np.int64)
     cells: Counts = np.where(tiles == 0, 0, (tiles - 1) * capacity + last)
     return rows, cells, total, tiles
 

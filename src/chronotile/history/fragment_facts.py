@@ -139,7 +139,7 @@ def read_facts(
     for many in read_many(reader, there.name, there.version, sizes=sizes):
         facts.add(reader, rows[many.rows], many)
         if on_fragment is not None:
-            for _ in many.names:
+            for _ in range(len(many.names)):
                 on_fragment()
     return facts.table()
 

@@ -36,7 +36,7 @@ class ManyFooters(NamedTuple):
 
     rows: Indices
     """Which of the fragments asked for these are."""
-    names: list[str]
+    names: pa.Array
     spans: FooterSpans
     """Of a footer that must be looked at by itself, the length is 0."""
     sizes: Indices | None
@@ -53,12 +53,12 @@ class ManyFooters(NamedTuple):
             StorageError: The storage failed.
         """
         if self.tails is None:
-            name = self.names[at]
+            name = self.names[at].as_py()
             size = reader.own.sizes([name])[0] if self.sizes is None else int(self.sizes[at])
             if isinstance(size, ChronotileError):
                 raise size
             return reader.copied(name, self.spans.footer(at), size)
-        return reader.cut(self.names[at], *self.tails[at])
+        return reader.cut(self.names[at].as_py(), *self.tails[at])
 
 
 def read_many(
@@ -79,18 +79,18 @@ def read_many(
     places = pc.index_in(names, value_set=known)
     is_held = np.asarray(places.is_valid())
     if (held := np.flatnonzero(is_held)).size:
-        texts = names.take(pa.array(held)).to_pylist()
+        here = names if len(held) == len(names) else names.take(pa.array(held))
         chosen = _chosen(spans, np.asarray(places.drop_null()))
-        known_sizes = _whole(reader.own.sizes(texts)) if sizes else None
-        yield ManyFooters(held, texts, chosen, known_sizes)
+        known_sizes = _whole(reader.own.sizes(here.to_pylist())) if sizes else None
+        yield ManyFooters(held, here, chosen, known_sizes)
     own = np.flatnonzero(~is_held)
     for start in range(0, len(own), MANY):
         rows = own[start : start + MANY]
-        texts = names.take(pa.array(rows)).to_pylist()
-        found = reader.own.tails(texts)
+        here = names.take(pa.array(rows))
+        found = reader.own.tails(here.to_pylist())
         tails = [_NOTHING if isinstance(tail, ChronotileError) else tail for tail in found]
         lengths = np.array([size for _, size in tails], np.int64)
-        yield ManyFooters(rows, texts, _ends(tails, versions[rows]), lengths, tails)
+        yield ManyFooters(rows, here, _ends(tails, versions[rows]), lengths, tails)
 
 
 def own_footers(

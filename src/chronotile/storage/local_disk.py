@@ -92,7 +92,6 @@ class Disk:
 
     def list_names(self, path: str, most: int | None = None) -> Names:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
-        folders: list[str] = []
         try:
             with self._in(path) as folder:
                 change_time = _change_time(folder)
@@ -103,9 +102,10 @@ class Disk:
         if most is not None and len(items) > most:
             where = self._place.uri_of(path)
             raise TooLargeError(where, f"expected at most {most} names, found more")
-        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
-        if len(files) != len(items):
-            folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+        # As a rule all are of one kind.
+        rest = () if len(folders) == len(items) else items
+        files = [item.name for item in rest if item.is_file(follow_symlinks=False)]
         odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()

@@ -38,7 +38,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 _ODD_START = re.compile(rb"\n[.\n-]")
 _PLAIN_FIRSTS = (string.ascii_letters + string.digits + "_").encode()
 _PLAIN_LETTERS = _PLAIN_FIRSTS + b".-"
-_PLAIN_BYTES = _PLAIN_LETTERS + b"\n"
 
 LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
 """A file that an interrupted write to a disk can leave in the array's folder. The engine reads
@@ -236,12 +235,9 @@ def are_plain(names: Sequence[str]) -> bool:
     """
     if not names:
         return True
-    text = "\n".join(("", *names, "")).encode("utf-8", "replace")
-    return (
-        text.count(b"\n") == len(names) + 1
-        and not text.translate(None, _PLAIN_BYTES)
-        and _ODD_START.search(text) is None
-    )
+    text = ("\n" + "\n".join(names) + "\n").encode("utf-8", "replace")
+    newlines = text.translate(None, _PLAIN_LETTERS)
+    return newlines == b"\n" * (len(names) + 1) and _ODD_START.search(text) is None
 
 
 def are_plain_letters(text: bytes, firsts: bytes) -> bool:

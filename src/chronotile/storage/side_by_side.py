@@ -106,16 +106,21 @@ _ODD = -1
 """In place of the size of what is no file, or cannot be asked."""
 
 
-def _sizes_below(beside: int, folders: Sequence[str], file: str) -> Iterator[int]:
+def _sizes_below(beside: int, folders: Sequence[str], file: str) -> list[int]:
     # Nothing is opened: a folder that has just become a link could tell no more than a size.
     ask, is_regular = os.stat, stat.S_ISREG
-    for folder in folders:
+    sizes: list[int] = []
+    left = iter(folders)
+    while True:
+        # What goes wrong goes wrong once: the loop itself, of two calls a file, has no other work.
         try:
-            status = ask(folder + file, dir_fd=beside, follow_symlinks=False)
+            for folder in left:
+                status = ask(folder + file, dir_fd=beside, follow_symlinks=False)
+                sizes.append(status.st_size if is_regular(status.st_mode) else _ODD)
         except OSError:
-            yield _ODD
+            sizes.append(_ODD)
         else:
-            yield status.st_size if is_regular(status.st_mode) else _ODD
+            return sizes
 
 
 def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None:
