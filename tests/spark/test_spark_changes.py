@@ -70,6 +70,7 @@ def changes(spark: SparkSession, root: Path | str, **options: int | str) -> Data
 def test_changes_are_read_once_for_a_window(spark: SparkSession, tmp_path: Path) -> None:
     array = made(tmp_path)
     found = changes(spark, tmp_path).collect()
+    assert [round(row["t_time"].timestamp() * 1000) for row in found] == [row["t"] for row in found]
     assert told(found) == ALL
     assert {row["array"] for row in found} == {array.uri}
     (key,) = {row["key"] for row in found if row["change"] == "delete"}

@@ -27,6 +27,7 @@ from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
+from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.report.output import size_text
 from chronotile.spark import fleet_plan, maintenance_job, pipeline, register, shares
 from chronotile.spark.buckets import bucket_of
@@ -40,6 +41,7 @@ from chronotile.spark.unreadable_limit import UnreadableError, read_limit
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.request_costs import requests_after_maintenance
+from chronotile.tables.time_twins import TWIN, with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +90,20 @@ def _frozen(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def rows_of(frame: DataFrame) -> Table:
-    return sorted((_frozen(row) for row in frame.collect()), key=repr)
+    """All rows, without the timestamps, which are held to the ms that they stand beside."""
+    twins = [name for name in frame.columns if name.endswith(TWIN)]
+    assert all(kind == "timestamp" for name, kind in frame.dtypes if name in twins)
+    rows: Table = []
+    for row in frame.collect():
+        values = row.asDict()
+        for twin in twins:
+            time, ms = values.pop(twin), values[twin.removesuffix(TWIN)]
+            if ms is None or ms > LAST_CALENDAR_MS:
+                assert time is None
+            else:
+                assert round(time.timestamp() * 1000) == ms
+        rows.append(_frozen(values.values()))
+    return sorted(rows, key=repr)
 
 
 def parquet_rows(folder: Path) -> Table:
@@ -107,9 +122,9 @@ def read(spark: SparkSession, root: Any, table: str, **options: str) -> DataFram
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
-    assert rows_of(read(spark, f"{CORPUS}/*/array", name)) == expected(
-        (case.array for case in CASES.values()), name
-    )
+    frame = read(spark, f"{CORPUS}/*/array", name)
+    assert rows_of(frame) == expected((case.array for case in CASES.values()), name)
+    assert frame.columns == with_twins(TABLES[name]).names
 
 
 def test_a_large_array_is_split_and_gives_the_same_rows(

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from chronotile.errors import ReadError
 from chronotile.rows.row_pairs import with_heads
-from chronotile.spark.run_columns import timestamps
 from chronotile.tables.array_tables import LAST, ROW_TABLES
+from chronotile.tables.time_twins import timestamps
 
 if TYPE_CHECKING:
     from chronotile.format.schema import Schema

@@ -29,10 +29,10 @@ from chronotile.rows.dense_box import written_box
 from chronotile.rows.engine import Range, require_engine
 from chronotile.rows.opening import last_time, schema_in_force
 from chronotile.spark.change_columns import change_columns, in_columns
-from chronotile.spark.run_columns import timestamps
 from chronotile.spark.tag_windows import window_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, ROW_TABLES
+from chronotile.tables.time_twins import timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -13,30 +13,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.tables.array_tables import SCHEMAS
+from chronotile.tables.time_twins import TIMESTAMP, twinned, with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from chronotile.spark.run_summary import Totals
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""Spark's TIMESTAMP."""
-TWIN = "_time"
-_MS = ("t1", "t2", "visible_from", "visible_until", "first_timestamp", "last_timestamp")
-"""Columns of ms since the epoch."""
 _RUN = [pa.field("run_id", pa.string()), pa.field("run_at", TIMESTAMP)]
 
 
-def _dressed_schema(schema: pa.Schema) -> pa.Schema:
-    twins = [pa.field(f"{name}{TWIN}", TIMESTAMP) for name in schema.names if name in _MS]
-    return pa.schema([*schema, *twins, *_RUN])
-
-
-DRESSED: dict[str, pa.Schema] = {name: _dressed_schema(one) for name, one in SCHEMAS.items()}
+DRESSED: dict[str, pa.Schema] = {
+    name: pa.schema([*with_twins(one), *_RUN]) for name, one in SCHEMAS.items()
+}
 """Table -> its columns as a run writes it."""
 
 DRESSED["findings_changes"] = CHANGES = pa.schema([("change", pa.string()), *DRESSED["findings"]])
@@ -67,27 +58,13 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     >>> dressed("commits", table, "r", 0).schema.names[-4:]
     ['t1_time', 't2_time', 'run_id', 'run_at']
     """
-    schema = DRESSED.get(name)
-    if schema is None or "run_id" in table.column_names:
+    if name not in DRESSED or "run_id" in table.column_names:
         return table
-    for field in schema:
-        if field.name.endswith(TWIN) and field.name not in table.column_names:
-            ms = table[field.name.removesuffix(TWIN)]
-            table = table.append_column(field, timestamps(ms))
+    table = twinned(table)
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for field, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(field, pa.repeat(value, len(table)))
     return table
-
-
-def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Times in ms as Spark's TIMESTAMP.
-
-    Null where the ms are, and after the year 9999, where calendars end.
-    """
-    last = pa.scalar(LAST_CALENDAR_MS, pa.int64())
-    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, pa.int64()))
-    return within.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
 
 
 def changed_findings(

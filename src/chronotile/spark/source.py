@@ -28,6 +28,7 @@ from chronotile.spark.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.stream import CommitStream
 from chronotile.spark.tag_windows import with_tags_of_roots
 from chronotile.tables.array_tables import READABLE
+from chronotile.tables.time_twins import twinned, with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +85,10 @@ class ChronotileSource(DataSource):
 
 
 def _columns(options: Options) -> pa.Schema:
-    return schema_of_changes(options) if options.table == "changes" else READABLE[options.table]
+    """The columns of a table; beside each of ms a timestamp, which that of changes has itself."""
+    if options.table == "changes":
+        return schema_of_changes(options)
+    return with_twins(READABLE[options.table])
 
 
 class TableReader(DataSourceReader):
@@ -120,7 +124,7 @@ class TableReader(DataSourceReader):
         for batch in self._batches(partition):
             kept = self.filters.keep(batch)
             if kept.num_rows:
-                yield kept
+                yield twinned(kept)
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PartPartition):

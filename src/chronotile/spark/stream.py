@@ -24,6 +24,7 @@ from chronotile.spark.read_share import BATCH_ROWS
 from chronotile.spark.stream_planners import planner_of
 from chronotile.spark.stream_task import ArrayPartition, CommitPartition, read_arrays, read_commits
 from chronotile.spark.stream_watch import Watch
+from chronotile.tables.time_twins import twinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +119,9 @@ class CommitStream(_Reader):
             assert isinstance(partition, ArrayPartition)
             tables = read_arrays(partition, self.options)
         for table in tables:
-            yield from table.to_batches(BATCH_ROWS)
+            # Fields of an array may be called as columns of ms are.
+            told = table if self.options.table == "changes" else twinned(table)
+            yield from told.to_batches(BATCH_ROWS)
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         warnings = {place: f"{place} {why}" for place, why in problems.items()}
