@@ -56,6 +56,7 @@ bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 
 	@$(RUN) bench.bench_spark
 	@$(RUN) bench.bench_stream
 	@$(RUN) bench.bench_fleet_plan
+	@$(RUN) bench.bench_large
 
 connect: install ## Run the pipeline on a server of Spark Connect, whose client comes into build/connect
 	@$(BIN)/pip install -q --target build/connect --upgrade --no-deps 'pandas<3' pytz tzdata \

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SAMPLE = 10
 """The loop that asks for fragments is run on one array in so many."""
+AGAIN = 3
+"""Runs with nothing changed after each first one; the best of them counts."""
 
 
 def make_part(root: str, numbers: range, commits: int) -> None:
@@ -93,9 +95,14 @@ def pipeline_s(root: str, out: Path, cores: int) -> tuple[float, float, dict[str
         began = time.perf_counter()
         summary = run(spark, job)
         first = time.perf_counter() - began
-        began = time.perf_counter()
-        assert run(spark, job).unchanged == summary.totals.arrays
-        return first, time.perf_counter() - began, summary.to_json()
+        again = []
+        for _ in range(AGAIN):
+            # Else the run would wait for the disk to write what others have left.
+            os.sync()
+            began = time.perf_counter()
+            assert run(spark, job).unchanged == summary.totals.arrays
+            again.append(time.perf_counter() - began)
+        return first, min(again), summary.to_json()
 
 
 def main() -> None:

@@ -172,12 +172,16 @@ class ArrayTables:
         return capped(self.log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows that touch the window, with the array's URI in front."""
+        """The rows that touch the window, after the array's URI; columns that it lacks are null."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
-        own = (_bigints(table[name]) for name in schema.names[1:])
-        return pa.table([pa.repeat(self.log.array, len(table)), *own], schema=schema)
+        rows, there = len(table), frozenset(table.column_names)
+        own = (
+            _bigints(table[one.name]) if one.name in there else pa.nulls(rows, one.type)
+            for one in list(schema)[1:]
+        )
+        return pa.table([pa.repeat(self.log.array, rows), *own], schema=schema)
 
     def _arrays(self) -> pa.Table:
         history = self.log.history
@@ -231,18 +235,19 @@ class ArrayTables:
             for commit in commits
             if overlaps(commit.t1, commit.t2, self.start, self.end)
         ]
-        return pa.Table.from_pylist(rows, schema=SCHEMAS["conditions"])
+        return _rows_table(rows, SCHEMAS["conditions"])
 
     def _fragments(self) -> pa.Table:
         lines = self.log.lifelines()
-        facts = self.log.fragments() if self.cells else FACTS.empty_table()
+        if not self.cells:
+            return self._in_window(lines, SCHEMAS["fragments"])
+        facts = self.log.fragments()
         place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
         for name in FACTS.names[4:]:
             lines = lines.append_column(FACTS.field(name), facts[name].take(place))
-        if self.cells:
-            # The name of an old fragment tells no version; its footer does.
-            version = pc.coalesce(facts["version"].take(place), lines["version"])
-            lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
+        # The name of an old fragment tells no version; its footer does.
+        version = pc.coalesce(facts["version"].take(place), lines["version"])
+        lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
         return self._in_window(lines, SCHEMAS["fragments"])
 
     def _usage(self) -> pa.Table:
@@ -279,7 +284,12 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Findings as a table."""
     rows = [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
-    return pa.Table.from_pylist(rows, schema=SCHEMAS["findings"])
+    return _rows_table(rows, SCHEMAS["findings"])
+
+
+def _rows_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    # Most arrays have none, and a column takes its time even without a row.
+    return pa.Table.from_pylist(rows, schema=schema) if rows else schema.empty_table()
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

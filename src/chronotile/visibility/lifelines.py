@@ -20,6 +20,7 @@ from chronotile.history import text_columns
 from chronotile.visibility.rules import Rule, first_end
 
 if TYPE_CHECKING:
+    from chronotile.format.names import Name
     from chronotile.visibility.rules import Rules
 
 SCHEMA = pa.schema(
@@ -68,7 +69,8 @@ def lifelines(rules: Rules) -> pa.Table:
         ],
         schema=SCHEMA,
     )
-    return pa.concat_tables([counted, _never(rules)])
+    never = _never(rules)
+    return pa.concat_tables([counted, _never_table(never)]) if never else counted
 
 
 def fragment_count(rules: Rules) -> int:
@@ -76,17 +78,20 @@ def fragment_count(rules: Rules) -> int:
     return len(rules.fragments) + len(_never(rules))
 
 
-def _never(rules: Rules) -> pa.Table:
-    """The fragments that no window sees: ignored, or not committed."""
+def _never(rules: Rules) -> list[tuple[Name, str, str | None]]:
+    """The fragments that no window sees, ignored or not committed, with reason and because."""
     table = rules.history.table
-    hidden: list[tuple[str, str, str | None]] = [
-        (table.name(row), Rule.IGNORED.value, table.ignores[table.uri(row)])
+    hidden: list[tuple[Name | None, str, str | None]] = [
+        (try_parse(table.name(row)), Rule.IGNORED.value, table.ignores[table.uri(row)])
         for row in rules.ignored().tolist()
     ]
-    hidden += [(name, Rule.UNCOMMITTED.value, None) for name in rules.uncommitted]
+    hidden += [(try_parse(name), Rule.UNCOMMITTED.value, None) for name in rules.uncommitted]
+    return [(name, reason, because) for name, reason, because in hidden if name is not None]
+
+
+def _never_table(never: list[tuple[Name, str, str | None]]) -> pa.Table:
     rows = []
-    for text, reason, because in hidden:
-        if (name := try_parse(text)) is not None:
-            row = (text, name.t1, name.t2, version_of(name), None, None, reason, because)
-            rows.append(dict(zip(SCHEMA.names, row, strict=True)))
+    for name, reason, because in never:
+        row = (name.text, name.t1, name.t2, version_of(name), None, None, reason, because)
+        rows.append(dict(zip(SCHEMA.names, row, strict=True)))
     return pa.Table.from_pylist(rows, schema=SCHEMA)
