@@ -109,6 +109,24 @@ def test_all_of_it_in_python(
     assert answers(arrays) == before
 
 
+def test_a_restore_at_a_moment_to_come_shows_in_all_members_at_once(
+    dataset: tuple[str, list[EngineArray]],
+) -> None:
+    group, arrays = dataset
+    before, seen = answers(arrays), list[Any]()
+
+    def look(operation: str, _: str) -> None:
+        if operation.partition(".")[0] in ("put", "copy"):
+            seen.append([array.answer(0, now_ms()) for array in arrays])
+
+    opened, moment = open_store(group, on_operation=look), now_ms() + 3_000
+    Dataset(opened, read_group(opened)).restore(15, at=moment)
+    assert len(seen) > 10
+    assert all(found == before for found in seen)
+    assert [array.answer(0, moment - 1) for array in arrays] == before
+    assert [array.answer(0, moment + 100) for array in arrays] == [((1, 1), (2, 2))] * 2
+
+
 def test_a_member_that_cannot_stops_all(
     dataset: tuple[str, list[EngineArray]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,9 +68,14 @@ def test_every_state_in_between_is_old_or_harmless(
 def test_a_moment_to_come_shows_all_at_once(tmp_path: pathlib.Path) -> None:
     """Whatever the way: what is put before its moment shows when it comes."""
     watched = Watched(tmp_path / "array", "replay")
-    watched.run(ct.restore, to=watched.moment, at=now_ms() + 2_000)
+    moment = now_ms() + 2_000
+    plan = ct.restore(watched.array.uri, watched.moment, at=moment, dry_run=True)
+    assert f"what others write until {moment} may go out of sight then" in plan.notes
+    watched.run(ct.restore, to=watched.moment, at=moment)
     assert watched.now == [watched.old]
-    assert shown(watched.array) == watched.new
+    assert shown(watched.array, moment - 1) == watched.old
+    # A replay takes a millisecond each fragment and delete.
+    assert shown(watched.array, moment + 100) == watched.new
 
 
 def test_rows_that_are_written_anew_go_first_too(tmp_path: pathlib.Path) -> None:

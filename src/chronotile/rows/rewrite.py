@@ -107,7 +107,7 @@ def _carried_out(
     others = [one.step(history, last) for one in back]
     names = [step.path.rpartition("/")[2] for step in copies]
     plan = _plan(change, names, first, last, tuple(others))
-    late = carry_out(store, history, plan)
+    late = carry_out(store, history, plan, wait=change.at is None)
     return replace(
         report,
         steps=(*copies, *plan.steps()),

@@ -194,7 +194,9 @@ def put_aside(store: Store, history: History, plan: Plan) -> tuple[Step, ...]:
     return extra
 
 
-def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True) -> tuple[str, ...]:
+def carry_out(
+    store: Store, history: History, plan: Plan, *, alone: bool = True, wait: bool = True
+) -> tuple[str, ...]:
     """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
 
     Args:
@@ -202,6 +204,7 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
         history: What the plan was made from.
         plan: The steps.
         alone: Whether the plan is right only for the commits that were read.
+        wait: Wait for the moment, if it is just ahead.
 
     Raises:
         ChangedError: Somebody else changed the array before anything was to be seen; try again.
@@ -224,7 +227,8 @@ def carry_out(store: Store, history: History, plan: Plan, *, alone: bool = True)
     is_ahead = is_ahead and now_ms() <= plan.last
     for step in plan.files:
         put_compared(store, step.path, step.data)
-    wait_until(plan.last)
+    if wait:
+        wait_until(plan.last)
     if not alone:
         return ()
     known |= _in_commits(plan.steps())

@@ -202,7 +202,8 @@ class Change:
         if dry_run or not report.steps:
             return report
         tell(before, report)
-        late = carry_out(self.store, self.history, plan)
+        # Who names a moment need not wait for it: of a group, all members must be done before.
+        late = carry_out(self.store, self.history, plan, wait=self.at is None)
         return replace(report, notes=(*report.notes, *late))
 
     def _hidden(self) -> tuple[str, ...]:
@@ -230,6 +231,8 @@ class Change:
             kind = "links" if self.store.place.scheme == "file" else "copies"
             again = count_text(len(replay.again), "fragment")
             yield f"{again} committed again: {kind} of {size:,} bytes"
+        if replay.first > now_ms() and (replay.deletes or replay.again):
+            yield f"what others write until {replay.first} may go out of sight then"
         if replay.hidden and not replay.deletes:
             yield (
                 "a vacuum by the engine removes what is out of sight, also from windows that end "
