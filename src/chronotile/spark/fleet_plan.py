@@ -28,7 +28,7 @@ from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, 
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.format.kinds import COMMITS
 from chronotile.spark.buckets import bucket_count, bucket_of
-from chronotile.spark.flat_search import search_flat
+from chronotile.spark.flat_search import search_flat, walk
 from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
 from chronotile.spark.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
@@ -294,12 +294,11 @@ class _Search:
 
 def _search(folders: tuple[str, ...] | Neighbours, options: Options, run: Run) -> _FoundFile:
     if isinstance(folders, Neighbours):
-        flat = search_flat(folders, options)
-        arrays = len(flat.rows.filter(flat.rows["strong"])["array"].unique())
-        return _FoundFile(_write_found(run, flat.rows), arrays, flat.problems[:PROBLEMS_MAX])
-    fleet = find_arrays(folders, options.storage_options, missing_ok=True)
-    problems = fleet.problems[:PROBLEMS_MAX]
-    return _FoundFile(_write_found(run, unlisted_rows(fleet.uris)), len(fleet.arrays), problems)
+        found = search_flat(folders, options)
+    else:
+        found = walk(folders, options)
+    arrays = len(found.rows.filter(found.rows["strong"])["array"].unique())
+    return _FoundFile(_write_found(run, found.rows), arrays, found.problems[:PROBLEMS_MAX])
 
 
 def _write_found(run: Run, rows: pa.Table) -> str:

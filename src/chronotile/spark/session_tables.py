@@ -35,7 +35,8 @@ def has_catalog(spark: SparkSession, catalog: str) -> bool:
     """Whether the session has a catalog of that name."""
     if not re.fullmatch(r"\w+", catalog):
         return False
-    return spark.conf.get(f"spark.sql.catalog.{catalog}", "") != ""
+    # The catalog that every session has takes no tables of this kind, unless another replaces it.
+    return spark.conf.get(f"spark.sql.catalog.{catalog}", "") not in (None, "", "builtin")
 
 
 def session_writer(spark: SparkSession, target: Target) -> Callable[[RunTable], Committed]:
