@@ -6,7 +6,8 @@ links do; a bucket's fragments are copied to the disk. The array itself is not t
 
 The engine takes an update for a delete, and knows no way to leave it out (F11). It opens an array
 as long as its folder has a schema and commits: the scratch folder has links to the fragments, and
-of the commits only the writes.
+of the commits only the writes. A bucket has no links, and the engine finds fragments only below the
+array that it opens: to read them in place, the scratch array would have to be in the bucket.
 """
 
 from __future__ import annotations

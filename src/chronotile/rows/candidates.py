@@ -54,18 +54,33 @@ class Grid(NamedTuple):
         """The last place."""
         return _PLACES - 1 if self.scale is not None else int(self.high) - int(self.low)
 
-    def places(self, numbers: npt.NDArray[Any], *, clipped: bool = True) -> Rows:
+    def places(self, numbers: npt.NDArray[Any]) -> Rows:
         """The place of each number; of those beyond the ends the nearest. NaN is anywhere."""
+        places = np.empty(len(numbers), np.intp)
+        self.put_places(numbers, places, np.empty(len(numbers)), is_whole=False)
+        return places
+
+    def put_places(
+        self,
+        numbers: npt.NDArray[Any],
+        places: Rows,
+        measures: npt.NDArray[np.float64],
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Put the place of each number into an array; another one is for what comes in between."""
         if self.scale is None:
-            places: Rows = np.subtract(numbers, int(self.low), dtype=np.intp)
-            return np.asarray(np.clip(places, 0, self.last, out=places) if clipped else places)
+            np.subtract(numbers, int(self.low), out=places, dtype=np.intp)
+            if not is_whole:
+                np.clip(places, 0, self.last, out=places)
+            return
         with np.errstate(all="ignore"):
-            measured = np.subtract(numbers, float(self.low), dtype=np.float64)
-            measured *= self.scale
-        if clipped:
-            np.fmax(measured, 0, out=measured)
-            np.minimum(measured, self.last, out=measured)
-        return np.asarray(measured.astype(np.intp))
+            np.subtract(numbers, float(self.low), out=measures, dtype=np.float64)
+            np.multiply(measures, self.scale, out=measures)
+            if not is_whole:
+                np.fmax(measures, 0, out=measures)
+                np.minimum(measures, self.last, out=measures)
+            np.copyto(places, measures, casting="unsafe")
 
 
 def grid_of(column: Column) -> Grid | None:
@@ -235,10 +250,15 @@ class _Look:
 
     def _blocks(self) -> Iterator[tuple[slice, Rows]]:
         """The places of all rows, block by block."""
-        assert self._grid is not None
-        for start in range(0, len(self._numbers), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            yield part, self._grid.places(self._numbers[part], clipped=not self._grid.is_whole)
+        grid, numbers = self._grid, self._numbers
+        assert grid is not None
+        # One room for all blocks: to get memory and give it back costs more than to fill it.
+        places, measures = np.empty(_BLOCK, np.intp), np.empty(_BLOCK)
+        for start in range(0, len(numbers), _BLOCK):
+            part = slice(start, min(start + _BLOCK, len(numbers)))
+            count = part.stop - start
+            grid.put_places(numbers[part], places[:count], measures[:count], is_whole=grid.is_whole)
+            yield part, places[:count]
 
 
 class Candidates:

@@ -33,7 +33,7 @@ _FEW = 3
 
 
 class PlayedBatch:
-    """A batch on which all changes can be played.
+    """A batch on which all changes can be played. Its cells belong to it: they may be written over.
 
     Args:
         fields: Of the columns.
@@ -96,10 +96,11 @@ class PlayedBatch:
         return times
 
     def cells(self, name: str) -> pa.Array:
-        """The cells of a column now, as stored."""
+        """The cells of a column now, as stored; to be asked for once, after all else."""
         if self._part is None or self._rows is None:
             return self._whole.columns[name].cells()
         column, base = self._part.columns[name], self._columns[name]
         if column.chosen is None:
             return base.cells
-        return replaced(base, self._rows, Column(base.field, column.cells()))
+        rows, new = column.given()
+        return replaced(base, self._rows[rows], new, in_place=True)

@@ -97,6 +97,12 @@ class PlayedColumn:
         low, high = span.low.item(), span.high.item()
         return [value is not None and low <= value <= high for value in self._values]
 
+    def given(self) -> tuple[npt.NDArray[np.intp], Column]:
+        """The rows that were set, some more than once, and what each holds now."""
+        assert self.chosen is not None
+        rows = np.concatenate(self._rows)
+        return rows, self.values.of(self.chosen[rows].astype(np.intp))
+
     def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
         """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
         value = raw_value(self.base.field, raw)
@@ -132,10 +138,7 @@ class PlayedColumn:
         if rows is None:
             if self.chosen is None:
                 return self.base.cells
-            touched = np.concatenate(self._rows)
-            return replaced(
-                self.base, touched, self.values.of(self.chosen[touched].astype(np.intp))
-            )
+            return replaced(self.base, *self.given())
         own = self.base.cells.take(pa.array(rows))
         if self.chosen is None or not (self.chosen[rows] != OWN).any():
             return own
@@ -144,8 +147,16 @@ class PlayedColumn:
         return pa.concat_arrays([own, self.values.cells]).take(pa.array(places))
 
 
-def replaced(column: Column, rows: npt.NDArray[np.intp], new: Column) -> pa.Array:
+def replaced(
+    column: Column, rows: npt.NDArray[np.intp], new: Column, *, in_place: bool = False
+) -> pa.Array:
     """The cells of a column, with others at some rows.
+
+    Args:
+        column: The column.
+        rows: Where others are to be.
+        new: Those others.
+        in_place: Write into the memory of the column, if that can be done: nobody else needs it.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field
@@ -159,11 +170,15 @@ def replaced(column: Column, rows: npt.NDArray[np.intp], new: Column) -> pa.Arra
         places = np.arange(count)
         places[rows] = np.arange(count, count + len(rows))
         return pa.concat_arrays([column.cells, new.cells]).take(pa.array(places))
+    has_nulls = column.nulls is not NO or new.nulls is not NO
+    if in_place and not has_nulls and column.numbers.flags.writeable:
+        column.numbers[rows] = new.numbers
+        return column.cells
     numbers = np.frombuffer(pa.allocate_buffer(column.numbers.nbytes), column.numbers.dtype)
     np.copyto(numbers, column.numbers)
     numbers[rows] = new.numbers
     valid = None
-    if column.nulls is not NO or new.nulls is not NO:
+    if has_nulls:
         is_valid = ~np.broadcast_to(column.nulls, count)
         is_valid[rows] = ~np.broadcast_to(new.nulls, len(rows))
         valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
