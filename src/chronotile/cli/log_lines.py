@@ -16,6 +16,7 @@ from chronotile.errors import printable
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.log.short_ids import uuid_of
 from chronotile.report.output import size_text
+from chronotile.report.terminal_fit import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,6 @@ _COLOURS = {
 """Part of an event -> the code of its colour on a terminal."""
 _HOW = {"missing": "its files, though committed by", "unreadable": "in"}
 """Reason -> the words between it and the file that decides."""
-_LONG_NAME = re.compile(r"(__\d+_\d+_[0-9a-f]{8})[0-9a-f]{24}")
 _PLAIN = re.compile(r"[ -~\n]*\Z")
 _INDENT = "    "
 
@@ -84,7 +84,7 @@ class Lines:
         assert self.width is not None
         state = printable(_state(event))
         if len(when) + len(event.kind) + len(state) + 4 > self.width:
-            state = _LONG_NAME.sub(r"\1…", state)
+            state = shortened(state)
         parts = (self._styled(when, "when"), self._styled(event.kind, "kind"))
         status = self._styled(state, event.status)
         if len(when) + len(event.kind) + len(state) + 4 <= self.width:
@@ -103,7 +103,7 @@ class Lines:
         lines, room = [printable(text)], max(self.width - len(_INDENT), 40)
         if len(lines[0]) > room:
             # A name is shortened in the middle, so that no line breaks inside of it.
-            short = _LONG_NAME.sub(r"\1…", lines[0])
+            short = shortened(lines[0])
             lines = textwrap.wrap(short, room, break_long_words=False, break_on_hyphens=False)
         for line in lines:
             yield f"{_INDENT}{self._styled(line, style)}"

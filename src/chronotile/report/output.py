@@ -26,6 +26,7 @@ from rich.tree import Tree
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
+from chronotile.report.terminal_fit import fit_line, fit_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -110,14 +111,23 @@ def emit(report: Report, *, as_json: bool) -> None:
         return
     if console.is_terminal:
         for part in report.to_text():
-            shown = _shown(part, console)
-            console.print(_hung(shown) if isinstance(shown, RichText) else shown)
+            _print(_shown(part, console), console)
         return
     console = Console(
         file=sys.stdout, width=_ANY_WIDTH, highlight=False, markup=False, emoji=False, no_color=True
     )
     for part in report.to_text():
         sys.stdout.write(_plain(_shown(part, console), console))
+
+
+def _print(part: RenderableType, console: Console) -> None:
+    """Prints a part of a report to a terminal, whose width it keeps to."""
+    if isinstance(part, RichText):
+        console.print(_hung(fit_line(part, console.width)))
+        return
+    fitted = fit_table(part, console.width) if isinstance(part, Table) else part
+    for one in fitted if isinstance(fitted, list) else [fitted]:
+        console.print(_hung(one) if isinstance(one, RichText) else one)
 
 
 def _stream(report: Streamed, console: Console) -> None:

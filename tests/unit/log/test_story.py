@@ -99,7 +99,7 @@ def test_one_line_has_a_short_id_that_commands_take(
             log.find_name(text)
 
 
-def on_terminal(*arguments: str, pager: str, columns: int = 80) -> str:
+def on_terminal(*arguments: str, pager: str, columns: int = 80, status: int = 0) -> str:
     """What a command writes to a terminal of some columns."""
     leader, follower = pty.openpty()
     environment = os.environ | {"PAGER": pager, "COLUMNS": str(columns), "TERM": "xterm"}
@@ -117,7 +117,7 @@ def on_terminal(*arguments: str, pager: str, columns: int = 80) -> str:
             break
         said += part
     os.close(leader)
-    assert running.wait(timeout=60) == 0
+    assert running.wait(timeout=60) == status
     return said.decode().replace("\r\n", "\n")
 
 
@@ -132,6 +132,38 @@ def test_a_terminal_of_80_columns(array: Path) -> None:
     assert all(re.match(r"__\d+_\d+_[0-9a-f]{8}…", name) for name in names), "none is cut"
     short = on_terminal("log", str(array), "--oneline", pager="cat")
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in short.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "visible --cells",
+        "explain",
+        "check",
+        "usage",
+        "fragments",
+        "vacuum --dry-run",
+        "consolidate --dry-run",
+        "clone {copy} --dry-run",
+        "diff 2024-05-01 2024-05-14",
+        "blame --row id=81",
+    ],
+)
+def test_no_command_breaks_a_name_or_squeezes_a_column_at_80(
+    command: str, array: Path, tmp_path: Path
+) -> None:
+    name, *more = command.format(copy=tmp_path / "copy").split()
+    status = 1 if name == "check" else 0
+    text = on_terminal(name, str(array), *more, pager="cat", status=status)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|.*━.*", "", text)
+    lines = [line.rstrip() for line in plain.splitlines()]
+    paths = re.escape(str(tmp_path))
+    assert max(len(line) for line in lines if not re.search(paths, line)) <= 80
+    # Every name is whole, or shortened in its middle.
+    assert re.findall(r"__\d{13}_\S*", plain)
+    for found in re.findall(r"__\d{13}_\S*", plain):
+        assert re.match(r"__\d{13}_\d{13}_[0-9a-f]{8}(…|[0-9a-f]{24})(_22)?", found), found
+    assert [line for line in lines if 0 < len(line.strip()) < 3] == [], "no column of letters"
 
 
 def test_a_pager_that_ends_early_is_fine(array: Path) -> None:
