@@ -6,6 +6,8 @@ import itertools
 import json
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from support.engine_arrays import EngineArray, s3_settings
 import chronotile as ct
 from chronotile.errors import ChronotileError
 from chronotile.report.row_formats import plain_rows
+from chronotile.rows import engine_read
 from chronotile.rows.cell_source import CellBatch, cell_source
 from chronotile.rows.read import NOTES, open_rows, read_rows
 from chronotile.spark.change_table import change_partitions, read_changes
@@ -237,6 +240,32 @@ def test_the_log_alone_tells_what_came_and_went(tmp_path: Path) -> None:
         ("fragment", "member"),
     ]
     assert not len(ct.diff(group, 5, 35, rows=True)), "the member came later"
+
+
+@pytest.mark.parametrize("how", ["closed", "given up"])
+def test_a_reader_that_is_left_leaves_nothing_behind(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the scratch array nor the thread that reads the next batch."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setattr(engine_read, "_MOST_ROWS", 10)
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {x: x for x in range(100)})
+    array.commit(20, "a == 3", a=333)
+    before = threading.active_count()
+    batches = open_rows(array.uri).batches()
+    assert len(next(batches)) <= 10
+    assert list(scratch.iterdir())
+    if how == "closed":
+        batches.close()  # type: ignore[attr-defined]  # it is a generator
+    del batches
+    for _ in range(500):
+        if not list(scratch.iterdir()) and threading.active_count() <= before:
+            return
+        time.sleep(0.01)
+    pytest.fail("a scratch array or a thread is left")
 
 
 def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
