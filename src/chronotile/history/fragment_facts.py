@@ -209,7 +209,7 @@ class _Facts:
 
     def table(self) -> pa.Table:
         """All of it."""
-        unknown = ~self._known
+        unknown = None if self._known.all() else ~self._known
         columns: dict[str, Any] = {
             "name": self._chosen.name,
             "t1": self._chosen.t1,
@@ -219,7 +219,7 @@ class _Facts:
         }
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._numbers.items()}
         if not self._sizes:
-            columns["bytes"] = pa.nulls(len(unknown), pa.int64())
+            columns["bytes"] = pa.nulls(len(self._known), pa.int64())
         columns |= {n: pa.array(column, mask=unknown) for n, column in self._flags.items()}
         columns |= {name: texts.column() for name, texts in self._texts.items()}
         return pa.table([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
