@@ -13,12 +13,14 @@ A change is taken back only if that loses nothing and leaves nothing half done:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change import quarantine
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.errors import BadTimeError
 from chronotile.format.commit_files import (
     commit_name,
     decode_vac,
@@ -27,6 +29,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
+from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.fragment_footers import FooterReader, RawFooter
 from chronotile.history.reading import read_history
 from chronotile.storage.overlay import overlaid
@@ -129,7 +132,10 @@ def _undo_moves(store: Store, place: str, document: Mapping[str, Any], *, dry_ru
 
 def taken_back(document: Mapping[str, Any]) -> str:
     """What was taken back, in words."""
-    return f"taken back: {document.get('command')} of {document.get('time')}"
+    when = document.get("time")
+    with suppress(BadTimeError):  # if it is no time, it is told as it is
+        when = time_text(to_ms(str(when), "time"))
+    return f"taken back: {document.get('command')} of {when}"
 
 
 def moves_of(record: UndoRecord) -> Iterator[Step]:

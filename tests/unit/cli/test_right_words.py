@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -360,3 +361,62 @@ def test_missing_credentials_are_one_line_with_what_to_do() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("chronotile: s3://lake/array: expected credentials for s3, found none: ")
     assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give --storage" in line
+
+
+CLOCK = re.compile(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?P<zone> UTC|Z|[+-]\d\d:\d\d)?"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "log {array}",
+        "log {array} --oneline",
+        "log {dataset}",
+        "visible {array}",
+        "explain {array}",
+        "members {dataset}",
+        "moments {dataset}",
+        "tag list {array}",
+        "diff {array} 2024-05-01 2024-05-10",
+        "restore {array} --to 2024-05-15 --dry-run",
+        "clone {array} {copy} --end 2024-05-15",
+        "undo {array}",
+    ],
+)
+def test_every_time_has_its_zone_and_it_is_utc(
+    command: str, array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = array.parent
+    words = command.format(array=array, dataset=folder / "dataset", copy=folder / "copy").split()
+    if words[0] == "undo":
+        assert run(capsys, "consolidate", array)[0] == 0
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    found = [(one.group(), one["zone"]) for one in CLOCK.finditer(out)]
+    assert found or words[0] in ("diff", "clone")
+    assert {zone for _, zone in found} <= {" UTC"}, found
+
+
+def test_a_short_id_is_a_name_everywhere(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever a command takes the name of a commit, the start of its uuid will do."""
+    name = ct.open_log(array).view().deletes[1].name
+    short = name.split("_")[4][:6]
+    for words in (
+        ("explain", array, short),
+        ("rows", array, "--removed-by", short, "--limit", 1),
+        ("clone", array, array.parent / "copy", "--without", short, "--dry-run"),
+        ("undelete", array, short, "--ever", "--dry-run"),
+    ):
+        asked = run(capsys, *words)
+        told = run(capsys, *(name if word == short else word for word in words))
+        assert asked[0] == told[0] == 0, asked[2]
+        assert without_now(asked[1]) == without_now(told[1])
+
+
+def without_now(text: str) -> str:
+    """A text less the moment at which it was made."""
+    return re.sub(
+        r"\b17[5-9]\d{10}\b|\d{8}T\d{6}\.\d+Z|20(2[5-9]|[3-9]\d)-\S+ \S+ UTC", "now", text
+    )
