@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
 
+    from chronotile.spark.bucket_share import BucketShare
+
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]
 
@@ -625,7 +627,7 @@ def test_tasks_go_on_where_the_driver_stops_looking(
     spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_plan, "IN_DRIVER", 3)
-    shares: list[fleet_plan.BucketShare] = []
+    shares: list[BucketShare] = []
 
     def planned(*given: Any, **more: Any) -> fleet_plan.FleetPlan:
         plan = fleet_plan.plan_fleet(*given, **more)

@@ -20,7 +20,7 @@ from chronotile.dataset.find_arrays import WEIGHT_OF_ARRAY, WEIGHT_OF_FILE, Flee
 from chronotile.dataset.inventory import prefixes_in, read_manifest, read_objects
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.format.kinds import COMMITS
-from chronotile.spark.fleet_plan import listed_places
+from chronotile.spark.bucket_share import listed_places
 from chronotile.spark.shares import shares
 
 if TYPE_CHECKING:

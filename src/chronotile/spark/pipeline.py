@@ -23,8 +23,9 @@ import pyarrow as pa
 
 from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.buckets import bucket_of
-from chronotile.spark.fleet_plan import BucketShare, FleetPlan, plan_fleet
+from chronotile.spark.fleet_plan import FleetPlan, plan_fleet
 from chronotile.spark.interrupted_run import Interrupted, find_interrupted, note_plan
 from chronotile.spark.maintenance_job import Work, arrays_due, pause_s, run_maintenance, stops_of
 from chronotile.spark.maintenance_policy import Policy, simple_policy

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from chronotile.dataset.find_arrays import Unlisted
-    from chronotile.spark.fleet_plan import BucketShare, Place
+    from chronotile.spark.bucket_share import BucketShare, Place
     from chronotile.spark.older_run_rows import OlderBucket
     from chronotile.spark.options import Options
     from chronotile.spark.runs import Part, Run

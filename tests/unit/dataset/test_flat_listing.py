@@ -13,7 +13,7 @@ from chronotile.dataset.flat_listing import list_flat
 from chronotile.dataset.inventory_arrays import whole_arrays
 from chronotile.errors import StorageError
 from chronotile.history.listing import LISTED, list_array
-from chronotile.spark.fleet_plan import listed_places
+from chronotile.spark.bucket_share import listed_places
 from chronotile.storage import key_pages
 from chronotile.storage.key_pages import page_after
 from chronotile.storage.listed import listed

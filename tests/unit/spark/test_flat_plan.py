@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from support.servers import FaultProxy, S3Server
 
-    from chronotile.spark.fleet_plan import FleetPlan, Place
+    from chronotile.spark.bucket_share import Place
+    from chronotile.spark.fleet_plan import FleetPlan
 
 
 def test_members_elsewhere_and_a_refused_list(
