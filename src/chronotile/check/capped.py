@@ -29,7 +29,7 @@ class CappedFindings:
     >>> capped = CappedFindings("a", most=1)
     >>> capped.add(finding("a", "vac-absolute", f"{n}.vac", "…") for n in range(3))
     >>> [(item.path, item.message) for item in capped.findings()]
-    [('', '2 more of this code are not listed'), ('0.vac', '…')]
+    [('0.vac', '…'), ('', '2 more of this code are not listed')]
     >>> capped.by_severity()
     {'error': 0, 'warning': 0, 'info': 3}
     """
@@ -56,7 +56,7 @@ class CappedFindings:
         self._counts[code, severity] += number
 
     def findings(self) -> tuple[Finding, ...]:
-        """Those that are listed, the worst first, and one for each kind of which there are more."""
+        """Those that are listed, the worst first, and after each kind how many more there are."""
         more = [
             finding(
                 self._array,
@@ -68,7 +68,9 @@ class CappedFindings:
             for (code, severity), number in self._counts.items()
             if number > self._most
         ]
-        return tuple(sorted([*self._kept, *more], key=worst_first))
+        ordered = [(*worst_first(item)[:2], 0, item.path, item) for item in self._kept]
+        ordered += [(*worst_first(item)[:2], 1, "", item) for item in more]
+        return tuple(item for *_, item in sorted(ordered, key=lambda one: one[:4]))
 
     def by_severity(self) -> dict[Severity, int]:
         """How many there are of each severity, listed or not."""

@@ -13,6 +13,7 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chronotile.check.capped import number_told
 from chronotile.check.findings import CODES, SEVERITIES, count_text
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
@@ -101,12 +102,25 @@ def _wide(label: str, body: str) -> str:
 
 
 def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> str:
-    counts = Counter(item["severity"] for item in findings)
+    counts = _counted(findings, "severity")
     closed = len({item["array"] for item in findings if item["code"] == "unreadable"})
     words = [count_text(len(arrays), "array")]
     words += [count_text(counts[severity], severity) for severity in SEVERITIES]
     words += [f"{count_text(closed, 'place')} that could not be read"] if closed else []
     return "".join(f"<li>{_text(word)}</li>" for word in words)
+
+
+def _number(item: Mapping[str, Any]) -> int:
+    """How many findings a row tells of: the last one of a code may count those not listed."""
+    return number_told(item["path"], item["message"])
+
+
+def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:
+    counts: Counter[Any] = Counter()
+    for item in findings:
+        values = tuple(item[name] for name in names)
+        counts[values if len(values) > 1 else values[0]] += _number(item)
+    return counts
 
 
 def _attention(
@@ -122,7 +136,8 @@ def _attention(
     rows = []
     for array in order[:MOST_ARRAYS]:
         first = worst[array][0]
-        more = f" and {len(worst[array]) - 1} more" if worst[array][1:] else ""
+        others = sum(_number(item) for item in worst[array]) - 1
+        more = f" and {others:,} more" if others else ""
         mark = f'<span class="{first["severity"]}">{_text(first["severity"])}</span>'
         what = f"{_text(first['code'])}: {_text(first['message'])}{_text(more)}"
         rows.append((mark, _link(array, links), what, f"<code>{_text(first['hint'])}</code>"))
@@ -133,7 +148,7 @@ def _attention(
 
 
 def _by_kind(findings: list[dict[str, Any]]) -> str:
-    counts = Counter((item["severity"], item["code"]) for item in findings)
+    counts = _counted(findings, "severity", "code")
     most = max(counts.values(), default=1)
     rows = []
     for (severity, code), count in sorted(
