@@ -33,7 +33,7 @@ stays, and its first queries take longest."""
 SLOW = (
     *ONE_SPARK,
     "test_spark_cluster",
-    "test_crash",
+    "test_maintenance_killed",
     "test_readme",
     "test_hostile_text",
     "test_attack",

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from chronotile.rows.apply import apply_updates
     from chronotile.rows.blame import blame
     from chronotile.rows.diff import diff
-    from chronotile.rows.read import read_rows
-    from chronotile.rows.removed import removed_rows
+    from chronotile.rows.read_rows import read_rows
+    from chronotile.rows.removed_rows import removed_rows
     from chronotile.single_file.decode import parse
     from chronotile.tables.checked_fleet import check_fleet
     from chronotile.time_machine.clone import clone
@@ -90,8 +90,8 @@ _HOMES = {
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
     "publish": "time_machine.publish",
-    "read_rows": "rows.read",
-    "removed_rows": "rows.removed",
+    "read_rows": "rows.read_rows",
+    "removed_rows": "rows.removed_rows",
     "repair": "change.repair",
     "restore": "time_machine.restore",
     "undelete": "time_machine.undelete",

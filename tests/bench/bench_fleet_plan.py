@@ -57,10 +57,10 @@ def make_inventory(folder: Path, arrays: int) -> Path:
 
 def plan(manifest: str) -> None:
     """Plans a run, and prints what it took."""
-    from chronotile.spark.fleet_plan import plan_fleet
-    from chronotile.spark.options import Options
-    from chronotile.spark.runs import new_run
+    from chronotile.spark.pipeline.plan import plan_fleet
+    from chronotile.spark.pipeline.runs import new_run
     from chronotile.spark.session import session
+    from chronotile.spark.source.options import Options
 
     out = f"{Path(manifest).parent}/out"
     with session("local[2]", {"spark.driver.memory": "1g"}) as spark:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Self
 from support.large_arrays import make_large_array
 
 from chronotile.spark import register
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
+from chronotile.spark.pipeline.run_pipeline import Job, run
 from chronotile.spark.session import session
+from chronotile.spark.source.options import Options
 from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:

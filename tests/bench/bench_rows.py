@@ -20,7 +20,7 @@ import tiledb
 from tiledb.main import PyQuery
 
 import chronotile as ct
-from chronotile.rows.read import open_rows
+from chronotile.rows.read_rows import open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 from support.fleets import FleetMaker, make_template
 
 from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
+from chronotile.spark.pipeline.run_pipeline import Job, run
 from chronotile.spark.session import session
+from chronotile.spark.source.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -20,10 +20,11 @@ from support.fleets import age, make_fleet
 
 import chronotile as ct
 from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark import fleet_plan, register
+from chronotile.spark import register
 from chronotile.spark.frames import is_connect
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
+from chronotile.spark.pipeline import plan as fleet_plan
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.source.options import Options
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 
 ARRAYS = 30

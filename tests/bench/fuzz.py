@@ -17,7 +17,7 @@ import atheris
 
 with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from support import condition_spec, footer_spec
-    from support.bare_array import encode_fragment_metadata, sample_schema
+    from support.handmade_array import encode_fragment_metadata, sample_schema
     from support.spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
     from chronotile.conditions import codec

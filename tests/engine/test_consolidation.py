@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
 REFUSED = {
     "bad-backwards",

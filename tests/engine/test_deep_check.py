@@ -13,7 +13,7 @@ from support.corpus_cases import CASES, log_of
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
-from chronotile.check.array import check
+from chronotile.check.check_array import check
 from chronotile.check.looked_at import LookedAt
 
 if TYPE_CHECKING:

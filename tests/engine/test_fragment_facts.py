@@ -21,7 +21,7 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.fragment_size import FragmentMeasure, domain_text
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.history.fragment_facts import read_facts
-from chronotile.history.fragment_footers import FooterReader, RawFooter
+from chronotile.history.read_footers import FooterReader, RawFooter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from support.engine_arrays import EngineArray, s3_settings
 from support.servers import FaultProxy, S3Server
 
 import chronotile as ct
-from chronotile.check.open_cost import consolidated_fragments, open_cost
+from chronotile.check.engine_open_cost import consolidated_fragments, open_cost
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
     consolidated_footers,
@@ -28,7 +28,7 @@ from chronotile.format.consolidated_footers import (
 )
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.rules import Rules
 

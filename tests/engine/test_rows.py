@@ -22,9 +22,9 @@ from chronotile.errors import ChronotileError
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows import engine_read
 from chronotile.rows.cell_source import CellBatch, cell_source
-from chronotile.rows.read import NOTES, open_rows, read_rows
-from chronotile.spark.change_table import change_partitions, read_changes
-from chronotile.spark.options import read_options
+from chronotile.rows.read_rows import NOTES, open_rows, read_rows
+from chronotile.spark.source.change_table import change_partitions, read_changes
+from chronotile.spark.source.options import read_options
 
 if TYPE_CHECKING:
     from pathlib import Path

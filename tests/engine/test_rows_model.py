@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from support.row_histories import RowHistory
 
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows import candidates
+from chronotile.rows import rows_updates_can_match as candidates
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.blame import blame
 from chronotile.rows.cell_columns import shown
@@ -22,9 +22,9 @@ from chronotile.rows.diff import diff_of
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_read import read_cells
 from chronotile.rows.engine_settings import engine_settings
-from chronotile.rows.opening import schema_in_force
-from chronotile.rows.read import rows_of
-from chronotile.rows.removed import removed_of
+from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.read_rows import rows_of
+from chronotile.rows.removed_rows import removed_of
 from chronotile.rows.written_by import OR
 from chronotile.storage.store import open_store
 

@@ -22,7 +22,7 @@ from chronotile.change.beside_array import save_begun, save_report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError, KeyNeededError
 from chronotile.format.timestamps import now_ms
-from chronotile.rows.rewrite import restore_rows
+from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
 from chronotile.time_machine.past_state import UnreachableError
 

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
-from support.bare_array import make_sample
+from support.handmade_array import make_sample
 
 from chronotile.cli import main
 from chronotile.conditions import codec

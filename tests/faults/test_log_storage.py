@@ -17,7 +17,7 @@ from support.servers import FAULTS, FaultProxy, S3Server, random_plan
 
 import chronotile as ct
 from chronotile.errors import ArrayNotFoundError, ChangedError, StorageError
-from chronotile.history.reading import ATTEMPTS, read_history
+from chronotile.history.read_history import ATTEMPTS, read_history
 from chronotile.log import Log
 from chronotile.storage.store import Retry, open_store
 

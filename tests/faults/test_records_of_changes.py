@@ -40,10 +40,10 @@ sys.addaudithook(heard)
 """
 COMMAND = "from chronotile.cli import main; main(['vacuum', sys.argv[1]])"
 FLEET = """
-from chronotile.spark.options import Options
-from chronotile.spark.runs import new_run
-from chronotile.spark.fleet_maintenance import maintain
-from chronotile.spark.maintenance_policy import Rule
+from chronotile.spark.source.options import Options
+from chronotile.spark.pipeline.runs import new_run
+from chronotile.spark.maintenance.one_array import maintain
+from chronotile.spark.maintenance.policy import Rule
 rule = Rule(consolidate="commits", vacuum="commits")
 maintain(sys.argv[1], Options(), new_run(sys.argv[2]), rule, dry_run=False)
 """

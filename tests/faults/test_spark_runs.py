@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.publishing import publish, publisher
+from support.killed_runs import publish, publisher
 
 from chronotile.errors import StorageError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark import runs
-from chronotile.spark.runs import KEPT, OvertakenError, Run, last_run, new_run
+from chronotile.spark.pipeline import runs
+from chronotile.spark.pipeline.runs import KEPT, OvertakenError, Run, last_run, new_run
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

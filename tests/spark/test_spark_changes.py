@@ -18,8 +18,8 @@ from chronotile.dataset.tag_members import tag_dataset
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark import register
-from chronotile.spark.change_table import change_partitions, read_changes
-from chronotile.spark.options import read_options
+from chronotile.spark.source.change_table import change_partitions, read_changes
+from chronotile.spark.source.options import read_options
 from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:

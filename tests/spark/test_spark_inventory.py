@@ -16,11 +16,12 @@ from chronotile.cli import program as cli
 from chronotile.dataset import flat_listing
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark import fleet_plan, register
-from chronotile.spark.older_run_rows import WRITTEN
-from chronotile.spark.options import Options, read_options
-from chronotile.spark.pipeline import Job, run
-from chronotile.spark.runs import last_run
+from chronotile.spark import register
+from chronotile.spark.pipeline import plan as fleet_plan
+from chronotile.spark.pipeline.older_run_rows import WRITTEN
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.pipeline.runs import last_run
+from chronotile.spark.source.options import Options, read_options
 from chronotile.storage import key_pages
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS

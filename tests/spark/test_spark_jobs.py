@@ -29,18 +29,22 @@ from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.report.output import size_text
-from chronotile.spark import fleet_plan, maintenance_job, pipeline, register, shares
-from chronotile.spark.buckets import bucket_of
-from chronotile.spark.maintenance_job import STOP, Due, Work
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
-from chronotile.spark.pipeline_task import run_task
-from chronotile.spark.runs import last_run
-from chronotile.spark.source import TableReader
-from chronotile.spark.unreadable_limit import UnreadableError, read_limit
+from chronotile.spark import register
+from chronotile.spark.maintenance import whole_fleet as maintenance_job
+from chronotile.spark.maintenance.whole_fleet import STOP, Due, Work
+from chronotile.spark.pipeline import plan as fleet_plan
+from chronotile.spark.pipeline import run_pipeline as pipeline
+from chronotile.spark.pipeline.buckets import bucket_of
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.pipeline.runs import last_run
+from chronotile.spark.pipeline.task import run_task
+from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
+from chronotile.spark.source import shares
+from chronotile.spark.source.data_source import TableReader
+from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
-from chronotile.tables.request_costs import requests_after_maintenance
+from chronotile.tables.our_open_requests import requests_after_maintenance
 from chronotile.tables.time_twins import TWIN, with_twins
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from support.spark_sessions import add_catalog, local_session
 
 from chronotile.cli import program as cli
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.spark import open_tables, session_tables
-from chronotile.spark.open_tables import Target, commit_tables
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
-from chronotile.spark.run_columns import DRESSED
-from chronotile.spark.runs import OvertakenError, complete_runs, last_run
+from chronotile.spark.pipeline.run_columns import DRESSED
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.pipeline.runs import OvertakenError, complete_runs, last_run
+from chronotile.spark.source.options import Options
+from chronotile.spark.table_formats import open_tables, session_tables
+from chronotile.spark.table_formats.open_tables import Target, commit_tables
 from chronotile.storage.store import Store, open_store
 from chronotile.tables.array_tables import SCHEMAS
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from support.servers import S3Server
 
-    from chronotile.spark.open_tables import RunTable
-    from chronotile.spark.run_summary import Summary
+    from chronotile.spark.pipeline.run_summary import Summary
+    from chronotile.spark.table_formats.open_tables import RunTable
 
 DELTA = Target(format="delta")
 

@@ -14,12 +14,12 @@ from chronotile.cli import program as cli
 from chronotile.dataset import check_all
 from chronotile.dataset.check_all import check_fleet
 from chronotile.errors import StorageError
-from chronotile.spark import pipeline
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
-from chronotile.spark.pipeline_task import run_task
-from chronotile.spark.runs import KEPT, last_run
-from chronotile.spark.unreadable_limit import UnreadableError, read_limit
+from chronotile.spark.pipeline import run_pipeline as pipeline
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.pipeline.runs import KEPT, last_run
+from chronotile.spark.pipeline.task import run_task
+from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
+from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS
 

@@ -15,8 +15,8 @@ import tiledb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import footer_spec
-from support.bare_array import encode_fragment_metadata, sample_schema
 from support.fragments_of_corpus import Fragment, fragments, meta_files
+from support.handmade_array import encode_fragment_metadata, sample_schema
 
 from chronotile.errors import BadFileError, ChronotileError, UnknownVersionError
 from chronotile.format import cell_values, tiles

@@ -101,7 +101,7 @@ def _time_machine(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
     import chronotile
     from chronotile.check.findings import RefusedError
-    from chronotile.rows.rewrite import restore_rows
+    from chronotile.rows.restore_rows import restore_rows
     from chronotile.time_machine import restore
     from chronotile.time_machine.tag import add_tag, remove_tag
 
@@ -155,7 +155,7 @@ if __name__ == "__main__":
     import chronotile.dataset.publish_members
     import chronotile.dataset.tag_members
     import chronotile.rows.apply
-    import chronotile.rows.rewrite
+    import chronotile.rows.restore_rows
     import chronotile.time_machine.clone
     import chronotile.time_machine.publish
     import chronotile.time_machine.undelete

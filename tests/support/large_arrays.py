@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from support.bare_array import VERSION, encode_schema, sample_schema
+from support.handmade_array import VERSION, encode_schema, sample_schema
 
 from chronotile.conditions.codec import encode
 from chronotile.conditions.tree import Compare, Op

@@ -19,7 +19,7 @@ from chronotile.history import text_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
     Tile: TypeAlias = bytes | None
     Commits: TypeAlias = Mapping[str, Tile]

@@ -22,12 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronotile.spark import pipeline, register
-from chronotile.spark.options import Options
-from chronotile.spark.pipeline import Job, run
-from chronotile.spark.pipeline_task import Done, Task, run_task
+from chronotile.spark import register
+from chronotile.spark.pipeline import run_pipeline as pipeline
+from chronotile.spark.pipeline.run_pipeline import Job, run
+from chronotile.spark.pipeline.task import Done, Task, run_task
+from chronotile.spark.pipeline.unreadable_limit import read_limit
 from chronotile.spark.session import session
-from chronotile.spark.unreadable_limit import read_limit
+from chronotile.spark.source.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
+from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.merged_files import array_metadata
-from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.history.uri_columns import I64
     from chronotile.visibility.rules import Rules
 

@@ -20,23 +20,23 @@ import pyarrow.compute as pc
 
 from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
+from chronotile.check.engine_open_cost import FIRST_BY_NAME
 from chronotile.check.findings import count_text
-from chronotile.check.open_cost import FIRST_BY_NAME
 from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
+from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
-from chronotile.history.fragment_footers import FooterReader
-from chronotile.history.many_footers import own_footers
-from chronotile.history.meta_files import MetaFile, read_consolidated
+from chronotile.history.read_footers import FooterReader
+from chronotile.history.read_many_footers import own_footers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 

@@ -31,7 +31,7 @@ from chronotile.format.array_metadata import MetadataItem, encode_items
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import META
 from chronotile.format.names import Name, new_name, time_order, try_parse
-from chronotile.history.metadata_files import MetadataFile, read_metadata
+from chronotile.history.array_metadata_files import MetadataFile, read_metadata
 from chronotile.storage.compared_put import put_compared
 from chronotile.visibility.rules import is_inside
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import sealing_key
-from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
+from chronotile.check.read_tags import moment_in
 from chronotile.conditions import codec
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
@@ -28,8 +28,8 @@ from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.fragment_footers import count_cells
-from chronotile.history.reading import History, read_history
+from chronotile.history.read_footers import count_cells
+from chronotile.history.read_history import History, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from chronotile.change.merged_files import group_metadata
 from chronotile.errors import BadFileError, KeyNeededError
 from chronotile.format.names import Name, time_order, try_parse
-from chronotile.history.metadata_files import merged_items, read_metadata
-from chronotile.history.tags import Tags, tags_among
+from chronotile.format.tag_entries import Tags, tags_among
+from chronotile.history.array_metadata_files import merged_items, read_metadata
 
 if TYPE_CHECKING:
     from chronotile.history.group_reading import GroupHistory

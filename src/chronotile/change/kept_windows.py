@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.check.array_tags import moment_in, tags_of
 from chronotile.check.findings import count_text
+from chronotile.check.read_tags import moment_in, tags_of
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.visibility.kept import Kept, kept_moments, kept_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.check.removable_fragments import Removal
+    from chronotile.check.vacuumable_fragments import Removal
+    from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
-    from chronotile.history.tags import Tags
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
 _DAY_MS = 86_400_000

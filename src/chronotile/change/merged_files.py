@@ -19,7 +19,7 @@ from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import try_parse
-from chronotile.history.reading import VacuumFile
+from chronotile.history.read_history import VacuumFile
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.change_report import Step
     from chronotile.history.group_reading import GroupHistory
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
 FIRST_WITH_RELATIVE_LINES = 19

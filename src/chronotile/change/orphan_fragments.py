@@ -18,13 +18,13 @@ from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.format.kinds import COMMITS
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.place import LEFTOVER
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
 HOURS_24 = 24 * 60 * 60 * 1000

@@ -23,7 +23,7 @@ from chronotile.history import text_columns
 from chronotile.history.listing import list_array
 
 if TYPE_CHECKING:
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.history.uri_columns import I64
     from chronotile.storage.store import Store
 

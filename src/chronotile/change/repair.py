@@ -15,15 +15,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, Step, tell
-from chronotile.change.harmless_deletes import harmless_tiles
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
-from chronotile.check.array import blocking, check
+from chronotile.change.stand_in_deletes import harmless_tiles
+from chronotile.check.check_array import blocking, check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.stored_files import metadata
 from chronotile.format.names import is_name
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.visibility.rules import Rules

@@ -15,9 +15,9 @@ import numpy as np
 
 from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
-from chronotile.change.harmless_deletes import row_words
 from chronotile.change.repair_fragments import FragmentMender, Mending, is_usable
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, write_uri
+from chronotile.change.stand_in_deletes import row_words
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import count_text, finding
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.fragment_health import Health
     from chronotile.history.commit_table import Source
-    from chronotile.history.reading import VacuumFile
+    from chronotile.history.read_history import VacuumFile
     from chronotile.visibility.rules import Rules
     from chronotile.visibility.view import Delete
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from chronotile.format.groups import ReadableStart
-    from chronotile.history.reading import Problem
+    from chronotile.history.read_history import Problem
     from chronotile.storage.place import Entry
 
 _FRESH_MS = 60_000

@@ -11,7 +11,7 @@ fragment that is there, committed or not, visible or not:
   - it has applied the delete, and the removed cells are gone from it (a purge). If they are still
     in it, each notes which delete removed it, and the engine needs that delete's file (F14).
 
-A delete that matches no row (see `harmless_deletes`) touches no cell: only the note counts there.
+A delete that matches no row (see `stand_in_deletes`) touches no cell: only the note counts there.
 The oldest cell is that of the fragment's name; in a fragment with a time for each cell, of the
 metadata's least time, as such a fragment can be misnamed (F4). A young delete stays: a write that
 began before it may still be under way.
@@ -27,7 +27,7 @@ from chronotile.change.change_report import Step, put
 from chronotile.change.consolidate import ignore_removed, put_con, wanted_rows
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
-from chronotile.conditions.harmless import is_harmless
+from chronotile.conditions.match_nothing import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.con_names import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata
@@ -35,13 +35,13 @@ from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.history.columns_to_con import encode_rows
 from chronotile.history.fragment_facts import named_fragments
-from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.history.uri_columns import I64
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules

@@ -22,8 +22,8 @@ from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, pr
 from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
 from chronotile.history.listing import MEASURED
-from chronotile.history.reading import read_history
-from chronotile.storage.measured import measure
+from chronotile.history.read_history import read_history
+from chronotile.storage.measured_files import measure
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import LEFTOVER
 from chronotile.visibility.rules import Rules
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from chronotile.change.change_report import Report
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
 SCHEMA = pa.schema(

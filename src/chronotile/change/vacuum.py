@@ -25,8 +25,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
+from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.kept_windows import Keep, held_by_windows, kept_windows
-from chronotile.change.open_cost_change import requests_of_opens
 from chronotile.change.orphan_fragments import (
     HOURS_24,
     Orphan,
@@ -42,10 +42,10 @@ from chronotile.change.unneeded_deletes import (
     unneeded_deletes,
 )
 from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_metadata
-from chronotile.change.vacuum_plan import Plan, make_plan
+from chronotile.change.vacuum_stages import Plan, make_plan
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
-from chronotile.check.removable_fragments import Removal, removable
+from chronotile.check.vacuumable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
 from chronotile.format.fragment_footer import METADATA
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
 Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]

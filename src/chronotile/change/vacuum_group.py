@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chronotile.change.change_report import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
-    from chronotile.history.reading import VacuumFile
+    from chronotile.history.read_history import VacuumFile
     from chronotile.visibility.kept import Kept
 
 

@@ -24,12 +24,12 @@ from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
-from chronotile.history.meta_files import MetaFile, read_consolidated
+from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from chronotile.history.reading import History, VacuumFile
+    from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
     from chronotile.visibility.kept import Kept
 

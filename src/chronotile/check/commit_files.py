@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.reading import History, VacuumFile
+    from chronotile.history.read_history import History, VacuumFile
 
 RELATIVE_VAC = 19
 """From this version on, the lines of a `.vac` are relative to the array."""

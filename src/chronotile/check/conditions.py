@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chronotile.conditions.tree import Condition
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from chronotile.check.array_tags import tags_of
 from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import inspect
-from chronotile.check.removable_fragments import removable
+from chronotile.check.read_tags import tags_of
+from chronotile.check.vacuumable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.visibility.kept import kept_moments
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.check.fragment_health import Health
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 

@@ -29,7 +29,7 @@ from chronotile.format.footer_layout import COORDS
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.fragment_metadata import decode_tile_lists
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
-from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from chronotile.format.footer_layout import Footer
     from chronotile.format.fragment_metadata import FileTiles, TileLists
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
 _LEN_METADATA = 1 << 28

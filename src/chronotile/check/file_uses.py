@@ -29,12 +29,12 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name, version_of
 from chronotile.history import text_columns
-from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.history.read_footers import FooterReader, StoredFooter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
     from chronotile.visibility.rules import Rules
 

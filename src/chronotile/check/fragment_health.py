@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
 READ_AT_ONCE = 32

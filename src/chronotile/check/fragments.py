@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
 MANY_LOOSE = 100

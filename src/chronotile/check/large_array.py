@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.check.array import differing
-from chronotile.check.capped import MOST, CappedFindings
+from chronotile.check.capped_findings import MOST, CappedFindings
+from chronotile.check.check_array import differing
 from chronotile.check.commit_files import (
     ConRange,
     damage,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chronotile.history.array_parts import LogFile
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
 _LOST = "commit-without-fragment"
 

@@ -19,7 +19,7 @@ from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.history.fragment_footers import count_cells
+from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chronotile.check.fragment_health import Health
     from chronotile.check.looked_at import LookedAt
     from chronotile.history.group_reading import GroupHistory
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 

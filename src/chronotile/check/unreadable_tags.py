@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.check.array_tags import tags_of
 from chronotile.check.findings import Finding, finding
+from chronotile.check.read_tags import tags_of
 from chronotile.format.kinds import META
+from chronotile.format.tag_entries import Tags
 from chronotile.format.timestamps import time_text
-from chronotile.history.tags import Tags
 from chronotile.visibility.gaps import gaps_of, metadata_merged_over
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command line: one file for each command; `program` loads the one that is called.
+"""The command line: one file for each command or family; `program` loads what is called.
 
 In: what the user typed. Out: a report on standard output, or a file. No command knows another.
 """

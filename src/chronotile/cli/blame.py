@@ -38,7 +38,7 @@ def blame(array: str, row: tuple[str, ...], access: Access) -> RowsToPrint:
     """
     from chronotile.report.output import place_text
     from chronotile.rows.blame import blame_of
-    from chronotile.rows.opening import open_labelled
+    from chronotile.rows.open_for_rows import open_labelled
 
     table = blame_of(open_labelled(array, access.key, access.storage), row)
     heading = f"{place_text(array)}, what happened to the row with {', '.join(row)}"

@@ -1,7 +1,7 @@
 """`chronotile explain`: why each object is, or is not, visible.
 
 In: an array, a window, and maybe a name. Out: one screen: what is visible, what is hidden and why,
-and what to do about it. `explanation` finds the reasons, `advice` what to do.
+and what to do about it. `explanation` finds the reasons, `explain_words` what to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
     from chronotile.log import Log, View
-    from chronotile.report.advice import Advice
+    from chronotile.report.explain_words import Advice
     from chronotile.visibility.explanation import Explanation
 
 MOST = 8
@@ -54,8 +54,8 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One screen."""
-        from chronotile.log.failures import failures
-        from chronotile.report.advice import NO_KEY, advise, lacks_key
+        from chronotile.log.engine_failures import failures
+        from chronotile.report.explain_words import NO_KEY, advise, lacks_key
         from chronotile.report.output import Text, place_text, window_text
 
         view = self.view

@@ -43,7 +43,7 @@ class FragmentsReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line on the array, then a table."""
-        from chronotile.report.advice import NO_KEY
+        from chronotile.report.explain_words import NO_KEY
         from chronotile.report.output import Text, count_text, place_text, plain_table, size_text
 
         rows = self.facts.slice(0, SHOWN).to_pylist()
@@ -118,7 +118,7 @@ def fragments(array: str, whole_names: bool, access: Access) -> FragmentsReport:
     metadata says which: own, or consolidated.
     """
     from chronotile.history.fragment_facts import named_fragments, read_facts
-    from chronotile.report.advice import lacks_key
+    from chronotile.report.explain_words import lacks_key
     from chronotile.report.output import progress
 
     log = access.open_log(array)

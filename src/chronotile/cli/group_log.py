@@ -17,8 +17,8 @@ from chronotile.format.kinds import DATASET_EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chronotile.dataset.events import MemberEvent, Told
-    from chronotile.dataset.following import DatasetFollowing
+    from chronotile.dataset.dataset_events import MemberEvent, Told
+    from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.dataset.open_dataset import Dataset
 
 
@@ -109,8 +109,8 @@ def group_log(
     **rest: Any,  # noqa: ARG001  (options of arrays alone)
 ) -> GroupLogReport:
     """The history of a group and of everything in it."""
-    from chronotile.dataset.events import member_events
-    from chronotile.dataset.following import DatasetFollowing
+    from chronotile.dataset.dataset_events import member_events
+    from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.log.story import Window
     from chronotile.report.output import progress
 

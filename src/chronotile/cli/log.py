@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
     from chronotile.log.events import Event
-    from chronotile.log.following import Following
+    from chronotile.log.follow_log import Following
     from chronotile.log.story import Story, Window
     from chronotile.storage.store import Store
 
@@ -71,7 +71,7 @@ class LogReport:
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """A line on the array, then one or a few lines for each event."""
         from chronotile.cli.log_lines import Lines
-        from chronotile.report.advice import NO_KEY, lacks_key
+        from chronotile.report.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
         if not self.oneline:
@@ -211,8 +211,8 @@ def log(
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
-    from chronotile.log.following import Following
-    from chronotile.storage.remembered import remembering
+    from chronotile.log.follow_log import Following
+    from chronotile.storage.read_once import remembering
 
     store = access.open_store(array)
     store = remembering(store) if follow else store

@@ -65,8 +65,8 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
 
 def _parse_time(text: str) -> int | str:
     """The time; a word that is none stays as it is, as it may be a tag of the array."""
+    from chronotile.format.tag_entries import is_name
     from chronotile.format.timestamps import to_ms
-    from chronotile.history.tags import is_name
 
     try:
         return to_ms(text)
@@ -121,7 +121,7 @@ class Access:
 
     def read_log(self, store: Store) -> Log:
         """Reads the log of an array; likewise."""
-        from chronotile.history.reading import read_history
+        from chronotile.history.read_history import read_history
         from chronotile.log import Log
         from chronotile.report.output import progress
 

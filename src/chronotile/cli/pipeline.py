@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.check.capped import MOST
+from chronotile.check.capped_findings import MOST
 from chronotile.check.findings import SEVERITIES
 from chronotile.cli.options import (
     Parsed,
@@ -33,7 +33,7 @@ from chronotile.cli.pipeline_report import NEVER, PipelineReport
 from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
 from chronotile.report.error_messages import status_of
-from chronotile.spark.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
+from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
 from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
-    from chronotile.spark.pipeline import Job
+    from chronotile.spark.pipeline.run_pipeline import Job
 
 
 @click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -167,7 +167,7 @@ def pipeline(
     settings = read_pairs("--conf", conf)
     with _measured(metrics, out) as measured:
         _need_spark()
-        from chronotile.spark.pipeline import run
+        from chronotile.spark.pipeline.run_pipeline import run
         from chronotile.spark.session import session
 
         with _stopped_by_sigterm(), session(master, settings) as spark:
@@ -205,10 +205,10 @@ def _job(
     **target: str,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
-    from chronotile.spark.maintenance_policy import read_policy
-    from chronotile.spark.open_tables import Target
-    from chronotile.spark.options import PARTITION_BYTES, Options
-    from chronotile.spark.pipeline import Job
+    from chronotile.spark.maintenance.policy import read_policy
+    from chronotile.spark.pipeline.run_pipeline import Job
+    from chronotile.spark.source.options import PARTITION_BYTES, Options
+    from chronotile.spark.table_formats.open_tables import Target
     from chronotile.tables.prices import S3_US_EAST, read_prices
 
     options = Options(
@@ -295,7 +295,7 @@ def _wants_lines(progress: bool | None) -> bool:
 @contextmanager
 def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
     """Writes the metrics of a run, however it ends; the caller adds its report to the list."""
-    from chronotile.spark.metrics_file import Ending, write_metrics
+    from chronotile.spark.pipeline.metrics_file import Ending, write_metrics
 
     began = time.monotonic()
     reports: list[PipelineReport] = []
@@ -337,7 +337,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 def _need_spark() -> None:
     try:
-        importlib.import_module("chronotile.spark.pipeline")
+        importlib.import_module("chronotile.spark.pipeline.run_pipeline")
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "pyspark":
             raise

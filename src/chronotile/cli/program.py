@@ -2,7 +2,7 @@
 
 In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call, 3
 something could not be read. Knows the names of the commands and where each lives; it loads the
-module of the command that is called. `complaints` finds the words for an error.
+module of the command that is called. `report/error_messages` finds the words for an error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ COMMANDS = {
     },
     "More": {
         "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
-        "report": Entry("fleet_report:report", "A page on a whole fleet, that works offline."),
+        "report": Entry("report:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },

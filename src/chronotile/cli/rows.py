@@ -53,7 +53,7 @@ def rows(
     group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.report.output import place_text, window_text
-    from chronotile.rows.read import open_rows
+    from chronotile.rows.read_rows import open_rows
 
     if removed_by is not None:
         if where is not None or fields is not None:
@@ -76,7 +76,7 @@ def rows(
 
 def _removed(array: str, name: str, values: tuple[str, ...], access: Access) -> RowsToPrint:
     from chronotile.report.output import place_text
-    from chronotile.rows.removed import open_removed
+    from chronotile.rows.removed_rows import open_removed
 
     found = open_removed(array, name, values=values, key=access.key, storage_options=access.storage)
     word = "changed" if found.change.is_update else "removed"

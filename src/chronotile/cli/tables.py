@@ -1,6 +1,7 @@
 """`chronotile tables`: the tables of a fleet, without Spark.
 
-In: roots of arrays, and a folder. Out: a Parquet file for each table. `fleet_tables` makes them.
+In: roots of arrays, and a folder. Out: a Parquet file for each table.
+`fleet_without_spark` makes them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.tables.fleet_tables import FleetTables
+    from chronotile.tables.fleet_without_spark import FleetTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ def tables(
     They are those of the pipeline: arrays, commits, conditions, fragments, findings.
     """
     from chronotile.report.output import progress
-    from chronotile.tables.fleet_tables import fleet_tables
+    from chronotile.tables.fleet_without_spark import fleet_tables
     from chronotile.tables.stored_tables import write_tables
 
     with progress("reading arrays"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.cli.options import Access
-    from chronotile.history.tags import Tags
+    from chronotile.format.tag_entries import Tags
 
 
 @click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-15")

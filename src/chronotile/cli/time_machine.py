@@ -35,7 +35,7 @@ def _run(change: Change, function: Any, **options: Any) -> int:
 
 def _names(store: Store, key: bytes | None, given: tuple[str, ...]) -> tuple[str, ...]:
     """The names that short ids mean; of a group, what was given."""
-    from chronotile.history.reading import read_history
+    from chronotile.history.read_history import read_history
     from chronotile.log import Log
 
     if not given:
@@ -130,7 +130,7 @@ def restore(change: Change, at: Any, at_too: Any, rewrite: bool, **options: Any)
     from chronotile.time_machine.restore import restore as run
 
     if rewrite:
-        from chronotile.rows.rewrite import restore_rows as run
+        from chronotile.rows.restore_rows import restore_rows as run
     return _run(change, run, at=at_too if at is None else at, **options)
 
 

@@ -53,7 +53,7 @@ class VisibleReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The window, then a table of each kind."""
-        from chronotile.report.advice import NO_KEY, lacks_key
+        from chronotile.report.explain_words import NO_KEY, lacks_key
         from chronotile.report.output import Text, count_text, place_text, window_text
 
         view = self.view

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from chronotile.check.array import check
+from chronotile.check.check_array import check
 from chronotile.check.findings import SEVERITIES, Finding, finding
 from chronotile.check.looked_at import LookedAt
 from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
@@ -31,7 +31,7 @@ from chronotile.errors import (
 )
 from chronotile.format.kinds import GROUP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 

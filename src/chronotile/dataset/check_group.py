@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.repair_group import is_passed_over
-from chronotile.check.array import check
+from chronotile.check.check_array import check
 from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
 from chronotile.check.stored_files import group_metadata
 from chronotile.dataset.check_all import unreadable
@@ -26,9 +26,9 @@ from chronotile.visibility.group_members import files_at, members_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import Span
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.check.findings import RefusedError
+from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import GroupReport, Outcome
-from chronotile.dataset.tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
@@ -28,8 +28,8 @@ from chronotile.time_machine.clone import clone
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.format.timestamps import Moment
     from chronotile.storage.store import Store
 

@@ -1,7 +1,7 @@
 """The members of one group at a moment, as its lists tell them.
 
 In: a group that was read, and a moment. Out: `Member`s, each with its place. Does not look at the
-storage: whether a member is there, `tree` finds out.
+storage: whether a member is there, `member_tree` finds out.
 
 A group can have very many members: they are counted at once, and each is made an object when a
 caller looks at the first of them.

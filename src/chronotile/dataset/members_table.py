@@ -13,8 +13,8 @@ from chronotile.errors import ChronotileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
 
 
 class MemberRow(NamedTuple):

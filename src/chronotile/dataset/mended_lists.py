@@ -16,7 +16,7 @@ from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import is_group
 
 if TYPE_CHECKING:
-    from chronotile.dataset.tree import Node
+    from chronotile.dataset.member_tree import Node
     from chronotile.history.group_reading import GroupHistory
 
 

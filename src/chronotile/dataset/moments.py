@@ -17,7 +17,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.dataset.tree import LOST
+from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import now_ms
@@ -26,8 +26,8 @@ from chronotile.visibility.gaps import Gap, gaps_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.history.group_reading import GroupHistory
     from chronotile.log import Log
 

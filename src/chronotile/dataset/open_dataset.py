@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.group_tags import tags_of_group
 from chronotile.check.findings import count_text
 from chronotile.dataset.member_list import Member, direct_members
-from chronotile.dataset.tree import LookedUp, Node, walk
+from chronotile.dataset.member_tree import LookedUp, Node, walk
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.storage.store import open_store
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.over_members import GroupReport
+    from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.history.tags import Tags
     from chronotile.log import View
     from chronotile.storage.store import Store
 
@@ -109,8 +109,8 @@ class Dataset:
     def members(self, at: Moment | None = None) -> Sequence[Member]:
         """The members of the group itself, at a moment, in no order: what `tiledb.Group` lists.
 
-        Nothing is looked up where the members lie: `tree` does that. They are counted at once, and
-        made when the first is looked at.
+        Nothing is looked up where the members lie: `member_tree` does that. They are counted at
+        once, and made when the first is looked at.
 
         Args:
             at: In ms since the epoch, or in any spelling that `Log.view` takes; now if left out.
@@ -215,7 +215,7 @@ class Dataset:
         Raises:
             ChronotileError: A member cannot be read.
         """
-        from chronotile.dataset.events import dataset_events
+        from chronotile.dataset.dataset_events import dataset_events
 
         return dataset_events(self)
 

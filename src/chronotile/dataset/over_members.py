@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change.change_report import Report, json_text
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.dataset.tree import LOST
+from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import iso_time, now_ms
 

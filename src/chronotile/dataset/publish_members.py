@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chronotile.change.change_report import Report
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.format.timestamps import Moment
 
 

@@ -20,12 +20,12 @@ from chronotile.change.change_report import Report
 from chronotile.change.group_tags import metadata_of_group, tags_of_group
 from chronotile.change.merged_files import group_metadata
 from chronotile.check.findings import RefusedError
+from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
-from chronotile.dataset.tree import LOST
 from chronotile.errors import ChronotileError
+from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
-from chronotile.history.tags import check_name, mark_item, tag_item
 from chronotile.storage.compared_put import put_compared
 from chronotile.time_machine.tag import (
     mark_tag,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.change.change_report import Step
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory

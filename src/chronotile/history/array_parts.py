@@ -31,10 +31,10 @@ from chronotile.history.log_pieces import (
     read_pieces,
     runs_of,
 )
-from chronotile.history.reading import History, read_history
+from chronotile.history.read_history import History, read_history
 from chronotile.history.uri_columns import stand_at
 from chronotile.storage.many_names import WaitingNames, stream_names
-from chronotile.storage.narrowed import narrowed
+from chronotile.storage.part_of_array import narrowed
 from chronotile.storage.store import Names
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from chronotile.format import tiles
 from chronotile.format.group_columns import DetailsColumns, scan_details
 from chronotile.format.group_folding import is_repeated
 from chronotile.format.groups import GroupDetails, decode_details
-from chronotile.history.reading import Problem
+from chronotile.history.read_history import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,7 +20,7 @@ from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import Name, try_parse
 from chronotile.history.details_files import open_lists
 from chronotile.history.folder_kinds import find_below, is_array, is_group
-from chronotile.history.reading import ATTEMPTS, Problem, VacuumFile
+from chronotile.history.read_history import ATTEMPTS, Problem, VacuumFile
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.change.usage import measure_usage
-from chronotile.check.array import check
-from chronotile.check.array_tags import tags_of
+from chronotile.check.check_array import check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
+from chronotile.check.read_tags import tags_of
 from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format.kinds import COMMIT_WORDS, EVENTS
@@ -26,8 +26,8 @@ from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history import text_columns
 from chronotile.history.fragment_facts import read_facts
-from chronotile.history.fragment_footers import FooterReader, count_cells
-from chronotile.history.reading import History, read_history
+from chronotile.history.read_footers import FooterReader, count_cells
+from chronotile.history.read_history import History, read_history
 from chronotile.history.time_columns import with_times
 from chronotile.log.events import events_table
 from chronotile.log.short_ids import enough, find_name
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from chronotile.check.findings import Finding
+    from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.history.tags import Tags
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
 

@@ -13,7 +13,7 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.check.capped import number_told
+from chronotile.check.capped_findings import number_told
 from chronotile.check.findings import CODES, SEVERITIES, count_text
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text

@@ -24,25 +24,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, Step, put, tell
-from chronotile.change.harmless_deletes import harmless_tiles
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.sound_array import sealing_key
+from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
-from chronotile.conditions.harmless import is_harmless
+from chronotile.conditions.match_nothing import is_harmless
 from chronotile.errors import ChangedError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.log import Log
+from chronotile.rows.apply_old_row_delete import old_row_delete
+from chronotile.rows.apply_rows import updated_rows
 from chronotile.rows.cell_source import applied_updates
 from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
 from chronotile.rows.engine import require_engine
-from chronotile.rows.old_row_delete import old_row_delete
-from chronotile.rows.opening import last_time, schema_in_force
+from chronotile.rows.open_for_rows import last_time, schema_in_force
 from chronotile.rows.staged_fragment import stage_fragment
-from chronotile.rows.updated_rows import updated_rows
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import ObjectExistsError, open_store
 
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
     from chronotile.change.change_report import Before
     from chronotile.change.quarantine import Quarantine
+    from chronotile.rows.apply_rows import UpdatedRows
     from chronotile.rows.changes_in_force import Change
     from chronotile.rows.staged_fragment import StagedFragment
-    from chronotile.rows.updated_rows import UpdatedRows
     from chronotile.storage.store import Store
 
 

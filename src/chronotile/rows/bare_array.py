@@ -26,7 +26,7 @@ from chronotile.storage.scratch_folder import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
 
 _LAST_UUID = "f" * 32

@@ -24,8 +24,8 @@ from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.engine import Range
 from chronotile.rows.newest_cells import coordinate_codes, next_times
-from chronotile.rows.opening import last_time, open_labelled, refuse_member, schema_in_force
-from chronotile.rows.play import Play
+from chronotile.rows.open_for_rows import last_time, open_labelled, refuse_member, schema_in_force
+from chronotile.rows.play_changes import Play
 from chronotile.rows.row_pairs import with_heads
 from chronotile.rows.written_by import Writers
 

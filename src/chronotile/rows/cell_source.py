@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.conditions.harmless import is_harmless
+from chronotile.conditions.match_nothing import is_harmless
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.footer_without_deletes import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
-from chronotile.history.fragment_footers import FooterReader
+from chronotile.history.read_footers import FooterReader
 from chronotile.rows.bare_array import bare_array
 from chronotile.rows.changes_in_force import fields_needed
 from chronotile.rows.engine_read import layout_of, read_cells
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.format.schema import Field, Schema
-    from chronotile.history.fragment_footers import StoredFooter
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_footers import StoredFooter
+    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
     from chronotile.rows.engine import Engine, Range

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import History, SchemaFile
+    from chronotile.history.read_history import History, SchemaFile
     from chronotile.log import View
     from chronotile.visibility.view import Delete
 
@@ -83,7 +83,7 @@ def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
     Raises:
         ChronotileError: A delete or update cannot be read.
     """
-    assert schema is not None  # `opening.schema_in_force` sees to it
+    assert schema is not None  # `open_for_rows.schema_in_force` sees to it
     changes: list[Change] = []
     notes: list[str] = []
     for commit in (*view.updates, *view.deletes):

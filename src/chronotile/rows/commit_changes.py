@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.harmless import is_harmless
+from chronotile.conditions.match_nothing import is_harmless
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.dense_diff import dense_pairs
-from chronotile.rows.opening import schema_in_force
-from chronotile.rows.removed import removed_of
+from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.removed_rows import removed_of
 from chronotile.rows.row_diff import rows_at, said, side_by_side
 from chronotile.rows.row_pairs import Pairs, pairs_table
 from chronotile.visibility.view import tile_commits
@@ -30,7 +30,7 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.engine import Range
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.errors import ChronotileError, ReadError
-from chronotile.history.fragment_footers import FooterReader
+from chronotile.history.read_footers import FooterReader
 from chronotile.rows.engine import Range
 from chronotile.visibility.rules import schema_at
 

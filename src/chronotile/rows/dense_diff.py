@@ -20,7 +20,7 @@ from chronotile.rows.row_pairs import Pairs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.engine import Range
 

@@ -14,7 +14,7 @@ from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log import open_log
 from chronotile.rows.group_rows import diff_group_rows
 from chronotile.rows.log_diff import diff_group, diff_log
-from chronotile.rows.opening import open_labelled
+from chronotile.rows.open_for_rows import open_labelled
 from chronotile.rows.row_diff import diff_rows
 
 if TYPE_CHECKING:

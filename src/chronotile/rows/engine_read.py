@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.schema import Field
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.rows.engine import Engine, Query, Range
 
 BATCH_BYTES = 64 << 20

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from chronotile.dataset.tree import LOST
+from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError, PredicateError
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import blame_of
 from chronotile.rows.engine import require_engine
-from chronotile.rows.read import rows_of
-from chronotile.rows.removed import removed_of
+from chronotile.rows.read_rows import rows_of
+from chronotile.rows.removed_rows import removed_of
 from chronotile.rows.row_diff import diff_rows
 from chronotile.rows.row_pairs import DELETE
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.tree import Node
     from chronotile.format.timestamps import Moment
-    from chronotile.rows.read import RowReader
-    from chronotile.rows.removed import RemovedRows
+    from chronotile.rows.read_rows import RowReader
+    from chronotile.rows.removed_rows import RemovedRows
 
     T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from chronotile.rows.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.dense_diff import dense_pairs
 from chronotile.rows.newest_cells import box_of
-from chronotile.rows.opening import schema_in_force
-from chronotile.rows.play import NOBODY, Play
+from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.play_changes import NOBODY, Play
 from chronotile.rows.row_pairs import Pairs, diff_schema, pairs_table
 from chronotile.rows.written_by import Writers
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
 

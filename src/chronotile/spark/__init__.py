@@ -23,6 +23,6 @@ def register(spark: SparkSession) -> None:
     Spark finds an installed format by itself; a session that started before the installation, or
     that is set not to look for formats, needs this.
     """
-    from chronotile.spark.source import ChronotileSource
+    from chronotile.spark.source.data_source import ChronotileSource
 
     spark.dataSource.register(ChronotileSource)

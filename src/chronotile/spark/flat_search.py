@@ -18,7 +18,7 @@ from chronotile.errors import ChronotileError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chronotile.spark.options import Options
+    from chronotile.spark.source.options import Options
 
 
 class Searched(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.format.kinds import COMMITS
 from chronotile.history.listing import LISTED
-from chronotile.storage.listed import listed
+from chronotile.storage.known_listing_store import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

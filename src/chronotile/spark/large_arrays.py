@@ -16,7 +16,7 @@ from chronotile.errors import ChronotileError
 from chronotile.history.array_parts import ArrayParts, divide_array
 from chronotile.history.listing import LargeArrayError
 from chronotile.log import Log
-from chronotile.spark.tag_windows import window_of
+from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS
 from chronotile.tables.large_tables import BY_PART, LargeTables
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.dataset.find_arrays import Found
-    from chronotile.spark.options import Options
+    from chronotile.spark.source.options import Options
     from chronotile.storage.store import Store
 
 LARGE = 8 << 20

@@ -18,16 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
-from chronotile.check.capped import MOST, CappedFindings, capped
+from chronotile.check.capped_findings import MOST, CappedFindings, capped
+from chronotile.check.engine_open_cost import (
+    Consolidated,
+    OpenCost,
+    consolidated_fragments,
+    open_cost,
+)
 from chronotile.check.file_uses import REASONS
-from chronotile.check.open_cost import Consolidated, OpenCost, consolidated_fragments, open_cost
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.tables.our_open_requests import cost_columns
 from chronotile.tables.prices import S3_US_EAST, Prices
-from chronotile.tables.request_costs import cost_columns
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
@@ -97,12 +102,12 @@ SCHEMAS: dict[str, pa.Schema] = {
 the rows of that table, `errors`, `warnings` and `infos` all findings, also those that `findings`
 only counts, as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
-each file then has to be listed. `request_costs` counts `open_requests`, `open_cost` those of an
-engine, null if a `.meta` cannot be opened, or if those of a large array are large too; how many of
-them list, and what all of them cost by `prices`, stands beside them. In
-`fragments` the columns from `cells` on are null unless a reader asks for them, as each fragment
-then costs a read of its footer. `stale` is null unless a run of the pipeline could not read the
-array: then it names the older run whose rows all tables repeat."""
+each file then has to be listed. `our_open_requests` counts `open_requests`, `engine_open_cost`
+those of an engine, null if a `.meta` cannot be opened, or if those of a large array are large too;
+how many of them list, and what all of them cost by `prices`, stands beside them. In `fragments` the
+columns from `cells` on are null unless a reader asks for them, as each fragment then costs a read
+of its footer. `stale` is null unless a run of the pipeline could not read the array: then it names
+the older run whose rows all tables repeat."""
 
 TABLES: dict[str, pa.Schema] = {
     **SCHEMAS,

@@ -1,7 +1,7 @@
 """The check of a fleet, which leaves the tables of the fleet as well, if asked.
 
 In: roots of arrays. Out: the findings, as `dataset.check_all` gives them; the tables that
-`fleet_tables` makes, as Parquet. Decides nothing by itself.
+`fleet_without_spark` makes, as Parquet. Decides nothing by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.dataset import check_all
 from chronotile.tables.array_tables import findings_table
-from chronotile.tables.fleet_tables import fleet_tables
+from chronotile.tables.fleet_without_spark import fleet_tables
 from chronotile.tables.stored_tables import write_tables
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.check.capped import MOST
-from chronotile.check.large_array import LargeCheck
-from chronotile.check.open_cost import (
+from chronotile.check.capped_findings import MOST
+from chronotile.check.engine_open_cost import (
     Consolidated,
     OpenCost,
     consolidated_fragments,
     count_fragments,
     open_cost,
 )
+from chronotile.check.large_array import LargeCheck
 from chronotile.errors import ChangedError
 from chronotile.format.kinds import COMMITS
 from chronotile.format.names import MAX_TIMESTAMP
@@ -41,18 +41,18 @@ from chronotile.tables.array_tables import (
     in_bigint,
     severity_columns,
 )
+from chronotile.tables.our_open_requests import Names, cost_columns, requests_after_maintenance
 from chronotile.tables.prices import S3_US_EAST, Prices
-from chronotile.tables.request_costs import Names, cost_columns, requests_after_maintenance
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import Rules, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator
 
-    from chronotile.check.capped import CappedFindings
+    from chronotile.check.capped_findings import CappedFindings
     from chronotile.history.array_parts import ArrayParts
     from chronotile.history.listing import Listing
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
 META_MAX = 8 << 20
 """Bytes of `.meta` files that are read to tell what an open costs; with more the cost is null."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ArrayNotFoundError, StorageError
 from chronotile.history.listing import LISTED, MEASURED
-from chronotile.storage.listed import listed
-from chronotile.storage.measured import measure
+from chronotile.storage.known_listing_store import listed
+from chronotile.storage.measured_files import measure
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Entry, Store

@@ -55,7 +55,7 @@ from chronotile.time_machine.replay import vac_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.time_machine.replay import Replay
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Report, Step, put
 from chronotile.change.consolidate import wanted_order
-from chronotile.change.harmless_deletes import harmless_tiles, row_words
 from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
-from chronotile.check.array_tags import moment_in
+from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.read_tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.format.commit_files import Record, commit_name, encode_record, write_uri
 from chronotile.format.kinds import (
@@ -37,7 +37,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.time_machine.carry_out import put_again
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.storage.store import Entry
 
 _FOLDERS = (COMMITS, FRAGMENTS, FRAGMENT_META, LABELS, META, SCHEMA, ENUMERATIONS)

@@ -18,14 +18,14 @@ from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, time_order
 from chronotile.format.timestamps import iso_time
-from chronotile.history.fragment_footers import FooterReader, StoredFooter
+from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.gaps import gaps_of
 from chronotile.visibility.rules import is_inside, is_seen, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.history.uri_columns import I64
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.sound_array import sound_history
-from chronotile.check.array import check
-from chronotile.check.array_tags import moment_in
+from chronotile.check.check_array import check
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.read_tags import moment_in
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import write_uri
@@ -30,8 +30,8 @@ from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order
 from chronotile.format.schema import cell_layout
 from chronotile.format.timestamps import time_text
-from chronotile.history.fragment_footers import FooterReader
-from chronotile.history.reading import read_history
+from chronotile.history.read_footers import FooterReader
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
 from chronotile.time_machine.past_state import Past
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.time_machine.past_state import Part
 
 

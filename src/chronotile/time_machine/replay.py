@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import codec
-from chronotile.conditions.harmless import matches_no_row
+from chronotile.conditions.match_nothing import matches_no_row
 from chronotile.conditions.tree import negate
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS

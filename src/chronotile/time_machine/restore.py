@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
-from chronotile.check.array_tags import moment_in
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.read_tags import moment_in
 from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
@@ -22,7 +22,7 @@ from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, plan_steps
 from chronotile.time_machine.past_state import Past, State, UnreachableError
 from chronotile.time_machine.replay import Replay, plan_replay, wipe_tile
-from chronotile.time_machine.schema_metadata import (
+from chronotile.time_machine.schema_and_metadata import (
     latest_moment,
     metadata_back,
     schema_back,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.change_report import Step
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.time_machine.past_state import Part
     from chronotile.visibility.rules import Rules
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Report, put
 from chronotile.change.sound_array import array_version, sealing_key
-from chronotile.check.array_tags import moment_in, tags_of
 from chronotile.check.findings import RefusedError
+from chronotile.check.read_tags import moment_in, tags_of
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP, new_name
+from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.reading import read_history
-from chronotile.history.tags import check_name, mark_item, tag_item
+from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.past_state import Past
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.names import Name
     from chronotile.format.timestamps import Moment
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
 
 def add_tag(

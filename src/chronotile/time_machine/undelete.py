@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, tell
-from chronotile.change.harmless_deletes import harmless_tiles
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair import mend, moves_of
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
+from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.restore import undelete_from
 from chronotile.visibility.rules import Rules

@@ -30,8 +30,8 @@ from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import time_text, to_ms
-from chronotile.history.fragment_footers import FooterReader, RawFooter
-from chronotile.history.reading import read_history
+from chronotile.history.read_footers import FooterReader, RawFooter
+from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import Store, open_store
 from chronotile.storage.swap import swap
@@ -42,7 +42,7 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
 
 
 def undo(

@@ -27,7 +27,7 @@ from chronotile.visibility.view import LazySequence, tile_commits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chronotile.history.reading import SchemaFile
+    from chronotile.history.read_history import SchemaFile
     from chronotile.history.uri_columns import I64
     from chronotile.visibility.view import Delete, View
 

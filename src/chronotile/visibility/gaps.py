@@ -16,7 +16,7 @@ from chronotile.visibility.rules import has_cell_times_by_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.history.reading import History
+    from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
 

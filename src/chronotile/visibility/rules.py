@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from chronotile.format.names import Name
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import History, SchemaFile, VacuumFile
+    from chronotile.history.read_history import History, SchemaFile, VacuumFile
     from chronotile.history.uri_columns import I64, U64
 
     Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from chronotile.conditions.tree import Condition, UpdateValue
     from chronotile.format.schema import Schema
-    from chronotile.history.reading import History, SchemaFile
+    from chronotile.history.read_history import History, SchemaFile
     from chronotile.history.uri_columns import I64
     from chronotile.visibility.rules import Rules
 

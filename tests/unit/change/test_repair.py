@@ -15,7 +15,7 @@ from chronotile.change.consolidate import consolidate
 from chronotile.change.quarantine import restore
 from chronotile.change.repair import repair
 from chronotile.change.vacuum import vacuum
-from chronotile.check.array import blocking
+from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, StorageError
 from chronotile.log import open_log

@@ -17,8 +17,8 @@ import chronotile as ct
 from chronotile.change.usage import NOTHING, SCHEMA, Usage, measure_usage
 from chronotile.check.file_uses import REASONS
 from chronotile.errors import StorageError
-from chronotile.history.fragment_footers import FooterReader, StoredFooter
-from chronotile.history.reading import read_history
+from chronotile.history.read_footers import FooterReader, StoredFooter
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.bare_array import make_sample
 from support.corpus_cases import CASES, Case
+from support.handmade_array import make_sample
 
 import chronotile
 from chronotile.cli import main

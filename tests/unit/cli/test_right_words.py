@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.bare_array import make_sample
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
+from support.handmade_array import make_sample
 
 import chronotile as ct
 from chronotile.check.findings import OddTimeError

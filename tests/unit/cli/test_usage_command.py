@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from support.bare_array import make_sample
 from support.corpus_cases import CASES
+from support.handmade_array import make_sample
 
 import chronotile as ct
 from chronotile.cli import main

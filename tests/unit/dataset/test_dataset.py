@@ -10,7 +10,7 @@ from support.groups import member, put_array, put_list
 
 import chronotile as ct
 from chronotile.dataset.check_group import MANY_LISTS
-from chronotile.dataset.tree import MOST_NESTED
+from chronotile.dataset.member_tree import MOST_NESTED
 from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from chronotile.history.listing import LISTED, list_array
 from chronotile.spark.bucket_share import listed_places
 from chronotile.storage import key_pages
 from chronotile.storage.key_pages import page_after
-from chronotile.storage.listed import listed
+from chronotile.storage.known_listing_store import listed
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from chronotile.dataset.inventory import prefixes_in, read_manifest, read_object
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.history.listing import LISTED, list_array
-from chronotile.spark.stream_state import listing_fingerprint
-from chronotile.storage.listed import listed
+from chronotile.spark.stream.offsets import listing_fingerprint
+from chronotile.storage.known_listing_store import listed
 from chronotile.storage.store import Entry, open_store
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.bare_array import encode_fragment_metadata, sample_schema
 from support.corpus_cases import CASES
+from support.handmade_array import encode_fragment_metadata, sample_schema
 from support.spec_files import fragment_metadata
 
 from chronotile.check.fragment_health import State, inspect

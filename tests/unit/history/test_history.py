@@ -12,7 +12,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.errors import StorageError
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.rules import schema_at
 

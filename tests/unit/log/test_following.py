@@ -17,16 +17,16 @@ from support.corpus_cases import CASES
 from support.groups import member, put_array, put_list
 
 import chronotile as ct
-from chronotile.dataset.following import DatasetFollowing
+from chronotile.dataset.follow_members import DatasetFollowing
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name
 from chronotile.history import log_watch
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.log.following import Following
+from chronotile.log.follow_log import Following
 from chronotile.log.story import Story, Window
-from chronotile.storage.remembered import remembering
+from chronotile.storage.read_once import remembering
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from support.bare_array import make_sample
 from support.corpus_cases import CASES
+from support.handmade_array import make_sample
 
 import chronotile as ct
 from chronotile.cli import sample

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from support.groups import member, put_array, put_list
 
 from chronotile.dataset.flat_listing import FEWEST
-from chronotile.spark.fleet_plan import plan_fleet
-from chronotile.spark.options import Options
-from chronotile.spark.runs import new_run
+from chronotile.spark.pipeline.plan import plan_fleet
+from chronotile.spark.pipeline.runs import new_run
+from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from support.servers import FaultProxy, S3Server
 
     from chronotile.spark.bucket_share import Place
-    from chronotile.spark.fleet_plan import FleetPlan
+    from chronotile.spark.pipeline.plan import FleetPlan
 
 
 def test_members_elsewhere_and_a_refused_list(

@@ -11,9 +11,10 @@ from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
 
 from chronotile.errors import ChronotileError
-from chronotile.spark import maintenance_job
-from chronotile.spark.fleet_maintenance import maintain
-from chronotile.spark.maintenance_job import (
+from chronotile.spark.maintenance import whole_fleet as maintenance_job
+from chronotile.spark.maintenance.one_array import maintain
+from chronotile.spark.maintenance.policy import Limits, Policy, Rule, policy_of, read_policy
+from chronotile.spark.maintenance.whole_fleet import (
     Due,
     Work,
     arrays_due,
@@ -21,9 +22,8 @@ from chronotile.spark.maintenance_job import (
     pause_s,
     stopped_by,
 )
-from chronotile.spark.maintenance_policy import Limits, Policy, Rule, policy_of, read_policy
-from chronotile.spark.options import Options
-from chronotile.spark.runs import new_run
+from chronotile.spark.pipeline.runs import new_run
+from chronotile.spark.source.options import Options
 from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from chronotile import cli
 from chronotile.cli.pipeline_report import PipelineReport
 from chronotile.cli.run_progress import LINE_S, Lines
 from chronotile.errors import StorageError
-from chronotile.spark.metrics_file import METRICS, Ending, metrics_text, write_metrics
+from chronotile.spark.pipeline.metrics_file import METRICS, Ending, metrics_text, write_metrics
+from chronotile.spark.pipeline.run_summary import Summary, Totals
 from chronotile.spark.reachable_master import check_master
-from chronotile.spark.run_summary import Summary, Totals
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,17 +19,17 @@ from chronotile.change.vacuum import vacuum
 from chronotile.dataset.find_arrays import Fleet, Found
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.history.time_columns import without_times
-from chronotile.spark import runs
-from chronotile.spark.options import Options, read_options
-from chronotile.spark.pushed_filters import Condition, Filters
-from chronotile.spark.read_share import pieces_of
-from chronotile.spark.shares import shares
+from chronotile.spark.pipeline import runs
+from chronotile.spark.source.options import Options, read_options
+from chronotile.spark.source.pushed_filters import Condition, Filters
+from chronotile.spark.source.read_share import pieces_of
+from chronotile.spark.source.shares import shares
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import LAST, TABLES, ArrayTables
+from chronotile.tables.our_open_requests import open_requests, requests_after_maintenance
 from chronotile.tables.prices import Prices, read_prices
-from chronotile.tables.request_costs import open_requests, requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,14 +21,16 @@ import chronotile as ct
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChronotileError
-from chronotile.spark import stream_planners, stream_plans, stream_watch
-from chronotile.spark.options import Options, read_options
-from chronotile.spark.read_share import open_array
-from chronotile.spark.stream import CommitStream
-from chronotile.spark.stream_plans import Plans
-from chronotile.spark.stream_records import FORGET_MS, Record, Records, next_record
-from chronotile.spark.stream_state import IN_OFFSET_MAX, OffsetMemory, hashes
-from chronotile.spark.stream_watch import Watch
+from chronotile.spark.source.options import Options, read_options
+from chronotile.spark.source.read_share import open_array
+from chronotile.spark.stream import planners as stream_planners
+from chronotile.spark.stream import plans as stream_plans
+from chronotile.spark.stream import watch as stream_watch
+from chronotile.spark.stream.offsets import IN_OFFSET_MAX, OffsetMemory, hashes
+from chronotile.spark.stream.plans import Plans
+from chronotile.spark.stream.reader import CommitStream
+from chronotile.spark.stream.records import FORGET_MS, Record, Records, next_record
+from chronotile.spark.stream.watch import Watch
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import chronotile as ct
 from chronotile.cli import main, sample
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
-from chronotile.tables.fleet_tables import FEW, fleet_tables
+from chronotile.tables.fleet_without_spark import FEW, fleet_tables
 from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:

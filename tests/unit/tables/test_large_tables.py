@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from support.bare_array import make_sample
 from support.corpus_cases import CASES, Case
+from support.handmade_array import make_sample
 from support.large_arrays import make_large_array
 
 import chronotile as ct
-from chronotile.check.capped import number_told
+from chronotile.check.capped_findings import number_told
 from chronotile.errors import ChangedError
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.history import array_parts, log_pieces
 from chronotile.history.array_parts import divide_array
 from chronotile.history.listing import LargeArrayError
-from chronotile.history.reading import read_history
+from chronotile.history.read_history import read_history
 from chronotile.history.time_columns import without_times
 from chronotile.report.fleet_page import Fleet, to_html
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 from chronotile.tables.large_tables import LargeTables
-from chronotile.tables.request_costs import requests_after_maintenance
+from chronotile.tables.our_open_requests import requests_after_maintenance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import chronotile as ct
 from chronotile.cli import main, sample
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF
-from chronotile.tables.fleet_tables import fleet_tables
+from chronotile.tables.fleet_without_spark import fleet_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

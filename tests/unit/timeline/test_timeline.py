@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 from support.accessibility import faint_texts, spoken, tab_stops
-from support.bare_array import START, encode_schema, make_sample, sample_schema
 from support.corpus_cases import CASES, Case
+from support.handmade_array import START, encode_schema, make_sample, sample_schema
 
 import chronotile
 from chronotile.cli import main, sample

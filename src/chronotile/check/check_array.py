@@ -1,0 +1,77 @@
+"""All checks of one array.
+
+In: a history and its rules, and a store for checks that look beyond the log. Out: findings, the
+worst first. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronotile.check.commit_files import consolidated, damage
+from chronotile.check.conditions import broken_tiles, conditions
+from chronotile.check.debt import SUPERSEDED, array_metadata_debt
+from chronotile.check.engine_open_cost import unconsolidated
+from chronotile.check.findings import Finding, finding, worst_first
+from chronotile.check.fragments import fragments, missing
+from chronotile.check.looked_at import LookedAt
+from chronotile.check.stored_files import stored
+from chronotile.check.unreadable_tags import unreadable_tags
+from chronotile.history.con_coverage import differing_tiles
+from chronotile.visibility.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chronotile.history.read_history import History
+    from chronotile.storage.store import Store
+
+
+def check(
+    history: History,
+    rules: Rules | None = None,
+    store: Store | None = None,
+    on_fragment: Callable[[], None] | None = None,
+    *,
+    deep: bool = False,
+    looked_at: LookedAt | None = None,
+) -> tuple[Finding, ...]:
+    """Finds what is wrong with an array, the worst first.
+
+    Args:
+        history: What was read of it.
+        rules: The rules applied to it, if they are at hand.
+        store: Where the array is: fragments and metadata are checked too. Without it nothing is
+            read.
+        on_fragment: Called after each fragment that is checked.
+        deep: Open the cell files of each fragment too.
+        looked_at: Where to add up what was looked at.
+    """
+    rules, looked_at = rules or Rules(history), looked_at or LookedAt()
+    looked_at.schemas += len(history.schemas)
+    findings = [*damage(history), *fragments(rules), *conditions(rules)]
+    findings += [*differing(history), *consolidated(history), *array_metadata_debt(history)]
+    if store is not None:
+        findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)
+        findings += unconsolidated(store, rules)
+        findings += unreadable_tags(store, rules)
+        if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
+            # A vacuum would refuse, so it would free nothing.
+            findings = [item for item in findings if item.code != SUPERSEDED]
+    return tuple(sorted(findings, key=worst_first))
+
+
+def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
+    """The findings that must be mended before an array is changed."""
+    findings = [f for f in damage(history) if f.code != "vac-absolute" or f.severity != "info"]
+    findings += [item for item in missing(rules) if item.severity == "error"]
+    findings += [*broken_tiles(rules), *differing(history)]
+    return tuple(sorted(findings, key=worst_first))
+
+
+def differing(history: History) -> list[Finding]:
+    """The first `.con` that holds one delete twice, with two conditions."""
+    for path, uri in differing_tiles(history.table):
+        message = f"expected one record of {uri}, found two that differ"
+        return [finding(history.array, "tile-corrupt", path, message)]
+    return []

@@ -1,0 +1,214 @@
+"""What an open by the engine costs: the requests that it sends to a bucket.
+
+In: what was read of an array, and the `.meta` files of it. Out: numbers of requests, now and after
+a change. Sends none of them itself, apart from reading `.meta` files; changes nothing.
+
+An open at [0, now], as core 2.30 does it and a server's log shows it:
+
+  1 for each 1,000 names in the root, `__schema`, `__commits`, `__fragment_meta` and `__meta`, and
+    for each of these five if it is empty; `__fragments` is not listed
+  1 for each schema
+  2 for each `.con` and `.ign`, and for each `.vac` in the window
+  1 for each `.meta`, whatever its times
+  3 for each visible fragment whose footer is in no `.meta`
+
+A commit's own file costs nothing but its place in a listing, a delete's neither; conditions, labels
+and metadata are read later, by a query. So consolidating commits saves nothing until there are more
+than 1,000 of them. The engine reads ahead 100 KiB: a `.meta` that is larger costs 2. So does a
+schema, which is not counted; arrays from before version 12 cost a few more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.check.findings import Finding, finding
+from chronotile.errors import ChronotileError
+from chronotile.format.kinds import (
+    COMMITS,
+    FRAGMENT_META,
+    LINES,
+    META,
+    OLD_SCHEMA,
+    SCHEMA,
+)
+from chronotile.format.timestamps import now_ms
+from chronotile.history import text_columns
+from chronotile.history.consolidated_footer_files import read_consolidated
+from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.rules import is_inside, is_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from chronotile.history.read_history import History
+    from chronotile.storage.store import Store
+    from chronotile.visibility.rules import Rules
+
+Sizes: TypeAlias = "Mapping[str, int | None]"
+"""Path -> bytes, where they are known."""
+
+PAGE = 1000
+"""Names in one answer to a list request."""
+FIRST_BY_NAME = 9
+"""From this version on, the engine looks a fragment up in a `.meta` by its name alone."""
+READ_AHEAD = 102_400
+"""Bytes that the engine asks for at least: a `.meta` that is larger costs a second request."""
+MANY_UNCONSOLIDATED = 20
+"""From this many fragments without a place in a `.meta` on, they are worth consolidating."""
+_LISTED = ("", SCHEMA, COMMITS, FRAGMENT_META, META)
+_PER_FRAGMENT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCost:
+    """What an open asks of a bucket."""
+
+    names: Mapping[str, int]
+    """Folder -> the names in it, of those that an open lists."""
+    schemas: int
+    lines: frozenset[str]
+    """The `.con`, `.ign` and `.vac` files that it reads."""
+    metas: int
+    """The `.meta` files."""
+    large: int
+    """Those that are larger than what the engine reads ahead."""
+    fragments: int
+    """The visible fragments."""
+    unconsolidated: int
+    """Those whose footer is in no `.meta`."""
+
+    @property
+    def lists(self) -> int:
+        """The requests that list."""
+        return sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
+
+    @property
+    def requests(self) -> int:
+        """All requests."""
+        files = self.schemas + 2 * len(self.lines) + self.metas + self.large
+        return self.lists + files + _PER_FRAGMENT * self.unconsolidated
+
+    def after(self, put: Sizes, removed: Sizes) -> OpenCost:
+        """The cost after some files were put and removed; the fragments stay as they are.
+
+        >>> empty = OpenCost(
+        ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0, fragments=0,
+        ...     unconsolidated=0
+        ... )
+        >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
+        (6, 8)
+        """
+        names, lines = Counter(self.names), set(self.lines)
+        metas, large = self.metas, self.large
+        for paths, sign in ((put, 1), (removed, -1)):
+            for path, size in paths.items():
+                names[path.rpartition("/")[0]] += sign
+                if path.endswith(LINES):
+                    (lines.add if sign > 0 else lines.discard)(path)
+                if path.endswith(".meta"):
+                    metas += sign
+                    large += sign * ((size or 0) > READ_AHEAD)
+        return replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
+
+
+class Consolidated(NamedTuple):
+    """What the `.meta` files of an array hold."""
+
+    fragments: frozenset[str] = frozenset()
+    """Those whose footer is in some `.meta`."""
+    large: int = 0
+    """How many of the files are larger than what the engine reads ahead."""
+
+
+def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) -> OpenCost:
+    """What an open at [0, now] costs.
+
+    Args:
+        rules: The rules, applied to what was read of the array.
+        consolidated: What the `.meta` files hold.
+        now: The end of the window.
+    """
+    history, end = rules.history, now_ms() if now is None else now
+    listing, dense = history.listing, history.dense
+    seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
+    seen_meta = (v.path for v in history.meta_vacuums if is_inside(v.name.t1, v.name.t2, 0, end))
+    fragments, unconsolidated = count_fragments(rules, consolidated.fragments, end)
+    return OpenCost(
+        names=_names(history),
+        schemas=len(listing.schemas),
+        lines=frozenset((*listing.paths_of((".con", ".ign")), *seen, *seen_meta)),
+        metas=sum(path.endswith(".meta") for path in listing.fragment_meta),
+        large=consolidated.large,
+        fragments=fragments,
+        unconsolidated=unconsolidated,
+    )
+
+
+def consolidated_fragments(store: Store, history: History) -> Consolidated | None:
+    """What the `.meta` files hold; None if one cannot be opened.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    names: set[str] = set()
+    large = 0
+    for held in read_consolidated(store, history).values():
+        if isinstance(held, ChronotileError):
+            if not isinstance(held, MissingObjectError):
+                return None
+        else:
+            names.update(held.columns.names.to_pylist())
+            large += held.size > READ_AHEAD
+    return Consolidated(frozenset(names), large)
+
+
+def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
+    """Fragments that an engine's open asks for their metadata one by one."""
+    held = consolidated_fragments(store, rules.history)
+    if held is None:
+        return
+    cost = open_cost(rules, held)
+    if cost.unconsolidated < MANY_UNCONSOLIDATED:
+        return
+    one = replace(cost, metas=1, large=0, unconsolidated=0)
+    message = (
+        f"the metadata of {cost.unconsolidated:,} of {cost.fragments:,} visible fragments is not "
+        f"consolidated: an engine's open costs {cost.requests:,} requests in a bucket, and would "
+        f"cost {one.requests:,}"
+    )
+    yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)
+
+
+def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
+    """The number of visible fragments, and of those that the engine finds in no `.meta`."""
+    rows, _ = rules.visible(0, end)
+    if not consolidated:
+        return len(rows), len(rows)
+    table = rules.history.table
+    names = text_columns.names(table, rows)
+    held = np.asarray(pc.is_in(names, value_set=pa.array(sorted(consolidated), pa.string())))
+    held = held & np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
+    return len(rows), len(rows) - int(np.count_nonzero(held))
+
+
+def _names(history: History) -> dict[str, int]:
+    """Folder -> the names in it, as a bucket lists it: folders that are empty are not there."""
+    listing = history.listing
+    in_folder = {
+        SCHEMA: sum(path != OLD_SCHEMA for path in listing.schemas) + bool(listing.enumerations),
+        COMMITS: len(listing.commits),
+        FRAGMENT_META: sum("/" in path for path in listing.fragment_meta),
+        META: len(listing.meta),
+    }
+    root = sum(map(bool, (*in_folder.values(), listing.fragments)))
+    root += len(listing.root_commits) + len(listing.root_fragments)
+    whole = (*listing.fragment_meta, *listing.schemas, *listing.others)
+    return in_folder | {"": root + sum("/" not in path for path in whole)}

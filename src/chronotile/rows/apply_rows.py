@@ -1,0 +1,165 @@
+"""The rows that updates of one moment write: found, with their new values.
+
+In: a log, updates of one millisecond that are to be carried out. Out: columns as stored, which are
+written at that moment; and for arrays with duplicates the old rows, and all others that a delete
+could hit. Writes nothing.
+
+A merged fragment that has applied an update hides what the engine takes the update to remove, also
+once the update is gone. Of that, rows which the update does not change are written again too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.rows.cell_columns import stored_type
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force, schema_of_rows
+from chronotile.rows.newest_cells import is_among
+from chronotile.rows.play_changes import Play
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.format.schema import Schema
+    from chronotile.history.read_history import SchemaFile
+    from chronotile.log import Log
+    from chronotile.rows.changes_in_force import Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatedRows:
+    """What the updates of one moment come to."""
+
+    t: int
+    updates: tuple[Change, ...]
+    schema_file: SchemaFile
+    columns: tuple[pa.Array, ...]
+    """The rows with their new values, in the order of the schema's fields."""
+    old: tuple[pa.Array, ...]
+    """The same rows before; only where the array allows duplicates."""
+    others: tuple[pa.Array, ...]
+    """All other rows of that moment, likewise."""
+    unchanged: int = 0
+    """How many of the rows are written again as they are."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the rows are written with."""
+        assert self.schema_file.schema is not None
+        return self.schema_file.schema
+
+    @property
+    def count(self) -> int:
+        """How many rows are written."""
+        return len(self.columns[0])
+
+
+def updated_rows(log: Log, updates: Sequence[Change], *, applied: bool) -> UpdatedRows:
+    """Find the rows that the updates of one moment write.
+
+    Earlier updates count as carried out, whether they are or not.
+
+    Args:
+        log: The log of the array.
+        updates: All of one time.
+        applied: Whether a fragment has applied one of them.
+    """
+    t = updates[0].t
+    schema_file = schema_of_rows(log.history, *updates)
+    assert schema_file is not None  # an array without a schema has no rows
+    schema = schema_file.schema
+    assert schema is not None
+    names = {update.name for update in updates}
+    changes = [
+        replace(change, is_written=change.is_written and change.name not in names)
+        for change in changes_in_force(log.view(0, t), schema).changes
+        if change.t < t or change.is_update
+    ]
+    found: list[list[tuple[pa.Array, ...]]] = [[], [], []]
+    unchanged = 0
+    end = t if schema.allows_duplicates else t - 1
+    if end >= 0:
+        for batch in cell_source(log, schema_file, end, changes).batches(schema.fields):
+            play = Play(schema.fields, batch.columns, batch.times, batch.lacks)
+            before = Play(schema.fields, batch.columns, batch.times, batch.lacks)
+            hit = np.zeros(len(batch.times), bool)
+            for number, change in enumerate(changes):
+                touched = play.act(number, change)
+                if change.name in names:
+                    hit[touched] = True
+                elif change.t < t:
+                    before.act(number, change)
+            if applied:
+                lost = _hidden(Play(schema.fields, *batch), updates) & play.alive & ~hit
+                unchanged += int(lost.sum())
+                hit |= lost
+            _gather(found, play, before, hit, every_row=schema.allows_duplicates)
+    columns, old, others = (_joined(schema, part) for part in found)
+    if not schema.allows_duplicates and len(columns[0]):
+        columns = _less_written(log, schema_file, t, columns)
+    return UpdatedRows(
+        t=t,
+        updates=tuple(updates),
+        schema_file=schema_file,
+        columns=columns,
+        old=old,
+        others=others,
+        unchanged=unchanged,
+    )
+
+
+def _hidden(play: Play, updates: Sequence[Change]) -> npt.NDArray[np.bool_]:
+    """Mask of the cells, as they were written, that the engine takes updates to remove."""
+    hidden = np.zeros(len(play.times), bool)
+    for update in updates:
+        hidden[play.hit_by(replace(update, values=None))] = True
+    return hidden
+
+
+def _gather(
+    found: list[list[tuple[pa.Array, ...]]],
+    play: Play,
+    before: Play,
+    hit: npt.NDArray[np.bool_],
+    *,
+    every_row: bool,
+) -> None:
+    rows = np.flatnonzero(hit & play.alive)
+    found[0].append(tuple(column.cells(rows) for column in play.columns.values()))
+    if every_row:
+        found[1].append(tuple(column.cells(rows) for column in before.columns.values()))
+        rest = np.flatnonzero(~hit & play.alive)
+        found[2].append(tuple(column.cells(rest) for column in play.columns.values()))
+
+
+def _joined(schema: Schema, parts: Sequence[Sequence[pa.Array]]) -> tuple[pa.Array, ...]:
+    if not parts:
+        return tuple(pa.array([], stored_type(field)) for field in schema.fields)
+    return tuple(pa.concat_arrays(same) for same in zip(*parts, strict=True))
+
+
+def _less_written(
+    log: Log, schema_file: SchemaFile, t: int, columns: tuple[pa.Array, ...]
+) -> tuple[pa.Array, ...]:
+    """Less the rows at places that somebody writes in the same millisecond: that write wins."""
+    schema = schema_file.schema
+    assert schema is not None
+    rank = len(schema.dimensions)
+    if not len(log.rules.visible(t, t)[0]):
+        return columns
+    taken = []
+    for batch in cell_source(log, schema_file, t, ()).batches(schema.dimensions):
+        rows = pa.array(np.flatnonzero(batch.times == np.uint64(t)))
+        taken.append(tuple(column.take(rows) for column in batch.columns))
+    if not taken:
+        return columns
+    places = [pa.concat_arrays(same) for same in zip(*taken, strict=True)]
+    free = pa.array(~is_among(columns[:rank], places))
+    return tuple(column.filter(free) for column in columns)

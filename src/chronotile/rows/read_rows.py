@@ -1,0 +1,294 @@
+"""The rows that an open at a window should see.
+
+In: an array, a window, a predicate, fields. Out: Arrow batches of rows, and notes on what had to be
+left out. Where no update is in force the engine reads the array as it is; else its fragments are
+read without deletes and updates, and those are played on every batch.
+
+A row that an update matches has the update's values from its time on, as if it had been written
+then: a window that begins after the row was written, but not after the update, shows it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.conditions.predicate_parser import parse_predicate
+from chronotile.conditions.tree import fields as fields_of
+from chronotile.conditions.tree import flatten
+from chronotile.conditions.truth import Sense
+from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.dataset.open_dataset import open_dataset
+from chronotile.errors import ChronotileError, PredicateError
+from chronotile.history.folder_kinds import GroupFoundError
+from chronotile.rows.bare_array import bare_array
+from chronotile.rows.cell_columns import shown, shown_type
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
+from chronotile.rows.dense_box import written_box
+from chronotile.rows.engine import Engine
+from chronotile.rows.engine_read import layout_of, read_cells
+from chronotile.rows.engine_settings import engine_settings, engine_uri
+from chronotile.rows.open_for_rows import open_labelled, refuse_member, schema_in_force
+from chronotile.rows.played_batch import PlayedBatch
+from chronotile.rows.rows_updates_can_match import SoughtSpans
+from chronotile.storage.prefetch import OneAhead
+from chronotile.visibility.rules import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from chronotile.conditions.tree import Condition
+    from chronotile.format.schema import Field, Schema
+    from chronotile.format.timestamps import Moment
+    from chronotile.history.read_history import SchemaFile
+    from chronotile.log import Log
+
+NOTES = b"chronotile.notes"
+"""Where the metadata of a table of rows holds the notes, one a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReader:
+    """Rows of one window, to be read batch by batch."""
+
+    log: Log
+    start: int
+    end: int
+    schema_file: SchemaFile
+    fields: tuple[Field, ...]
+    where: Condition | None
+    in_force: ChangesInForce
+    notes: tuple[str, ...]
+    """What had to be left out, in words."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        columns = [
+            pa.field(field.name, shown_type(field), nullable=field.nullable)
+            for field in self.fields
+        ]
+        metadata = {NOTES: "\n".join(self.notes).encode()} if self.notes else None
+        return pa.schema(columns, metadata)
+
+    def batches(self, *, played: bool = False) -> Iterator[pa.RecordBatch]:
+        """Read the rows; memory holds few batches at a time.
+
+        Args:
+            played: Play deletes on the cells even if there are no updates and the engine could.
+
+        Raises:
+            EngineError: The engine refused.
+            ReadError: A cell cannot be shown.
+        """
+        plays = (played or self._has_to_play) and not self._schema.dense
+        found = self._played() if plays else self._straight()
+        for columns in found:
+            cells = [shown(field, columns[field.name], self.log.array) for field in self.fields]
+            if cells and len(cells[0]):
+                yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
+
+    def table(self) -> pa.Table:
+        """All rows at once."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+    @property
+    def _schema(self) -> Schema:
+        assert self.schema_file.schema is not None
+        return self.schema_file.schema
+
+    @property
+    def _has_to_play(self) -> bool:
+        return self.in_force.has_updates or bool(self.in_force.notes)
+
+    def _read_fields(self, named: Iterable[str] = ()) -> list[Field]:
+        """What is shown or looked at, in the order of the schema."""
+        named = {*named, *(field.name for field in self.fields)}
+        named |= set(fields_of(self.where)) if self.where else set()
+        return [field for field in self._schema.fields if field.name in named]
+
+    def _straight(self) -> Iterator[dict[str, pa.Array]]:
+        """What the engine gives, as it is."""
+        read, schema = self._read_fields(), self._schema
+        ranges = written_box(self.log, self.start, self.end) if schema.dense else ()
+        if ranges is None:
+            return
+        with self._opened() as engine:
+            engine.open(self.start, self.end)
+            layout = layout_of(self.log.history)
+            for cells in read_cells(engine, read, layout=layout, ranges=ranges):
+                named = dict(zip((field.name for field in read), cells.columns, strict=True))
+                yield self._filtered(named, read)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Engine]:
+        """The array itself; without its lost fragments, if there are any (F10)."""
+        log, key = self.log, self.log.history.key
+        if not self.notes:
+            settings = engine_settings(log.storage, key)
+            with Engine(log.array, engine_uri(log.storage), settings) as engine:
+                yield engine
+        else:
+            rows = log.rules.visible(self.start, self.end)[0].tolist()
+            with bare_array(log, rows, self.schema_file, self.end) as bare:
+                yield bare.engine
+
+    def _filtered(
+        self, columns: Mapping[str, pa.Array], read: Sequence[Field]
+    ) -> dict[str, pa.Array]:
+        if self.where is None:
+            return dict(columns)
+        held = {field.name: Column(field, columns[field.name]) for field in read}
+        mask = rows_asked_for(
+            self.where, lambda node: column_truth(node, held[node.field], Sense.PREDICATE)
+        )
+        length = len(next(iter(columns.values())))
+        kept = pa.array(np.broadcast_to(mask, length))
+        return {name: column.filter(kept) for name, column in columns.items()}
+
+    def _played(self) -> Iterator[dict[str, pa.Array]]:
+        """Cells as they were written, with the changes played on them."""
+        changes = self.in_force.changes
+        read = self._read_fields(fields_needed(changes))
+        source = cell_source(
+            self.log, self.schema_file, self.end, changes, exact_times=self.start > 0
+        )
+        sought = SoughtSpans(read, changes)
+        # To read and look through the next batch takes about as long as to play changes on one.
+        found = (PlayedBatch(read, batch, changes, sought) for batch in source.batches(read))
+        with OneAhead(found) as batches:
+            for played in batches:
+                played.play()
+                mask = played.alive
+                if self.start:
+                    mask = mask & (played.times >= np.uint64(self.start))
+                named = {field.name: played.cells(field.name) for field in read}
+                if not mask.all():
+                    kept = pa.array(mask)
+                    named = {name: column.filter(kept) for name, column in named.items()}
+                yield self._filtered(named, read)
+
+
+def open_rows(
+    array: str,
+    *,
+    start: Moment = 0,
+    end: Moment | None = None,
+    where: str | None = None,
+    fields: Sequence[str] | None = None,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> RowReader:
+    """What `read_rows` reads, to be read batch by batch.
+
+    Raises:
+        NoEngineError: The engine is not installed.
+        PredicateError: The predicate or a field does not fit the schema.
+    """
+    log = open_labelled(array, key, storage_options)
+    return rows_of(log, start, end, where=where, fields=fields)
+
+
+def rows_of(
+    log: Log,
+    start: Moment,
+    end: Moment | None,
+    *,
+    where: str | None = None,
+    fields: Sequence[str] | None = None,
+) -> RowReader:
+    """A reader of the rows of a log that has been read with its labels."""
+    view = log.view(start, end)
+    schema_file = schema_in_force(log, view.end)
+    schema = schema_file.schema
+    assert schema is not None
+    in_force = changes_in_force(log.view(0, view.end), schema)
+    lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
+    names = [log.history.table.name(int(log.rules.fragments[at])) for at in lost]
+    gone = [f"the write {name} is left out: its fragment is gone" for name in names]
+    return RowReader(
+        log=log,
+        start=view.start,
+        end=view.end,
+        schema_file=schema_file,
+        fields=_chosen(schema, fields),
+        where=None if where is None else flatten(parse_predicate(where, schema)),
+        in_force=in_force,
+        notes=(*in_force.notes, *gone),
+    )
+
+
+def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:
+    if names is None:
+        return schema.fields
+    chosen = []
+    for name in dict.fromkeys(names):
+        field = schema.field(name)
+        if field is None:
+            near = difflib.get_close_matches(name, [one.name for one in schema.fields], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise PredicateError(name, f"expected a field of the schema, found {name!r}{hint}")
+        chosen.append(field)
+    if not chosen:
+        raise ChronotileError("fields", "expected at least one field, found none")
+    return tuple(chosen)
+
+
+def read_rows(
+    array: str,
+    *,
+    start: Moment = 0,
+    end: Moment | None = None,
+    where: str | None = None,
+    fields: Sequence[str] | None = None,
+    member: str | None = None,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The rows that an open at a window should see: writes, deletes, and updates carried out.
+
+    Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
+    every reader. Updates mean what SQL means: a comparison with NULL is no match, NaN differs from
+    every number, and a row that does not match stays as it is. An update acts on the rows of before
+    its own millisecond; it counts as a write at its time.
+
+    Args:
+        array: A path or a URI; a group too: the rows of every array in it, with the column
+            `member`.
+        start: Of the window: ms since the epoch, a `datetime`, or a text such as `2024-05-01`.
+        end: Of the window; now if it is left out.
+        where: A predicate on the rows as they are then, such as `a < 3`.
+        fields: Which dimensions and attributes; all if left out.
+        member: Of a group: only members whose path fits this pattern.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+
+    Returns:
+        A table; its schema's metadata holds notes under `chronotile.notes` if a commit that the
+        engine refuses had to be left out.
+
+    Raises:
+        NoEngineError: The engine, `chronotile[engine]`, is not installed.
+        PredicateError: The predicate or a field does not fit the schema.
+        EngineError: The engine refused.
+
+    >>> read_rows("memory:doc-nowhere")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    try:
+        log = open_labelled(array, key, storage_options)
+    except GroupFoundError:
+        from chronotile.rows.group_rows import group_rows
+
+        dataset = open_dataset(array, key, storage_options)
+        found = group_rows(dataset, start, end, where=where, fields=fields, pattern=member)
+        return found.table()
+    refuse_member(log, member)
+    return rows_of(log, start, end, where=where, fields=fields).table()

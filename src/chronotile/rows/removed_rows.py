@@ -1,0 +1,184 @@
+"""The rows that one delete removed, or one update changed.
+
+In: an array, the name of a delete or an update. Out: the rows as they were right before it. Whoever
+else would have removed them later does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.conditions.tree import Compare, Op
+from chronotile.conditions.truth import Sense
+from chronotile.conditions.truth_columns import YES, Mask, both
+from chronotile.conditions.update_values import parse_cells
+from chronotile.dataset.open_dataset import open_dataset
+from chronotile.errors import ChronotileError
+from chronotile.history.folder_kinds import GroupFoundError
+from chronotile.log.short_ids import uuid_of
+from chronotile.rows.cell_columns import shown, shown_type
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force
+from chronotile.rows.open_for_rows import last_time, open_labelled, schema_in_force
+from chronotile.rows.play_changes import Play
+from chronotile.visibility.view import Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from chronotile.conditions.tree import UpdateValue
+    from chronotile.format.schema import Schema
+    from chronotile.history.read_history import SchemaFile
+    from chronotile.log import Log
+    from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.engine import Range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRows:
+    """What one change took, to be read batch by batch."""
+
+    log: Log
+    change: Change
+    schema_file: SchemaFile
+    before: tuple[Change, ...]
+    """What acted before it."""
+    wanted: tuple[UpdateValue, ...] = ()
+    """Only rows that hold these values."""
+
+    @property
+    def _schema(self) -> Schema:
+        assert self.schema_file.schema is not None
+        return self.schema_file.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return pa.schema([pa.field(f.name, shown_type(f)) for f in self._schema.fields])
+
+    def plays(self, ranges: Sequence[Range] = ()) -> Iterator[tuple[Play, npt.NDArray[np.intp]]]:
+        """Cells as they are right before the change, and which of them it hits."""
+        # An update acts on the rows of before its own millisecond.
+        end = self.change.t - self.change.is_update
+        if end < 0:
+            return
+        fields = self._schema.fields
+        source = cell_source(self.log, self.schema_file, end, [*self.before, self.change])
+        for batch in source.batches(fields, ranges):
+            play = Play(fields, batch.columns, batch.times, batch.lacks)
+            for number, change in enumerate(self.before):
+                play.act(number, change)
+            hit = play.hit_by(self.change)
+            wanted = hit[np.broadcast_to(self._is_wanted(play), len(play.times))[hit]]
+            if len(wanted):
+                yield play, wanted
+
+    def _is_wanted(self, play: Play) -> Mask:
+        found: Mask = YES
+        for name, raw in self.wanted:
+            leaf = Compare(field=name, op=Op.EQ, value=raw)
+            found = both(found, play.columns[name].truth(leaf, Sense.PREDICATE))
+        return found
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        for play, hit in self.plays():
+            cells = [
+                shown(field, play.columns[field.name].cells(hit), self.log.array)
+                for field in self._schema.fields
+            ]
+            yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
+
+
+def open_removed(
+    array: str,
+    name: str,
+    *,
+    values: Sequence[str] = (),
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> RemovedRows:
+    """What `removed_rows` reads, to be read batch by batch; only rows with some `field=value`."""
+    try:
+        found = removed_of(open_labelled(array, key, storage_options), name)
+    except GroupFoundError:
+        from chronotile.rows.group_rows import removed_in_group
+
+        found = removed_in_group(open_dataset(array, key, storage_options), name)
+    schema = found.schema_file.schema
+    assert schema is not None
+    return replace(found, wanted=parse_cells(values, schema))
+
+
+def removed_of(log: Log, name: str) -> RemovedRows:
+    """What one change of a log took.
+
+    Raises:
+        ChronotileError: There is no such delete or update, or the engine cannot read it.
+    """
+    wanted = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
+    every = log.view(0, last_time(log))
+    # An update that was carried out may share its name with the delete of its old rows.
+    kinds = (every.updates,) if name.endswith(".upd") else (every.deletes, every.updates)
+    changes = [one for kind in kinds for one in kind]
+    short = [one for one in changes if wanted and (uuid_of(one.name) or "").startswith(wanted)]
+    found = [one for one in changes if one.name == wanted] or short
+    if len({one.name for one in found}) != 1:
+        problem = f"expected the name of a delete or an update, found {name[:80]!r}"
+        raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
+    wanted = found[0].name
+    schema_file = schema_in_force(log, found[0].t2)
+    in_force = changes_in_force(log.view(0, found[0].t2), schema_file.schema)
+    is_update = isinstance(found[0], Update)
+    at = next(
+        (
+            number
+            for number, one in enumerate(in_force.changes)
+            if one.name == wanted and one.is_update == is_update
+        ),
+        None,
+    )
+    if at is None:
+        raise ChronotileError(log.array, f"expected a commit that can be read: {in_force.notes}")
+    return RemovedRows(
+        log=log,
+        change=in_force.changes[at],
+        schema_file=schema_file,
+        before=in_force.changes[:at],
+    )
+
+
+def removed_rows(
+    array: str,
+    name: str,
+    *,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The rows that a delete removed, or that an update changed, as they were right before it.
+
+    A delete removes what the engine removes, rows with NULL among it; an update changes what its
+    predicate matches.
+
+    Args:
+        array: A path or a URI; of a group, the member that holds it is found.
+        name: Of the delete or update, as `log` shows it.
+        key: The key of an encrypted array.
+        storage_options: What the storage needs to know.
+
+    Raises:
+        NoEngineError: The engine, `chronotile[engine]`, is not installed.
+        ChronotileError: There is no such delete or update.
+
+    >>> removed_rows("memory:doc-nowhere", "__1_1_x_22")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    found = open_removed(array, name, key=key, storage_options=storage_options)
+    return pa.Table.from_batches(found.batches(), schema=found.schema)

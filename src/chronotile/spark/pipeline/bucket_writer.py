@@ -1,0 +1,132 @@
+"""Writing the tables of one bucket.
+
+In: tables, array by array. Out: Parquet files of a good size, in row groups, and what they add up
+to. Memory is bounded: a row group is written as soon as it is full, a file is put when it is large.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronotile.spark.pipeline.run_columns import dressed
+from chronotile.spark.pipeline.run_summary import Totals, totals_of
+from chronotile.spark.pipeline.runs import Part, Run, parquet_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROWS_IN_GROUP = 1 << 16
+FILE_BYTES = 32 << 20
+"""A file that has grown to this size is put, and another begun."""
+
+LEN_IN_MEMORY = 1 << 20
+"""Bytes of a file that wait in memory until it is put; further ones wait on the local disk."""
+
+_TOTALS = b"chronotile.totals"
+
+
+class BucketWriter:
+    """Takes tables of arrays, and writes files."""
+
+    def __init__(self, run: Run, bucket: int, schemas: Mapping[str, pa.Schema], last: str) -> None:
+        """Args: `last` is the table whose last file also holds the totals of the bucket."""
+        self._tables = {name: _OneTable(run, bucket, name, one) for name, one in schemas.items()}
+        self._last = last
+        self._run = run
+        self.totals = Totals()
+
+    def add(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes rows of some tables."""
+        for name, table in tables.items():
+            if len(table):
+                self.totals += totals_of(name, table)
+                self._tables[name].add(dressed(name, table, self._run.name, self._run.started_ms))
+
+    def discard(self) -> None:
+        """Drops what is left; no run knows the files that were put."""
+        for table in self._tables.values():
+            table.discard()
+
+    def close(self) -> tuple[Part, ...]:
+        """Writes what is left, and gives all files."""
+        words = {_TOTALS: json.dumps(asdict(self.totals)).encode()}
+        return tuple(
+            part
+            for name, table in self._tables.items()
+            for part in table.close(words if name == self._last else {})
+        )
+
+
+class _OneTable:
+    """The files of one table."""
+
+    def __init__(self, run: Run, bucket: int, name: str, schema: pa.Schema) -> None:
+        self._run, self._bucket, self._name, self._schema = run, bucket, name, schema
+        self._waiting: list[pa.Table] = []
+        self._rows_waiting = self._rows_written = 0
+        self._buffer: IO[bytes] | None = None
+        self._file: pq.ParquetWriter | None = None
+        self._parts: list[Part] = []
+
+    def add(self, table: pa.Table) -> None:
+        self._waiting.append(table)
+        self._rows_waiting += len(table)
+        if self._rows_waiting >= ROWS_IN_GROUP:
+            self._write()
+            if self._buffer is not None and self._buffer.tell() >= FILE_BYTES:
+                self._put({})
+
+    def _write(self) -> None:
+        if not self._rows_waiting:
+            return
+        table = pa.concat_tables([self._schema.empty_table(), *self._waiting])
+        if self._file is None:
+            self._buffer = tempfile.SpooledTemporaryFile(LEN_IN_MEMORY)  # noqa: SIM115 - `_put` closes it
+            options = parquet_options(self._schema)
+            self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
+        self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
+        self._rows_written += len(table)
+        self._waiting, self._rows_waiting = [], 0
+
+    def _put(self, words: Mapping[bytes, bytes]) -> None:
+        if self._file is None or self._buffer is None:
+            return
+        if words:
+            self._file.add_key_value_metadata(dict(words))
+        self._file.close()
+        self._buffer.seek(0)
+        with self._buffer as buffer:
+            data = buffer.read()
+        self._parts.append(self._run.put(self._name, data, self._rows_written, self._bucket))
+        self._file, self._buffer, self._rows_written = None, None, 0
+
+    def discard(self) -> None:
+        if self._file is not None and self._buffer is not None:
+            self._file.close()
+            self._buffer.close()
+
+    def close(self, words: Mapping[bytes, bytes]) -> list[Part]:
+        self._write()
+        self._put(words)
+        return self._parts
+
+
+def totals_in(words: Mapping[bytes, bytes] | None) -> Totals:
+    """The totals of a bucket, out of the words in the file that holds them.
+
+    >>> totals_in({}).arrays
+    0
+    """
+    text = (words or {}).get(_TOTALS)
+    if text is None:
+        return Totals()
+    totals: dict[str, Any] = json.loads(text)
+    for name in ("findings", "worst"):
+        totals[name] = tuple(tuple(one) for one in totals[name])
+    return Totals(**totals)

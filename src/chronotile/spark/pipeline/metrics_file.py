@@ -1,0 +1,153 @@
+r"""Metrics of a run, for a monitoring system.
+
+In: the summary of a run, or the exit status of one that failed. Out: a file in the text format of
+Prometheus, as its node exporter's textfile collector and others read it. A reader sees the old file
+or the new one, never a part. Knows nothing of Spark.
+
+Every sample has the label `out`, so that the files of several pipelines can lie in one folder. A
+run that failed leaves the first four metrics only: alert on `chronotile_run_success`, and on the
+age of `chronotile_run_end_timestamp_seconds`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chronotile.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from chronotile.spark.pipeline.run_summary import Summary
+
+METRICS = {
+    "chronotile_run_success": "1 if the run published its tables, else 0.",
+    "chronotile_run_exit_status": "The exit status of the command.",
+    "chronotile_run_end_timestamp_seconds": "When the run ended, in seconds since the epoch.",
+    "chronotile_run_duration_seconds": "How long the run took.",
+    "chronotile_arrays": "Arrays in the tables.",
+    "chronotile_arrays_read": "Arrays that the run read.",
+    "chronotile_arrays_unchanged": "Arrays that had not changed since the last run.",
+    "chronotile_arrays_unreadable": "Arrays that could not be read.",
+    "chronotile_commits": "Commits of all arrays.",
+    "chronotile_fragments": "Fragments of all arrays.",
+    "chronotile_log_bytes": "Bytes of commit logs.",
+    "chronotile_files_read": "Files that the run read.",
+    "chronotile_open_requests": "Requests that opening every array once costs.",
+    "chronotile_open_cost": "What these requests cost, by the prices of the run.",
+    "chronotile_open_requests_after_maintenance": "The same after maintenance.",
+    "chronotile_findings": "Findings, by severity and code.",
+    "chronotile_array_open_requests": "Requests that an open of the costliest arrays costs.",
+    "chronotile_maintenance_arrays": "Arrays that maintenance looked at, by command and outcome.",
+}
+"""Metric -> its meaning. All are gauges."""
+
+_ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
+_ESCAPED = re.compile(r'[\\"\n]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended."""
+
+    out: str
+    status: int
+    seconds: float
+    summary: Summary | None = None
+    """None if the run failed."""
+
+
+def label_value(text: str) -> str:
+    r"""The value of a label, in quotes; what the format cannot hold is escaped.
+
+    >>> print(label_value('a"b\\c\nd'))
+    "a\"b\\c\nd"
+    """
+    clean = text.encode("utf-8", "replace").decode()
+    return '"' + _ESCAPED.sub(lambda match: _ESCAPES[match.group()], clean) + '"'
+
+
+def metrics_text(ending: Ending, now_s: float) -> str:
+    """The metrics of a run as text.
+
+    >>> failed = Ending(out="tables", status=3, seconds=1.5)
+    >>> print(metrics_text(failed, 1e9).splitlines()[2])
+    chronotile_run_success{out="tables"} 0
+    """
+    lines = []
+    told = None
+    for name, labels, value in _samples(ending, now_s):
+        if name != told:
+            lines += [f"# HELP {name} {METRICS[name]}", f"# TYPE {name} gauge"]
+            told = name
+        pairs = ",".join(
+            f"{key}={label_value(text)}" for key, text in {"out": ending.out, **labels}.items()
+        )
+        lines.append(f"{name}{{{pairs}}} {value:.15g}")
+    return "\n".join([*lines, ""])
+
+
+def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Name, labels and value of each sample; those of one name follow each other."""
+    summary = ending.summary
+    yield "chronotile_run_success", {}, int(summary is not None)
+    yield "chronotile_run_exit_status", {}, ending.status
+    yield "chronotile_run_end_timestamp_seconds", {}, round(now_s, 3)
+    yield "chronotile_run_duration_seconds", {}, round(ending.seconds, 3)
+    if summary is None:
+        return
+    totals = summary.totals
+    yield "chronotile_arrays", {}, totals.arrays
+    yield "chronotile_arrays_read", {}, summary.read
+    yield "chronotile_arrays_unchanged", {}, summary.unchanged
+    yield "chronotile_arrays_unreadable", {}, summary.unreadable
+    yield "chronotile_commits", {}, totals.commits
+    yield "chronotile_fragments", {}, totals.fragments
+    if totals.measured:
+        yield "chronotile_bytes", {}, totals.bytes
+    yield "chronotile_log_bytes", {}, totals.log_bytes
+    yield "chronotile_files_read", {}, summary.files_read
+    yield "chronotile_open_requests", {}, totals.open_requests
+    yield "chronotile_open_cost", {"currency": summary.prices.currency}, summary.open_cost
+    yield "chronotile_open_requests_after_maintenance", {}, totals.requests_after
+    for severity, code, count in totals.findings:
+        yield "chronotile_findings", {"severity": severity, "code": code}, count
+    for cost, array in totals.worst:
+        yield "chronotile_array_open_requests", {"array": array}, cost
+    yield from _maintenance(summary.maintained)
+
+
+def _maintenance(
+    maintained: Iterable[tuple[str, int]],
+) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    for text, count in maintained:
+        command, _, outcome = text.partition(" ")
+        yield "chronotile_maintenance_arrays", {"command": command, "outcome": outcome}, count
+
+
+def write_metrics(path: Path, ending: Ending) -> None:
+    """Replaces the file in one step.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    data = metrics_text(ending, time.time()).encode()
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with fresh.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as cause:
+        problem = f"expected to write metrics, found: {cause.strerror or cause}"
+        raise StorageError(str(path), problem) from cause

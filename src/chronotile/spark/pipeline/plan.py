@@ -1,0 +1,306 @@
+"""The plan of a run: which task of the pipeline reads which bucket.
+
+In: options. Out: `FleetPlan`: a share for each bucket that has arrays. The driver lists the top of
+the fleet. If that is not all of it, tasks go on from there, and leave what they find in files, one
+for each bucket: the driver then knows how many arrays there are, and no array by name. Folders of
+a bucket that have many neighbours are listed flat, and with an inventory of the bucket nobody lists
+anything: the files then hold the listing of each array too, so that its reader asks for none.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronotile.dataset.find_arrays import Unlisted, find_arrays
+from chronotile.dataset.flat_listing import Neighbours, unlisted_rows
+from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, read_objects
+from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
+from chronotile.format.kinds import COMMITS
+from chronotile.spark.bucket_share import BucketShare
+from chronotile.spark.flat_search import search_flat, walk
+from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
+from chronotile.spark.pipeline.buckets import bucket_count, bucket_of
+from chronotile.spark.source.shares import find_fleet
+from chronotile.spark.surviving_tasks import Results, run_job
+from chronotile.storage.prefetch import ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from chronotile.dataset.find_arrays import Fleet
+    from chronotile.spark.pipeline.runs import Run
+    from chronotile.spark.source.options import Options
+
+IN_DRIVER = 4096
+"""Folders that the driver lists by itself: a fleet of about as many arrays needs no task for it."""
+GROUPS = 512
+"""Tasks that search for arrays, at most."""
+PLANNERS = 64
+"""Tasks that write the files of a plan, at most: each has one bundle in memory at a time."""
+BUCKETS_IN_BUNDLE = 16
+"""Buckets whose names are sent together: else a large fleet is sent in a million small pieces."""
+IN_FLAT = 64
+"""Folders of one flat list, at least, as long as there are so many."""
+AT_ONCE = 16
+"""Flat lists that the driver asks for at once."""
+PROBLEMS_MAX = 1000
+"""Folders that cannot be listed, of which the driver hears; more of them end the run."""
+
+_SHUFFLED = pa.schema([("bundle", pa.int64()), ("rows", pa.binary())])
+_TOLD = pa.schema([("bucket", pa.int64()), ("file", pa.string()), ("arrays", pa.int64())])
+
+
+class FleetPlan(NamedTuple):
+    """Everything that the driver knows of a fleet."""
+
+    buckets: int
+    shares: tuple[BucketShare, ...]
+    arrays: int
+    problems: tuple[Unlisted, ...]
+    inventory: Inventory | None = None
+    """The inventory that the arrays were found in."""
+
+
+def plan_fleet(
+    spark: SparkSession,
+    options: Options,
+    run: Run,
+    before: int | None,
+    progress: Callable[[int, int], None],
+    *,
+    follow: bool = False,
+) -> FleetPlan:
+    """Finds the arrays of a fleet, and divides them.
+
+    Args:
+        spark: The session that searches, if the fleet is large.
+        options: Where the arrays are.
+        run: The run, for files of the plan.
+        before: The number of buckets in the last run, if this one uses its tables.
+        progress: Called now and then with (tasks done, all tasks).
+        follow: Go to members of groups outside of the roots too, if the driver alone can search.
+            Tasks, each with folders of its own, would find one member several times.
+
+    Raises:
+        ArrayNotFoundError: A root does not exist.
+        StorageError: A root cannot be listed.
+    """
+    if options.inventory is not None:
+        return _plan_by_inventory(spark, options, run, before)
+    fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER, flat=True)
+    if not fleet.left and fleet.wide and sum(len(one.names) for one in fleet.wide) <= IN_DRIVER:
+        return _plan_flat_here(fleet, options, run, before, follow=follow)
+    if not fleet.left and not fleet.wide:
+        if follow and fleet.groups:
+            fleet = find_fleet(options, weigh=before is None, follow=True)
+        return _plan_here(fleet, options.partition_bytes, before)
+    return _Search(spark, options, run).plan(fleet, before, progress)
+
+
+def _plan_here(fleet: Fleet, partition_bytes: int, before: int | None) -> FleetPlan:
+    weight = sum(array.weight for array in fleet.arrays)
+    buckets = bucket_count(len(fleet.arrays), weight, partition_bytes, before)
+    arrays: dict[int, list[str]] = {}
+    for uri in fleet.uris:
+        arrays.setdefault(bucket_of(uri, buckets), []).append(uri)
+    shares = [BucketShare(bucket=one, arrays=tuple(arrays[one])) for one in sorted(arrays)]
+    return FleetPlan(buckets, tuple(shares), len(fleet.arrays), fleet.problems)
+
+
+def _plan_flat_here(
+    fleet: Fleet, options: Options, run: Run, before: int | None, *, follow: bool
+) -> FleetPlan:
+    """A plan whose flat lists the driver itself asks for: a page tells of many arrays."""
+    wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
+    found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
+    rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
+    groups = {*fleet.groups, *(group for one in found for group in one.groups)}
+    problems = [*fleet.problems, *(problem for one in found for problem in one.problems)]
+    if follow and groups:
+        # Members that lie elsewhere; those that were found are not listed again.
+        known = frozenset(rows["array"].unique().to_pylist())
+        more = find_arrays(
+            sorted(groups),
+            options.storage_options,
+            missing_ok=True,
+            known=known,
+            follow=True,
+            key=options.key,
+        )
+        rows = whole_arrays([rows, unlisted_rows(uri for uri in more.uris if uri not in known)])
+        problems += more.problems
+    weight = pc.sum(rows.filter(pc.starts_with(rows["path"], f"{COMMITS}/"))["size"]).as_py() or 0
+    arrays = len(rows["array"].unique())
+    buckets = bucket_count(arrays, weight, options.partition_bytes, before)
+    shares = tuple(_written(rows, buckets, run))
+    return FleetPlan(buckets, shares, arrays, tuple(sorted({*problems})))
+
+
+def _plan_by_inventory(
+    spark: SparkSession, options: Options, run: Run, before: int | None
+) -> FleetPlan:
+    """A plan without a single LIST: tasks read the files of an inventory."""
+    inventory = read_manifest(str(options.inventory), options.storage_options, options.roots)
+    below = prefixes_in(inventory, options.roots)
+    buckets = before or bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
+
+    def read(number: int) -> Iterator[tuple[int, bytes]]:
+        objects = read_objects(inventory, inventory.files[number])
+        return by_bundle(listing_rows(objects, inventory.bucket, below), buckets)
+
+    shares: tuple[BucketShare, ...] = ()
+    if inventory.files:
+        rows = rows_in_tasks(spark, len(inventory.files), read, _SHUFFLED)
+        shares = write_plan(rows, buckets, run)
+    arrays = sum(share.count for share in shares)
+    return FleetPlan(buckets, shares, arrays, (), inventory)
+
+
+def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[str, ...]) -> int:
+    """About how many arrays an inventory names: a task counts those in its first file."""
+
+    def count(_: int) -> bytes:
+        rows = listing_rows(read_objects(inventory, inventory.files[0]), inventory.bucket, below)
+        return str(len(rows.filter(rows["strong"])["array"].unique())).encode()
+
+    if not inventory.files:
+        return 0
+    ((_, counted),) = in_tasks(spark, 1, count)
+    sizes = [file.size for file in inventory.files]
+    share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
+    return int(int(counted) * share)
+
+
+class _FoundFile(NamedTuple):
+    """What one task of the search found."""
+
+    file: str
+    arrays: int
+    problems: tuple[Unlisted, ...] = ()
+
+
+class _Search:
+    """A search by tasks."""
+
+    def __init__(self, spark: SparkSession, options: Options, run: Run) -> None:
+        self._spark, self._options, self._run = spark, options, run
+
+    def plan(
+        self, top: Fleet, before: int | None, progress: Callable[[int, int], None]
+    ) -> FleetPlan:
+        groups: list[tuple[str, ...] | Neighbours] = [
+            top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))
+        ]
+        wide = sum(len(one.names) for one in top.wide)
+        most = max(IN_FLAT, -(-wide // GROUPS))
+        groups += [part for one in top.wide for part in one.divided(most)]
+        work = partial(_search, options=self._options, run=self._run)
+        results = Results(self._run.store(), f"{self._run.staging}/results")
+        found = run_job(self._spark, work, groups, progress, results)
+        rows = unlisted_rows(top.uris)
+        found.append(_FoundFile(_write_found(self._run, rows), len(top.arrays), top.problems))
+        problems = tuple(sorted(problem for one in found for problem in one.problems))
+        arrays = sum(one.arrays for one in found)
+        buckets = bucket_count(arrays, 0, 1, before)
+        shares = write_plan(self._rows([one.file for one in found], buckets), buckets, self._run)
+        # An array that two tasks met was counted twice.
+        arrays = sum(share.count for share in shares)
+        return FleetPlan(buckets, shares, arrays, problems)
+
+    def _rows(self, files: list[str], buckets: int) -> DataFrame:
+        run = self._run
+
+        def read(number: int) -> Iterator[tuple[int, bytes]]:
+            found = pq.read_table(io.BytesIO(run.store().read(files[number])))
+            return by_bundle(found, buckets)
+
+        return rows_in_tasks(self._spark, len(files), read, _SHUFFLED)
+
+
+def _search(folders: tuple[str, ...] | Neighbours, options: Options, run: Run) -> _FoundFile:
+    if isinstance(folders, Neighbours):
+        found = search_flat(folders, options)
+    else:
+        found = walk(folders, options)
+    arrays = len(found.rows.filter(found.rows["strong"])["array"].unique())
+    return _FoundFile(_write_found(run, found.rows), arrays, found.problems[:PROBLEMS_MAX])
+
+
+def _write_found(run: Run, rows: pa.Table) -> str:
+    return _write_file(run, "found/", rows)
+
+
+def by_bundle(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """The rows of each bundle of buckets, in a form that can be sent: few, large and compressed."""
+    bundles = _bundles(buckets)
+    for bundle, own in _grouped(names, bundles):
+        sink = io.BytesIO()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(sink, own.schema, options=options) as stream:
+            stream.write_table(own.combine_chunks())
+        yield bundle, sink.getvalue()
+
+
+def _bundles(buckets: int) -> int:
+    """How many bundles there are; a bucket's number tells its bundle, as both are powers of two."""
+    return max(buckets // BUCKETS_IN_BUNDLE, 1)
+
+
+def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of the arrays of each bucket, if there are so many buckets, in their order."""
+    arrays = names["array"].combine_chunks().dictionary_encode()
+    of_array = [bucket_of(uri, count) for uri in arrays.dictionary.to_pylist()]
+    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
+    order = np.argsort(bucket, kind="stable")
+    names, bucket = names.take(pa.array(order)), bucket[order]
+    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
+        yield int(bucket[start]), names.slice(start, end - start)
+
+
+def _written(names: pa.Table, buckets: int, run: Run) -> Iterator[BucketShare]:
+    """Leaves the rows of each bucket in a file."""
+    for bucket, own in _grouped(names, buckets):
+        file = _write_file(run, f"plan/{bucket:04d}-", own)
+        yield BucketShare(bucket=bucket, file=file, count=pc.count_distinct(own["array"]).as_py())
+
+
+def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ...]:
+    """Brings the rows of each bucket together, and leaves them in a file for each.
+
+    Args:
+        rows: What `by_bundle` gave, in any order.
+        buckets: The number of buckets.
+        run: The run; its staging folder gets the files.
+    """
+
+    def write(given: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
+        for _, bundle in groupby(given, key=itemgetter(0)):
+            tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
+            for share in _written(whole_arrays(tables), buckets, run):
+                yield share.bucket, share.file, share.count
+
+    count = _bundles(buckets)
+    sorted_rows = rows.repartition(min(count, PLANNERS), "bundle").sortWithinPartitions("bundle")
+    told = collected(sorted_rows, write, _TOLD)
+    return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
+
+
+def _write_file(run: Run, start: str, table: pa.Table) -> str:
+    path = f"{run.staging}/{start}{secrets.token_hex(8)}.parquet"
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    run.store().put_if_absent(path, buffer.getvalue())
+    return path

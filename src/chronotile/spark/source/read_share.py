@@ -1,0 +1,140 @@
+"""Reading the arrays of one task.
+
+In: a share and options. Out: tables, array by array; an array that cannot be read becomes a
+finding, and stops no other. The task itself opens what it needs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from chronotile.dataset.check_all import may_pass, unlisted, words
+from chronotile.dataset.members_table import member_rows
+from chronotile.dataset.open_dataset import open_dataset
+from chronotile.errors import BadTimeError, ChangedError
+from chronotile.spark.large_arrays import open_or_divide
+from chronotile.spark.source.tag_windows import window_of
+from chronotile.storage.place import MissingObjectError, find_place
+from chronotile.storage.prefetch import ahead
+from chronotile.tables.array_tables import (
+    ArrayTables,
+    findings_table,
+    members_table,
+    tables_of_unreadable,
+)
+from chronotile.tables.large_tables import LargeTables
+from chronotile.tables.measured_array import measure_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from chronotile.dataset.find_arrays import Unlisted
+    from chronotile.log import Log
+    from chronotile.spark.source.options import Options
+    from chronotile.spark.source.shares import Share
+    from chronotile.storage.store import Entry
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+BATCH_ROWS = 1 << 16
+"""Rows of one Arrow batch, at most."""
+AHEAD = 8
+"""Arrays of a bucket that one task reads at once: most of the time it waits for answers."""
+
+
+def open_array(array: str, options: Options) -> Log:
+    """Opens the log of one array."""
+    return options.open_log(options.opened(array).store)
+
+
+def pieces_of(
+    array: str, options: Options, names: tuple[str, ...]
+) -> Iterable[Mapping[str, pa.Table]]:
+    """Some tables of one array, in whatever state it is; those of a large one come in pieces.
+
+    Raises:
+        BadTimeError: The array has no tag of the name that stands for a time.
+    """
+    try:
+        opened = options.opened(array)
+        if options.sizes and "arrays" in names and opened.entries is None:
+            opened = measure_array(opened.store)
+        log = open_or_divide(opened.store, options, names)
+        if isinstance(log, LargeTables):
+            return log.stream(names)  # what fails in the midst of it fails the task
+        tables = array_tables(log, options, opened.entries if options.sizes else None)
+        return ({name: tables.table(name) for name in names},)
+    except BadTimeError:
+        raise
+    except Exception as error:  # one bad array must not stop a fleet
+        if array in options.known and isinstance(error, MissingObjectError | ChangedError):
+            # The inventory is outdated: look again.
+            return pieces_of(array, replace(options, known={}), names)
+        if may_pass(error):
+            _log.warning("no rows of %s: %s", array, words(error))
+        return (tables_of_unreadable(array, error),)
+
+
+def array_tables(
+    log: Log, options: Options, measured: tuple[Entry, ...] | None = None
+) -> ArrayTables:
+    """The tables of an array, as the options ask for them."""
+    return ArrayTables(
+        log,
+        *window_of(log, options),
+        check=options.check,
+        cells=options.cells,
+        measured=measured,
+        prices=options.prices,
+        max_findings=options.max_findings,
+    )
+
+
+def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[str, T]]:
+    """Each array with what `make` returns for it, in order; reads ahead in a bucket.
+
+    >>> list(in_order(str.upper, ["a", "b"]))
+    [('a', 'A'), ('b', 'B')]
+    """
+    wanted = tuple(arrays)
+    local = all(find_place(array).scheme == "file" for array in wanted)
+    yield from zip(wanted, ahead(make, wanted, 1 if local else AHEAD), strict=True)
+
+
+def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
+    """One table of all arrays of a share, batch by batch."""
+    name = options.table
+    if name == "members":
+        for group in share.arrays:
+            yield from members_of(group, options).to_batches(BATCH_ROWS)
+        return
+    make = partial(pieces_of, options=options, names=(name,))
+    for _, pieces in in_order(make, share.arrays):
+        for tables in pieces:
+            if name in tables:
+                yield from tables[name].to_batches(BATCH_ROWS)
+    if name == "findings":
+        yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
+
+
+def members_of(group: str, options: Options) -> pa.Table:
+    """The members of one group, each with what is there; none of a group that cannot be read."""
+    try:
+        dataset = open_dataset(group, options.read_key(), options.storage_options)
+        rows = [row.to_dict() for row in member_rows(dataset, sizes=False, nested=False)]
+    except Exception as error:  # one bad group must not stop a fleet
+        _log.warning("no members of %s: %s", group, words(error))
+        rows = []
+    return members_table(rows)
+
+
+def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:
+    """The findings on folders that could not be listed."""
+    return findings_table(tuple(map(unlisted, problems)))

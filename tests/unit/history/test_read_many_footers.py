@@ -1,0 +1,100 @@
+"""The fast way to the footers of many fragments gives what the slow one gives."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.corpus_cases import CASES, Case
+from support.engine_arrays import EngineArray
+
+from chronotile.errors import ChronotileError
+from chronotile.format.names import try_parse, version_of
+from chronotile.history.read_footers import FooterReader, StoredFooter
+from chronotile.history.read_history import read_history
+from chronotile.history.read_many_footers import own_footers
+from chronotile.storage.side_by_side import SideBySide
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from chronotile.storage.store import Store
+
+
+def both_ways(store: Store, key: bytes | None = None) -> tuple[list[str], list[str]]:
+    """Each footer as bytes, or its error as text, in both ways."""
+    history = read_history(store, key=key)
+    # Twice: what the first half teaches, the second half uses.
+    names = [*history.listing.fragment_paths()] * 2
+    parsed = map(try_parse, names)
+    versions = np.array([version_of(name) if name else 0 for name in parsed], np.int64)
+    slow = [
+        repr(found.raw) if isinstance(found, StoredFooter) else str(found)
+        for _, found in FooterReader(store, history).read(names, own=True)
+    ]
+    quick = [
+        repr(found) if isinstance(found, bytes) else str(found)
+        for _, found in own_footers(FooterReader(store, history), pa.array(names), versions)
+    ]
+    return quick, slow
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_on_every_array_of_the_corpus(case: Case) -> None:
+    quick, slow = both_ways(open_store(str(case.array)), case.key)
+    assert quick == slow
+
+
+def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 13):
+        array.write(at, {at: at})
+    folder = array.folder / "__fragments"
+    cut, longer, odd, lost, linked, other = sorted(folder.iterdir())[1:7]
+    files = [path / "__fragment_metadata.tdb" for path in (cut, longer, odd, lost, other)]
+    files[0].write_bytes(files[0].read_bytes()[:-5])
+    whole = files[1].read_bytes()
+    files[1].write_bytes(whole[:-8] + bytes(8) + (len(whole) + 8).to_bytes(8, "little"))
+    # The flag that says whether there are timestamps is behind two ranges' numbers.
+    length = int.from_bytes(files[2].read_bytes()[-8:], "little")
+    data = bytearray(files[2].read_bytes())
+    at = len(data) - 8 - length
+    data[at : at + 4] = (99).to_bytes(4, "little")
+    files[2].write_bytes(data)
+    files[3].unlink()
+    shutil.move(linked, tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    swapped = whole.replace(b"__schema", b"__schemx")
+    files[4].write_bytes(swapped[:-16])
+    quick, slow = both_ways(open_store(array.uri))
+    assert quick == slow
+    assert sum(not text.startswith("b'") and not text.startswith('b"') for text in slow) >= 8
+
+
+def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a" / "f" / "real").mkdir(parents=True)
+    (tmp_path / "a" / "f" / "real" / "x").write_bytes(b"0123456789")
+    (tmp_path / "a" / "f" / "linked").symlink_to(tmp_path / "a" / "f" / "real")
+    (tmp_path / "a" / "f" / "inside").mkdir()
+    (tmp_path / "a" / "f" / "inside" / "x").symlink_to(tmp_path / "a" / "f" / "real" / "x")
+    store = open_store(str(tmp_path / "a"))
+    names = ["real", "linked", "inside", "gone"]
+    hooked = store.watched(lambda *_: None)
+    for one in (store, hooked):
+        files = SideBySide(one, "f", "x")
+        first, *others = files.tails(names, 4)
+        assert first == (b"6789", 10)
+        assert all(isinstance(error, ChronotileError) for error in others)
+        (refused,) = files.tails(["../f/real"], 4)
+        assert isinstance(refused, ChronotileError)
+        size, *errors = files.sizes(["real", "inside", "gone"])
+        assert size == 10
+        assert all(isinstance(error, ChronotileError) for error in errors)
+        nowhere = SideBySide(one, "g", "x")
+        answers = [*nowhere.tails(names, 4), *nowhere.sizes(names)]
+        assert len(answers) == 2 * len(names)
+        assert all(isinstance(answer, ChronotileError) for answer in answers)
