@@ -52,7 +52,7 @@ def test_every_state_in_between_is_old_or_harmless(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     # Opens after each step take their time: the moment must not come before they are done.
-    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 2_000})
+    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 10_000})
     watched = Watched(tmp_path / "array", way)
     old, between, new = watched.old, watched.between, watched.new
     begun = now_ms()
@@ -62,13 +62,13 @@ def test_every_state_in_between_is_old_or_harmless(
     assert watched.now == ([old] if way == "hide" else steps)
     assert shown(watched.array) == new
     if way == "hide":
-        assert now_ms() - begun >= 2_000, "it ended before its moment came"
+        assert now_ms() - begun >= 10_000, "it ended before its moment came"
 
 
 def test_a_moment_to_come_shows_all_at_once(tmp_path: pathlib.Path) -> None:
     """Whatever the way: what is put before its moment shows when it comes."""
     watched = Watched(tmp_path / "array", "replay")
-    moment = now_ms() + 2_000
+    moment = now_ms() + 10_000
     plan = ct.restore(watched.array.uri, watched.moment, at=moment, dry_run=True)
     assert f"what others write until {moment} may go out of sight then" in plan.notes
     watched.run(ct.restore, to=watched.moment, at=moment)
@@ -100,7 +100,7 @@ def test_an_undo_goes_the_same_way_back(tmp_path: pathlib.Path, way: str) -> Non
 def test_a_restore_says_what_an_open_could_see(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 1_000})
+    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 5_000})
     for way in WAYS:
         array, moment = evolved(tmp_path / way, way)
         notes = ct.restore(array.uri, moment).notes
