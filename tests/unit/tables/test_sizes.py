@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from support.array_places import read_all
 from support.corpus_cases import CASES
+from support.spec_files import ROOT
 
 import chronotile as ct
 from chronotile.cli import main, sample
@@ -78,6 +80,7 @@ def test_a_folder_that_cannot_be_listed_leaves_the_size_unknown(tmp_path: Path) 
         command = [sys.executable, "-m", "support.unprivileged", "tables", str(made.array)]
         done = subprocess.run(
             [*command, "--out", str(tmp_path / "out"), "--json"],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
             capture_output=True,
             text=True,
             check=False,
