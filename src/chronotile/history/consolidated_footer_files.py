@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
@@ -29,10 +30,17 @@ if TYPE_CHECKING:
 
 
 class NamedFooters(NamedTuple):
-    """Footers as columns, with the names of their fragments; the first of a name counts."""
+    """Footers as columns, with the names of their fragments; the last of a name counts."""
 
     names: pa.Array
     spans: FooterSpans
+
+    def places(self, names: pa.Array) -> pa.Array:
+        """Where the footers of some fragments are, each asked for once; null if there is none."""
+        if names.equals(self.names):  # as a rule: both are in time order
+            return pa.array(np.arange(len(names)))
+        found = pc.index_in(names, value_set=self.names[::-1])
+        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +66,7 @@ class MetaFile:
         if b"/" in names.buffers()[2].to_pybytes():
             footers = self.footers
             return NamedFooters(pa.array([*footers], pa.string()), joined(footers.values()))
-        data, *places = spans
-        return NamedFooters(names[::-1], FooterSpans(data, *(place[::-1] for place in places)))
+        return NamedFooters(names, spans)
 
 
 def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | ChronotileError]:
@@ -84,7 +91,7 @@ def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | Ch
 
 def footers_of(files: Iterable[MetaFile]) -> NamedFooters:
     """What all files hold together; of a name that several have, the last file's counts."""
-    columns = [file.columns for file in files][::-1]
+    columns = [file.columns for file in files]
     if len(columns) == 1:
         return columns[0]
     bases = np.cumsum([0, *(len(one.spans.data) for one in columns)])

@@ -264,9 +264,12 @@ class _Texts:
 
     def column(self) -> pa.Array:
         """All rows."""
-        singles = pa.array([*self._single.values()], pa.string())
-        self.put(np.array([*self._single], np.int64), singles)
-        whole = pa.concat_arrays(self._arrays)
+        if self._single:
+            singles = pa.array([*self._single.values()], pa.string())
+            self.put(np.array([*self._single], np.int64), singles)
+        if not self._arrays:
+            return pa.nulls(len(self._place), pa.string())
+        whole = self._arrays[0] if len(self._arrays) == 1 else pa.concat_arrays(self._arrays)
         return whole.take(pa.array(self._place, mask=self._place < 0))
 
 

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import (
     BadFileError,
@@ -149,10 +148,10 @@ class FooterReader:
 
     def _held(self, names: Sequence[str]) -> dict[str, bytes]:
         """The footers of these fragments that a `.meta` holds."""
-        known, spans = self.consolidated
-        places = pc.index_in(pa.array(names, pa.string()), value_set=known).to_pylist()
+        footers = self.consolidated
+        places = footers.places(pa.array(names, pa.string())).to_pylist()
         pairs = zip(names, places, strict=True)
-        return {name: spans.footer(place) for name, place in pairs if place is not None}
+        return {name: footers.spans.footer(place) for name, place in pairs if place is not None}
 
     def _outcome(
         self, name: str, held: bytes, answer: Tail | int | ChronotileError

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import FooterSpans
@@ -75,12 +74,11 @@ def read_many(
     Raises:
         StorageError: The storage failed.
     """
-    known, spans = reader.consolidated
-    places = pc.index_in(names, value_set=known)
+    places = reader.consolidated.places(names)
     is_held = np.asarray(places.is_valid())
     if (held := np.flatnonzero(is_held)).size:
         here = names if len(held) == len(names) else names.take(pa.array(held))
-        chosen = _chosen(spans, np.asarray(places.drop_null()))
+        chosen = _chosen(reader.consolidated.spans, np.asarray(places.drop_null()))
         known_sizes = _whole(reader.own.sizes(here.to_pylist())) if sizes else None
         yield ManyFooters(held, here, chosen, known_sizes)
     own = np.flatnonzero(~is_held)

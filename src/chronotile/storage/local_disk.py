@@ -102,10 +102,10 @@ class Disk:
         if most is not None and len(items) > most:
             where = self._place.uri_of(path)
             raise TooLargeError(where, f"expected at most {most} names, found more")
-        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-        # As a rule all are of one kind.
-        rest = () if len(folders) == len(items) else items
-        files = [item.name for item in rest if item.is_file(follow_symlinks=False)]
+        # As a rule all are of one kind, and nothing need be asked twice.
+        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+        rest = () if len(files) == len(items) else items
+        folders = [item.name for item in rest if item.is_dir(follow_symlinks=False)]
         odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()

@@ -12,7 +12,9 @@ from support.corpus_cases import CASES, Case
 from support.engine_arrays import EngineArray
 
 from chronotile.errors import ChronotileError
+from chronotile.format.footer_columns import joined
 from chronotile.format.names import try_parse, version_of
+from chronotile.history.consolidated_footer_files import NamedFooters
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.history.read_history import read_history
 from chronotile.history.read_many_footers import own_footers
@@ -73,6 +75,18 @@ def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
     quick, slow = both_ways(open_store(array.uri))
     assert quick == slow
     assert sum(not text.startswith("b'") and not text.startswith('b"') for text in slow) >= 8
+
+
+def test_places_are_those_of_a_dictionary() -> None:
+    """In the order of the names, in another, of names that are there twice or not at all."""
+    spans = joined(bytes([at]) for at in range(5))
+    for texts in (["a", "b", "c", "d", "e"], ["e", "b", "b", "a", "e"]):
+        held = NamedFooters(pa.array(texts), spans)
+        last = {text: at for at, text in enumerate(texts)}
+        asked = ["a", "b", "c", "d", "e"]
+        for names in (asked, asked[::-1], ["b", "z"], []):
+            found = held.places(pa.array(names, pa.string())).to_pylist()
+            assert found == [last.get(name) for name in names]
 
 
 def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
