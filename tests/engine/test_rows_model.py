@@ -13,7 +13,7 @@ from support.row_histories import RowHistory
 
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows import rows_updates_can_match as candidates
+from chronotile.rows import sought_spans
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.blame import blame
 from chronotile.rows.cell_columns import shown
@@ -77,7 +77,7 @@ def test_rows_are_those_of_the_model(
     first: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if first % 20:
-        monkeypatch.setattr(candidates, "_ONE_IN", 0)  # no array is too small to look up rows
+        monkeypatch.setattr(sought_spans, "_ONE_IN", 0)  # no array is too small to look up rows
     for seed in range(first, first + 10):
         history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 3 == 0)
         history.live(12)

@@ -77,8 +77,15 @@ class Play:
         """What updates did: the number of each, its time, the rows."""
         self._done: list[tuple[int, npt.NDArray[np.intp]]] = []
         """What all changes did: the number of each, the rows."""
-        self._first, self._last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+        # Of cells that share one time in memory, one tells it.
+        own = times[:1] if times.strides == (0,) else times
+        self._first, self._last = (int(own.min()), int(own.max())) if len(own) else (0, 0)
         self._candidates = candidates
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no delete has removed a row."""
+        return self._alive is YES
 
     @property
     def alive(self) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chronotile.conditions.truth_columns import Column
 from chronotile.rows.play_changes import Play
 from chronotile.rows.played_column import replaced
-from chronotile.rows.rows_updates_can_match import Candidates
+from chronotile.rows.rows_updates_can_match import candidates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Field
     from chronotile.rows.cell_source import CellBatch
     from chronotile.rows.changes_in_force import Change
-    from chronotile.rows.rows_updates_can_match import SoughtSpans
+    from chronotile.rows.sought_spans import SoughtSpans
 
 _FEW = 3
 """Rows are taken out if they are at most one in so many."""
@@ -49,34 +49,44 @@ class PlayedBatch:
         changes: Sequence[Change],
         sought: SoughtSpans,
     ) -> None:
-        self._changes = changes
+        self._fields, self._batch, self._changes = fields, batch, changes
         self._columns = {
             field.name: Column(field, cells)
             for field, cells in zip(fields, batch.columns, strict=True)
         }
-        look = Candidates(sought, self._columns)
-        rows = look.reach()
+        self._look = candidates(sought, self._columns)
+        rows = self._look.reach(len(batch.times))
         self._rows = None if rows is None or len(rows) * _FEW > len(batch.times) else rows
-        self._whole = Play(fields, batch.columns, batch.times, batch.lacks, candidates=look)
         self._part: Play | None = None
-        if self._rows is not None:
-            part = {name: column.of(self._rows) for name, column in self._columns.items()}
-            self._part = Play(
-                fields,
-                [column.cells for column in part.values()],
-                batch.times[self._rows],
-                batch.lacks,
-                candidates=Candidates(sought, part) if len(self._rows) else None,
-            )
 
     def play(self) -> None:
         """Let all changes act."""
+        batch, look = self._batch, self._look
+        self._whole = Play(self._fields, batch.columns, batch.times, batch.lacks, candidates=look)
+        if self._rows is not None:
+            self._part = self._taken_out(self._rows)
         for number, change in enumerate(self._changes):
             if self._part is not None:
                 self._part.act(number, change)
             # No update sets a row of the others, so deletes judge those by their own cells.
             if self._part is None or not change.is_update:
                 self._whole.act(number, change)
+
+    def _taken_out(self, rows: npt.NDArray[np.intp]) -> Play:
+        """Some rows, to be played by themselves."""
+        part = {name: column.of(rows) for name, column in self._columns.items()}
+        return Play(
+            self._fields,
+            [column.cells for column in part.values()],
+            self._batch.times[rows],
+            self._batch.lacks,
+            candidates=self._look.part(rows, part),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no delete has removed a row."""
+        return self._whole.is_whole and (self._part is None or self._part.is_whole)
 
     @property
     def alive(self) -> npt.NDArray[np.bool_]:

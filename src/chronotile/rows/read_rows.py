@@ -22,7 +22,14 @@ from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.conditions.truth_columns import (
+    YES,
+    Column,
+    Mask,
+    both,
+    column_truth,
+    rows_asked_for,
+)
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
@@ -36,7 +43,7 @@ from chronotile.rows.engine_read import layout_of, read_cells
 from chronotile.rows.engine_settings import engine_settings, engine_uri
 from chronotile.rows.open_for_rows import open_labelled, refuse_member, schema_in_force
 from chronotile.rows.played_batch import PlayedBatch
-from chronotile.rows.rows_updates_can_match import SoughtSpans
+from chronotile.rows.sought_spans import SoughtSpans
 from chronotile.storage.prefetch import OneAhead
 from chronotile.visibility.rules import Rule
 
@@ -165,9 +172,9 @@ class RowReader:
         with OneAhead(found) as batches:
             for played in batches:
                 played.play()
-                mask = played.alive
+                mask: Mask = YES if played.is_whole else played.alive
                 if self.start:
-                    mask = mask & (played.times >= np.uint64(self.start))
+                    mask = both(mask, played.times >= np.uint64(self.start))
                 named = {field.name: played.cells(field.name) for field in read}
                 if not mask.all():
                     kept = pa.array(mask)

@@ -21,15 +21,16 @@ from chronotile.conditions.tree import (
     member_of,
     negate,
 )
+from chronotile.conditions.truth_columns import Column
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows import played_batch
-from chronotile.rows import rows_updates_can_match as candidates
+from chronotile.rows import number_grid, played_batch, sought_spans, spans_in_column
 from chronotile.rows.cell_columns import stored_type
 from chronotile.rows.cell_source import CellBatch
 from chronotile.rows.changes_in_force import Change
 from chronotile.rows.play_changes import Play
 from chronotile.rows.played_batch import PlayedBatch
-from chronotile.rows.rows_updates_can_match import Candidates, SoughtSpans
+from chronotile.rows.rows_updates_can_match import candidates
+from chronotile.rows.sought_spans import SoughtSpans
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,9 +118,9 @@ class Chance(random.Random):
 @pytest.fixture
 def always_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every update that can looks up its rows on a grid, in several blocks."""
-    monkeypatch.setattr(candidates, "_ONE_IN", 0)
-    monkeypatch.setattr(candidates, "_FEW_SPANS", 0)
-    monkeypatch.setattr(candidates, "_BLOCK", 5)
+    monkeypatch.setattr(sought_spans, "_ONE_IN", 0)
+    monkeypatch.setattr(spans_in_column, "_FEW_SPANS", 0)
+    monkeypatch.setattr(number_grid, "_BLOCK", 5)
     monkeypatch.setattr(played_batch, "_FEW", 1)
 
 
@@ -138,7 +139,7 @@ def compare(
     slow = Play(FIELDS, *batch)
     sought = SoughtSpans(FIELDS, acting)
     bases = {name: column.base for name, column in slow.columns.items()}
-    quick = Play(FIELDS, *batch, candidates=Candidates(sought, bases))
+    quick = Play(FIELDS, *batch, candidates=candidates(sought, bases))
     for number, change in enumerate(acting):
         assert quick.act(number, change).tolist() == slow.act(number, change).tolist(), seed
     for name, column in slow.columns.items():
@@ -151,6 +152,7 @@ def compare(
     played = PlayedBatch(FIELDS, CellBatch(tuple(batch[0]), batch[1], frozenset()), acting, sought)
     played.play()
     assert played.alive.tolist() == slow.alive.tolist(), seed
+    assert played.is_whole == slow.alive.all(), seed
     assert played.times.tolist() == slow.times.tolist(), seed
     shown = {name: repr(column.cells().to_pylist()) for name, column in slow.columns.items()}
     # It may write over its cells, so no one else may ask for them then.
@@ -159,23 +161,28 @@ def compare(
 
 def test_an_update_that_matches_few_rows_is_looked_up_and_one_that_matches_many_is_not() -> None:
     """Else the quick way would be quick for nobody."""
-    whole = FIELDS[3]
-    columns = [pa.array(np.arange(50_000) % 1000, pa.int32())]
-    found = {
-        name: Change(
-            name=name,
-            t=9,
-            stored=negate(Compare(field="whole", op=op, value=raw(whole, value))),
-            values=(UpdateValue("whole", raw(whole, 1)),),
-        )
-        for name, op, value in (("few", Op.EQ, 7), ("many", Op.LT, 500), ("none", Op.GT, 2000))
+    whole, place = FIELDS[3], FIELDS[0]
+    columns = {
+        "whole": Column(whole, pa.array(np.arange(50_000) % 1000, pa.int32())),
+        "d": Column(place, pa.array(np.arange(50_000))),
     }
-    play = Play([whole], columns, np.zeros(50_000, np.uint64))
-    sought = SoughtSpans([whole], [*found.values()])
-    look = Candidates(sought, {"whole": play.columns["whole"].base})
-    few, none = look.cover("few"), look.cover("none")
+    seven = Compare(field="whole", op=Op.EQ, value=raw(whole, 7))
+    wheres: dict[str, Condition] = {
+        "few": seven,
+        "many": Compare(field="whole", op=Op.LT, value=raw(whole, 500)),
+        "none": Compare(field="whole", op=Op.GT, value=raw(whole, 2000)),
+        "fewer": AllOf(parts=(Compare(field="d", op=Op.LT, value=raw(place, 40_000)), seven)),
+    }
+    updates = [
+        Change(name=name, t=9, stored=negate(where), values=(UpdateValue("whole", raw(whole, 1)),))
+        for name, where in wheres.items()
+    ]
+    look = candidates(SoughtSpans([whole, place], updates), columns)
+    few, none, fewer = (look.cover(name) for name in ("few", "none", "fewer"))
     assert few is not None
     assert look.rows(few.spans[0]).tolist() == list(range(7, 50_000, 1000))
     assert look.cover("many") is None
     assert none is not None
     assert look.rows(none.spans[0]).tolist() == []
+    assert fewer is not None
+    assert fewer.spans == few.spans
