@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.errors import (
-    ArrayNotFoundError,
-    ChronotileError,
     StorageError,
     TooLargeError,
     printable,
 )
+from chronotile.storage.open_folder import LINK, OpenFolder, kind_of
 from chronotile.storage.place import (
     LEFTOVER,
     Entry,
     Folder,
     MissingObjectError,
     Names,
-    ObjectExistsError,
     Place,
     Stranger,
     StrangerError,
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 
 PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened. Not blocking: opening a named pipe would wait forever."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_LINK = "a symbolic link, which is never followed"
 _LEN_READ = 1 << 20
 _LEN_LARGE = 1 << 22
 """From this size on memory comes in large pages, and several threads read faster than one."""
@@ -79,8 +75,8 @@ class Disk:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> _OpenFolder:
-        return _OpenFolder(self._place, folder, folder if path is None else path, create=create)
+    def _in(self, folder: str, path: str | None = None, *, create: bool = False) -> OpenFolder:
+        return OpenFolder(self._place, folder, folder if path is None else path, create=create)
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
         """List one folder. A folder that is not there is empty, unless it is the root."""
@@ -143,11 +139,11 @@ class Disk:
                 if cause.errno != errno.ELOOP:
                     raise
                 where = self._place.uri_of(path)
-                raise StrangerError(where, f"expected a file, found {_LINK}") from None
+                raise StrangerError(where, f"expected a file, found {LINK}") from None
             try:
                 status = os.fstat(file)
                 if not stat.S_ISREG(status.st_mode):
-                    where, kind = self._place.uri_of(path), _kind(status.st_mode)
+                    where, kind = self._place.uri_of(path), kind_of(status.st_mode)
                     raise StrangerError(where, f"expected a file, found {kind}")
                 yield file, status
             finally:
@@ -224,7 +220,7 @@ class Disk:
                 mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
                 if not stat.S_ISREG(mode):
                     where = self._place.uri_of(path)
-                    raise StorageError(where, f"expected a file to remove, found {_kind(mode)}")
+                    raise StorageError(where, f"expected a file to remove, found {kind_of(mode)}")
                 os.unlink(name, dir_fd=folder)
 
     def settle(self, paths: Sequence[str]) -> None:
@@ -244,76 +240,6 @@ class Disk:
         """Refuse a folder behind a link."""
         with suppress(MissingObjectError), self._in(path):
             pass
-
-
-class _OpenFolder:
-    """Opens a folder, and gives its descriptor; an error inside names the path."""
-
-    __slots__ = ("_create", "_descriptor", "_folder", "_path", "_place")
-
-    def __init__(self, place: Place, folder: str, path: str, *, create: bool) -> None:
-        self._place, self._folder, self._path = place, folder, path
-        self._create = create
-
-    def __enter__(self) -> int:
-        try:
-            self._descriptor = self._opened()
-        except OSError as cause:
-            self._translate(cause)
-            raise
-        return self._descriptor
-
-    def __exit__(self, _: object, cause: BaseException | None, trace: object) -> None:
-        os.close(self._descriptor)
-        if isinstance(cause, OSError):
-            self._translate(cause)
-
-    def _translate(self, cause: OSError) -> None:
-        """Raise our error for an error of the disk."""
-        if isinstance(cause, ChronotileError):
-            return
-        where = self._place.uri_of(self._path)
-        if isinstance(cause, FileNotFoundError):
-            raise MissingObjectError(where, "expected an object, found nothing") from None
-        if isinstance(cause, FileExistsError):
-            raise ObjectExistsError(where, "expected no object, found one") from None
-        raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause
-
-    def _opened(self) -> int:
-        """Open the folder; `""` is the root, which may be a link."""
-        if self._folder and "/" not in self._folder and not self._create:
-            # One step is enough, and follows no link below the root either.
-            with suppress(OSError):
-                path = f"{self._place.root}/{self._folder}"
-                return os.open(path, _DIRECTORY | os.O_NOFOLLOW)
-        try:
-            below = os.open(self._place.root, _DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError) as cause:
-            kind = "nothing" if isinstance(cause, FileNotFoundError) else "a file"
-            problem = f"expected a folder, found {kind}"
-            raise ArrayNotFoundError(self._place.uri, problem) from None
-        parts = self._folder.split("/") if self._folder else ()
-        for depth, part in enumerate(parts, start=1):
-            above = below
-            try:
-                below = self._open_part(above, part, "/".join(parts[:depth]))
-            finally:
-                os.close(above)
-        return below
-
-    def _open_part(self, above: int, part: str, path: str) -> int:
-        if self._create:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=above)
-                os.fsync(above)
-        try:
-            return os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-        except OSError as cause:
-            if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
-                raise
-            kind = _kind(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
-            where = self._place.uri_of(path)
-            raise StrangerError(where, f"expected a folder, found {kind}") from None
 
 
 def sorted_out(
@@ -383,18 +309,10 @@ def _stranger(path: str, item: os.DirEntry[str], *, misnamed: bool = False) -> S
     if not item.is_symlink():
         return Stranger(path, "neither a file nor a folder", "special")
     if item.is_dir():
-        return Stranger(path, _LINK, "folder-link")
-    return Stranger(path, _LINK, "file-link" if item.is_file() else "special")
+        return Stranger(path, LINK, "folder-link")
+    return Stranger(path, LINK, "file-link" if item.is_file() else "special")
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
     return Entry(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return _LINK
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a file" if stat.S_ISREG(mode) else "neither a file nor a folder"
