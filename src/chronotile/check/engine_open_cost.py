@@ -194,7 +194,7 @@ def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> tu
         return len(rows), len(rows)
     table = rules.history.table
     names = text_columns.names(table, rows)
-    held = np.asarray(pc.is_in(names, value_set=pa.array(sorted(consolidated), pa.string())))
+    held = np.asarray(pc.is_in(names, value_set=pa.array([*consolidated], pa.string())))
     held = held & np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
     return len(rows), len(rows) - int(np.count_nonzero(held))
 

@@ -117,8 +117,7 @@ def _alike(payload: bytes, count: int) -> FooterIndex | None:
     size = int.from_bytes(payload[_COUNT.size : _COUNT.size + 8], "little")
     if not 0 < size <= 1024 or _COUNT.size + count * (16 + size) > min(len(payload), _LEN_SMALL):
         return None
-    entry = np.dtype([("size", "<u8"), ("name", "u1", size), ("start", "<u8")])
-    table = np.frombuffer(payload, entry, count, _COUNT.size)
+    table = np.frombuffer(payload, _entry(size), count, _COUNT.size)
     names = np.ascontiguousarray(table["name"])
     starts = table["start"]
     if (table["size"] != size).any() or (names > _ASCII).any() or (starts > len(payload)).any():
@@ -178,16 +177,32 @@ def encode_consolidated_footers(
     >>> consolidated_footers(tiles.decode(written, "a.meta").payload, "a.meta")
     {'__1_1_ab_5': b'\x05\x00\x00\x00\x00\x01'}
     """
-    heads: dict[bytes, str] = {}
-    for text, footer in footers:
-        heads.setdefault(footer[: _COUNT.size], text)
-    for head, text in heads.items():
+    texts, parts = [name for name, _ in footers], [footer for _, footer in footers]
+    heads = [footer[: _COUNT.size] for footer in parts]
+    for head in dict.fromkeys(heads):
+        text = texts[heads.index(head)]
         expect(len(head) == _COUNT.size, text, 0, "a version of 4", len(head))
         check_version(_COUNT.unpack(head)[0], text)
-    names = [name.encode() for name, _ in footers]
-    first = _COUNT.size + sum(16 + len(name) for name in names)
-    starts = itertools.accumulate((len(footer) for _, footer in footers), initial=first)
-    number = _NUMBER.pack
-    parts = [number(len(name)) + name + number(at) for name, at in zip(names, starts, strict=False)]
-    payload = b"".join((_COUNT.pack(len(names)), *parts, *(footer for _, footer in footers)))
+    names = [text.encode() for text in texts]
+    first = _COUNT.size + sum(map(len, names)) + 16 * len(names)
+    starts = [*itertools.accumulate(map(len, parts), initial=first)][:-1]
+    count = _COUNT.pack(len(names))
+    payload = b"".join((count, _entries(names, starts), *parts))
     return tiles.encode(payload, version=version, key=key)
+
+
+def _entries(names: Sequence[bytes], starts: Sequence[int]) -> bytes:
+    """What stands before the footers: the size of each name, the name, where its footer starts."""
+    sizes = {len(name) for name in names}
+    if len(sizes) == 1 and (size := max(sizes)):
+        table = np.empty(len(names), _entry(size))
+        table["size"], table["start"] = size, starts
+        table["name"] = np.frombuffer(b"".join(names), np.uint8).reshape(-1, size)
+        return table.tobytes()
+    number, pairs = _NUMBER.pack, zip(names, starts, strict=True)
+    return b"".join([number(len(name)) + name + number(at) for name, at in pairs])
+
+
+def _entry(size: int) -> np.dtype[np.void]:
+    """An entry with a name of that size."""
+    return np.dtype([("size", "<u8"), ("name", "u1", size), ("start", "<u8")])

@@ -57,6 +57,11 @@ class FooterSpans(NamedTuple):
         start = int(self.start[at])
         return self.data[start : start + int(self.length[at])]
 
+    def footers(self) -> list[bytes]:
+        """All of them."""
+        pairs = zip(self.start.tolist(), self.length.tolist(), strict=True)
+        return [self.data[start : start + length] for start, length in pairs]
+
 
 def joined(footers: Iterable[bytes]) -> FooterSpans:
     """Footers one after the other in one buffer.

@@ -40,6 +40,7 @@ class OwnMetadata:
         self._is_disk = store.place.scheme == "file"
         self._in_root = frozenset(listing.root_fragments)
         self._linked = frozenset(path.rpartition("/")[2] for path in listing.linked_fragments)
+        self._stamp = None if self._linked else listing.fragments_stamp
 
     def folder(self, name: str) -> str:
         """The folder of a fragment, relative to the array."""
@@ -77,14 +78,15 @@ class OwnMetadata:
         self, names: Sequence[str], ask: Callable[[SideBySide, Sequence[str]], Iterable[T]]
     ) -> list[T]:
         sizes = {} if self._is_disk or len(names) <= _ASKED_SINGLY else self._listed_sizes
-        inside = SideBySide(self._store, FRAGMENTS, METADATA, sizes)
+        inside = SideBySide(self._store, FRAGMENTS, METADATA, sizes, self._stamp)
         if not self._in_root:
             answers = [*ask(inside, names)]
         else:
             here = [name for name in names if name not in self._in_root]
             there = [name for name in names if name in self._in_root]
             found = dict(zip(here, ask(inside, here), strict=True))
-            found |= zip(there, ask(inside._replace(folder=""), there), strict=True)
+            in_root = inside._replace(folder="", stamp=None)
+            found |= zip(there, ask(in_root, there), strict=True)
             answers = [found[name] for name in names]
         for answer in answers:
             if isinstance(answer, ChronotileError):

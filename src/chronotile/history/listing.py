@@ -92,6 +92,8 @@ class Listing:
     commits_changed: int | None
     """The store's mark of `__commits` at the time of the listing."""
     fragments_changed: int | None
+    fragments_stamp: int | None
+    """The disk's own stamp of `__fragments`; None if it cannot tell a later change."""
     requests: int
     """Calls to the storage that the listing took."""
     absent_folders: int
@@ -179,6 +181,7 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
         linked_fragments=linked,
         commits_changed=found[COMMITS].change_time,
         fragments_changed=found[FRAGMENTS].change_time if fragments else None,
+        fragments_stamp=found[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),

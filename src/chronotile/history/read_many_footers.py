@@ -113,7 +113,9 @@ def own_footers(
         tails = [_NOTHING if isinstance(tail, ChronotileError) else tail for tail in found]
         spans = _ends(tails, versions[start : start + MANY])
         decodes = known.decodes(spans)
-        for at, (name, tail) in enumerate(zip(texts, found, strict=True)):
+        at = 0
+        while at < len(texts) and not decodes[at:].all():
+            name, tail = texts[at], found[at]
             if decodes[at]:
                 yield name, spans.footer(at)
             elif isinstance(tail, ChronotileError):
@@ -128,6 +130,8 @@ def own_footers(
                     if known.learn(raw.raw, reader.layout(stored.schema_file)):
                         decodes |= known.decodes(spans)
                     yield name, raw.raw
+            at += 1
+        yield from zip(texts[at:], spans.footers()[at:], strict=True)
 
 
 def _chosen(spans: FooterSpans, at: Indices) -> FooterSpans:

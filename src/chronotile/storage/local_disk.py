@@ -90,7 +90,8 @@ class Disk:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
         try:
             with self._in(path) as folder:
-                change_time = _change_time(folder)
+                status = os.fstat(folder)
+                changed, stamp = _if_past(status.st_mtime_ns), _if_past(status.st_ctime_ns)
                 with os.scandir(folder) as scan:
                     items = list(islice(scan, None if most is None else most + 1))
         except MissingObjectError:
@@ -105,13 +106,13 @@ class Disk:
         odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
             return self.list_dir(path, sizes=False).bare()
-        return Names(tuple(files), tuple(folders), change_time=change_time)
+        return Names(tuple(files), tuple(folders), change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""
         try:
             with self._in(path) as folder:
-                return _change_time(folder)
+                return _if_past(os.fstat(folder).st_mtime_ns)
         except MissingObjectError:
             return None
 
@@ -292,8 +293,8 @@ def _is_filled(buffer: memoryview, file: int) -> bool:
     return whole and not os.pread(file, 1, len(buffer))
 
 
-def _change_time(folder: int) -> int | None:
-    changed = os.fstat(folder).st_mtime_ns
+def _if_past(changed: int) -> int | None:
+    """A time, unless the next change may get the same one."""
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 
 

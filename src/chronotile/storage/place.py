@@ -84,6 +84,9 @@ class Names(NamedTuple):
     """The store's `change_time` just before the listing."""
     entries: tuple[Entry, ...] = ()
     """The files again, if the listing gave more than their names."""
+    folder_stamp: int | None = None
+    """A disk's own time of the folder's last change just before the listing, in ns, which no
+    program can set; None while the next change may get the same time, and in a bucket."""
 
 
 class Folder(NamedTuple):

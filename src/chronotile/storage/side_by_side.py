@@ -47,6 +47,9 @@ class SideBySide(NamedTuple):
     """The name of the file in each."""
     known_sizes: Mapping[str, int] = {}
     """Path -> size of those that are known: a bucket is not asked for it again."""
+    stamp: int | None = None
+    """The `folder_stamp` of a listing in which all names were folders: while it is the same, none
+    of them has become a link."""
 
     def tails(self, names: Sequence[str], length: int) -> Iterator[Tail | ChronotileError]:
         """The last bytes of each file, `length` at most, with its size; or its error."""
@@ -60,6 +63,12 @@ class SideBySide(NamedTuple):
             yield from (self._tail(name, length) for name in names)
             return
         try:
+            if self.stamp is not None:
+                found = [_tail(beside, f"{name}/{self.file}", length) for name in names]
+                if os.fstat(beside).st_ctime_ns == self.stamp:
+                    pairs = zip(names, found, strict=True)
+                    yield from (tail or self._tail(name, length) for name, tail in pairs)
+                    return
             for name in names:
                 yield _tail_below(beside, name, self.file, length) or self._tail(name, length)
         finally:
@@ -130,17 +139,25 @@ def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None
     except OSError:
         return None
     try:
-        file = os.open(name, PLAIN_FILE, dir_fd=inside)
-        try:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            size = status.st_size
-            data = os.pread(file, length, max(size - length, 0))
-            return (data, size) if len(data) == min(length, size) else None
-        finally:
-            os.close(file)
+        return _tail(inside, name, length)
+    finally:
+        os.close(inside)
+
+
+def _tail(folder: int, path: str, length: int) -> Tail | None:
+    """The end of a file; None if it is none. A link in place of the file is not followed."""
+    try:
+        file = os.open(path, PLAIN_FILE, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        size = status.st_size
+        data = os.pread(file, length, max(size - length, 0))
+        return (data, size) if len(data) == min(length, size) else None
     except OSError:
         return None
     finally:
-        os.close(inside)
+        os.close(file)

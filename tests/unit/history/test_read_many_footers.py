@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +17,14 @@ from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import joined
 from chronotile.format.names import try_parse, version_of
 from chronotile.history.consolidated_footer_files import NamedFooters
+from chronotile.history.fragment_metadata_files import OwnMetadata
+from chronotile.history.listing import list_array
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.history.read_history import read_history
 from chronotile.history.read_many_footers import own_footers
+from chronotile.storage import local_disk
 from chronotile.storage.side_by_side import SideBySide
-from chronotile.storage.store import open_store
+from chronotile.storage.store import StrangerError, open_store
 
 if TYPE_CHECKING:
     import pathlib
@@ -75,6 +80,39 @@ def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
     quick, slow = both_ways(open_store(array.uri))
     assert quick == slow
     assert sum(not text.startswith("b'") and not text.startswith('b"') for text in slow) >= 8
+
+
+def test_a_folder_that_became_a_link_since_the_listing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders that are as they were listed cost one open each; a link is found all the same."""
+    monkeypatch.setattr(local_disk, "_TIME_STEP_NS", 0)
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 4):
+        array.write(at, {at: at})
+    store = open_store(array.uri)
+    listing = list_array(store)
+    assert listing.fragments_stamp is not None
+    opened: list[str] = []
+    real = os.open
+
+    def watched(path: str, *rest: int, dir_fd: int | None = None) -> int:
+        opened.append(str(path))
+        return real(path, *rest, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", watched)
+    before = OwnMetadata(store, listing).tails(listing.fragments)
+    assert not any(isinstance(tail, ChronotileError) for tail in before)
+    assert sum(path.endswith("_22") for path in opened) == 0
+    folder = array.folder / "__fragments" / listing.fragments[1]
+    status = folder.parent.stat()
+    time.sleep(0.05)  # more than a step of the kernel's clock
+    shutil.move(folder, tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    os.utime(folder.parent, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = OwnMetadata(store, listing).tails(listing.fragments)
+    assert isinstance(after[1], StrangerError)
+    assert [after[0], after[2]] == [before[0], before[2]]
 
 
 def test_places_are_those_of_a_dictionary() -> None:
