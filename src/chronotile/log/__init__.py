@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from chronotile.change.usage import measure_usage
 from chronotile.check.check_array import check
@@ -21,10 +20,11 @@ from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.check.read_tags import tags_of
 from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChronotileError, html_card
-from chronotile.format.kinds import COMMIT_WORDS, EVENTS
+from chronotile.format.kinds import EVENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history import text_columns
+from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.read_footers import FooterReader, count_cells
 from chronotile.history.read_history import History, read_history
@@ -42,26 +42,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from chronotile.check.findings import Finding
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
-
-COMMITS_SCHEMA = pa.schema(
-    [
-        ("name", pa.string()),
-        ("kind", pa.string()),
-        ("t1", pa.uint64()),
-        ("t2", pa.uint64()),
-        ("uuid", pa.string()),
-        ("version", pa.int64()),
-        ("source", pa.string()),
-        ("offset", pa.int64()),
-        ("loose", pa.bool_()),
-        ("ignored", pa.bool_()),
-    ]
-)
 
 
 class View(BaseView):
@@ -202,28 +189,7 @@ class Log:
 
     def commits(self) -> pa.Table:
         """One row a commit record, in time order; `t1_time` and `t2_time` are timestamps."""
-        table = self.history.table
-        uris = table.uris
-        rows = np.arange(len(table))
-        kinds = pa.array(COMMIT_WORDS, pa.string())
-        offsets = np.full(len(table), -1, np.int64)
-        offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
-        made = pa.table(
-            [
-                text_columns.names(table, rows),
-                kinds.take(pa.array(uris.ext)),
-                pa.array(uris.t1),
-                pa.array(uris.t2),
-                text_columns.uuids(table, rows),
-                text_columns.versions(table, rows),
-                text_columns.paths(table, rows),
-                pa.array(offsets, mask=offsets < 0),
-                pa.array(table.loose),
-                pa.array(table.ignored),
-            ],
-            schema=COMMITS_SCHEMA,
-        )
-        return with_times(made)
+        return with_times(commit_rows(self.history.table))
 
     def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the array, the worst first, and what to do about it.

@@ -30,10 +30,12 @@ from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
 from chronotile.tables.prices import S3_US_EAST, Prices
-from chronotile.visibility.lifelines import fragment_count
+from chronotile.visibility.lifelines import fragment_count, lifelines
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
 
@@ -44,9 +46,6 @@ if TYPE_CHECKING:
     from chronotile.check.looked_at import Reach
     from chronotile.log import Log
     from chronotile.storage.store import Entry
-
-LAST = (1 << 63) - 1
-"""The largest `bigint`."""
 
 _TYPES = {
     "string": pa.string(),
@@ -140,8 +139,6 @@ STREAMED = ("commits", "conditions", "findings", "changes")
 """The tables that a stream can follow: each commit, each finding that was not there before, and the
 rows that each commit changed."""
 
-_LAST = pa.scalar(LAST, pa.uint64())
-
 
 @dataclass(frozen=True)
 class ArrayTables:
@@ -167,7 +164,11 @@ class ArrayTables:
         With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
         touches it.
         """
-        made: pa.Table = getattr(self, f"_{name}")()
+        return gathered(TABLES[name], [self.piece(name)])
+
+    def piece(self, name: str) -> Piece:
+        """The rows of one table as they are at hand: those of many arrays become one table."""
+        made: Piece = getattr(self, f"_{name}")()
         return made
 
     @cached_property
@@ -176,19 +177,14 @@ class ArrayTables:
         found = self.log.check(log_only=self.check == "log", deep=self.check == "deep")
         return capped(self.log.array, found, self.max_findings)
 
-    def _in_window(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows that touch the window, after the array's URI; columns that it lacks are null."""
+    def _in_window(self, table: pa.Table) -> Columns:
+        """The rows that touch the window."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
-        rows, there = len(table), frozenset(table.column_names)
-        own = (
-            _bigints(table[one.name]) if one.name in there else pa.nulls(rows, one.type)
-            for one in list(schema)[1:]
-        )
-        return pa.table([pa.repeat(self.log.array, rows), *own], schema=schema)
+        return Columns(self.log.array, table)
 
-    def _arrays(self) -> pa.Table:
+    def _arrays(self) -> Rows:
         history = self.log.history
         table, rules = history.table, self.log.rules
         newest = schema_at(history, MAX_TIMESTAMP)
@@ -211,7 +207,7 @@ class ArrayTables:
             **cost_columns(history, self._engine_open(), self.prices),
             **severity_columns(self.findings),
         }
-        return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
+        return Rows([row])
 
     def _sizes(self) -> dict[str, int]:
         """The columns of `arrays` that tell of sizes."""
@@ -227,10 +223,10 @@ class ArrayTables:
         held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
         return None if held is None else open_cost(self.log.rules, held)
 
-    def _commits(self) -> pa.Table:
-        return self._in_window(self.log.commits(), SCHEMAS["commits"])
+    def _commits(self) -> Columns:
+        return self._in_window(commit_rows(self.log.history.table))
 
-    def _conditions(self) -> pa.Table:
+    def _conditions(self) -> Rows:
         view = self.log.view(0, MAX_TIMESTAMP)
         commits: list[Delete] = sorted(
             [*view.deletes, *view.updates], key=lambda commit: (commit.t1, commit.t2, commit.name)
@@ -240,12 +236,12 @@ class ArrayTables:
             for commit in commits
             if overlaps(commit.t1, commit.t2, self.start, self.end)
         ]
-        return _rows_table(rows, SCHEMAS["conditions"])
+        return Rows(rows)
 
-    def _fragments(self) -> pa.Table:
-        lines = self.log.lifelines()
+    def _fragments(self) -> Columns:
+        lines = lifelines(self.log.rules)
         if not self.cells:
-            return self._in_window(lines, SCHEMAS["fragments"])
+            return self._in_window(lines)
         facts = self.log.fragments()
         place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
         for name in FACTS.names[4:]:
@@ -253,7 +249,7 @@ class ArrayTables:
         # The name of an old fragment tells no version; its footer does.
         version = pc.coalesce(facts["version"].take(place), lines["version"])
         lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
-        return self._in_window(lines, SCHEMAS["fragments"])
+        return self._in_window(lines)
 
     def _usage(self) -> pa.Table:
         usage = self.log.usage()
@@ -263,8 +259,8 @@ class ArrayTables:
     def _members(self) -> pa.Table:
         return TABLES["members"].empty_table()  # an array has none: `members_table` is of groups
 
-    def _findings(self) -> pa.Table:
-        return findings_table(self.findings.findings())
+    def _findings(self) -> Rows:
+        return findings_rows(self.findings.findings())
 
 
 def condition_row(commit: Delete) -> dict[str, Any]:
@@ -288,13 +284,14 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Findings as a table."""
-    rows = [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
-    return _rows_table(rows, SCHEMAS["findings"])
+    return gathered(SCHEMAS["findings"], [findings_rows(findings)])
 
 
-def _rows_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    # Most arrays have none, and a column takes its time even without a row.
-    return pa.Table.from_pylist(rows, schema=schema) if rows else schema.empty_table()
+def findings_rows(findings: tuple[Finding, ...]) -> Rows:
+    """Findings as rows of a table."""
+    return Rows(
+        [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
+    )
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -334,16 +331,6 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
 def severity_columns(findings: CappedFindings) -> dict[str, int]:
     """The columns of `arrays` that count findings, listed or not."""
     return {f"{severity}s": count for severity, count in findings.by_severity().items()}
-
-
-def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of times as `bigint`; any other as it is."""
-    if column.type != pa.uint64():
-        return column
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return pc.min_element_wise(column, _LAST, skip_nulls=False).cast(pa.int64())
 
 
 def in_bigint(time: int) -> int:

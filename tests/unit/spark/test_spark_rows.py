@@ -27,7 +27,8 @@ from chronotile.spark.source.pushed_filters import Condition, Filters
 from chronotile.spark.source.read_share import pieces_of
 from chronotile.spark.source.shares import shares
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import LAST, TABLES, ArrayTables
+from chronotile.tables.array_tables import TABLES, ArrayTables
+from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.our_open_requests import open_requests, requests_after_maintenance
 from chronotile.tables.prices import Prices, read_prices
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from chronotile.spark.pipeline.run_summary import Totals
+    from chronotile.tables.gathered_rows import Piece
 
 _RUN = [pa.field("run_id", pa.string()), pa.field("run_at", TIMESTAMP)]
 
@@ -58,13 +59,18 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     >>> dressed("commits", table, "r", 0).schema.names[-4:]
     ['t1_time', 't2_time', 'run_id', 'run_at']
     """
-    if name not in DRESSED or "run_id" in table.column_names:
+    if name not in DRESSED or is_of_run(table):
         return table
     table = twinned(table)
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for field, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(field, pa.repeat(value, len(table)))
     return table
+
+
+def is_of_run(piece: Piece) -> bool:
+    """Whether rows have what a run adds: those of an older run."""
+    return isinstance(piece, pa.Table) and "run_id" in piece.column_names
 
 
 def changed_findings(

@@ -19,8 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
@@ -30,7 +28,7 @@ from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.pipeline.bucket_writer import BucketWriter
 from chronotile.spark.pipeline.buckets import NO_BUCKET
 from chronotile.spark.pipeline.interrupted_run import note_done
-from chronotile.spark.pipeline.older_run_rows import LISTINGS, WRITTEN, hidden_below, rows_of_unread
+from chronotile.spark.pipeline.older_run_rows import WRITTEN, hidden_below, rows_of_unread
 from chronotile.spark.pipeline.run_columns import CHANGES, changed_findings
 from chronotile.spark.pipeline.run_summary import Totals
 from chronotile.spark.pipeline.unchanged_arrays import (
@@ -45,7 +43,8 @@ from chronotile.spark.pipeline.unreadable_limit import Unread
 from chronotile.spark.source.read_share import array_tables, in_order
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import SCHEMAS, findings_table, tables_of_unreadable
+from chronotile.tables.array_tables import SCHEMAS, findings_rows, tables_of_unreadable
+from chronotile.tables.gathered_rows import Rows, rows_of
 from chronotile.tables.large_tables import LargeTables
 from chronotile.tables.measured_array import MeasuredArray, measure_array
 from chronotile.tables.our_open_requests import requests_after_maintenance
@@ -53,12 +52,15 @@ from chronotile.tables.our_open_requests import requests_after_maintenance
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    import pyarrow as pa
+
     from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.bucket_share import BucketShare, Place
     from chronotile.spark.pipeline.older_run_rows import OlderBucket
     from chronotile.spark.pipeline.runs import Part, Run
     from chronotile.spark.source.options import Options
     from chronotile.storage.store import Entry, Store
+    from chronotile.tables.gathered_rows import Piece
 
 AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
@@ -218,10 +220,10 @@ class _Bucket:
             reads=self._reads.counts.total(),
         )
 
-    def _add(self, tables: Mapping[str, pa.Table]) -> None:
-        self._writer.add(tables)
+    def _add(self, pieces: Mapping[str, Piece]) -> None:
+        self._writer.add(pieces)
         if self._task.older is not None:
-            self._findings += tables["findings"].to_pylist()
+            self._findings += rows_of(pieces["findings"])
 
     def _changes(self, there: Collection[str], left: Collection[str]) -> tuple[Part, ...]:
         """Writes which findings came and went, on the arrays that were read or are gone."""
@@ -291,8 +293,8 @@ class _Bucket:
         self._large.append(writer)
         return {}
 
-    def _outcome(self, place: Place) -> dict[str, pa.Table] | _Large | Exception | None:
-        """Every table of an array; None if it is unchanged; an error if another try may succeed."""
+    def _outcome(self, place: Place) -> dict[str, Piece] | _Large | Exception | None:
+        """The rows of an array; None if it is unchanged; an error if another try may succeed."""
         try:
             if place.entries is not None:
                 with suppress(MissingObjectError, ChangedError):
@@ -307,7 +309,7 @@ class _Bucket:
         store = open_store(array, self._task.options.storage_options)
         return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
 
-    def _by_inventory(self, place: Place) -> dict[str, pa.Table] | _Large | None:
+    def _by_inventory(self, place: Place) -> dict[str, Piece] | _Large | None:
         """Reads an array by a listing that is known; if that is outdated, by another."""
         store, after = self._store(place.uri), self._task.fresh_ms
         entries = place.entries or ()
@@ -316,7 +318,7 @@ class _Bucket:
 
     def _tables(
         self, store: Store, known: tuple[Entry, ...] | None = None
-    ) -> dict[str, pa.Table] | _Large | None:
+    ) -> dict[str, Piece] | _Large | None:
         options, array, began_ms = self._task.options, store.uri, now_ms()
         # Cells can go bad while the listing stays the same.
         noted = None if options.check == "deep" else self._noted.get(array)
@@ -330,17 +332,17 @@ class _Bucket:
         if isinstance(log, LargeTables):
             return _Large(store, log, began_ms, times)
         tables = array_tables(log, options, opened.entries if options.sizes else None)
-        made = {name: tables.table(name) for name in SCHEMAS}
+        made = {name: tables.piece(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
         after = requests_after_maintenance(log.history)
         return {**made, "listings": _listing(array, now, after)}
 
-    def _without(self, array: str, error: Exception) -> dict[str, pa.Table]:
-        """The tables of an array that is damaged or gone."""
+    def _without(self, array: str, error: Exception) -> dict[str, Piece]:
+        """The rows of an array that is damaged or gone."""
         if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
             gone = "it is gone: it was there when the fleet was listed"
             item = finding(array, UNREADABLE, "", gone, severity="warning")
-            return {"findings": findings_table((item,)), "listings": _listing(array)}
+            return {"findings": findings_rows((item,)), "listings": _listing(array)}
         made = tables_of_unreadable(array, error)
         return {**{name: made[name] for name in SCHEMAS}, "listings": _listing(array)}
 
@@ -373,6 +375,5 @@ class _Reads:
                 self.counts[f"{array}/{path}"] += 1
 
 
-def _listing(array: str, noted: Noted = NOTHING, requests_after: int | None = None) -> pa.Table:
-    row = {"array": array, **noted._asdict(), "requests_after": requests_after}
-    return pa.Table.from_pylist([row], schema=LISTINGS)
+def _listing(array: str, noted: Noted = NOTHING, requests_after: int | None = None) -> Rows:
+    return Rows([{"array": array, **noted._asdict(), "requests_after": requests_after}])

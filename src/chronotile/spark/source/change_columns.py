@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from chronotile.errors import ReadError
 from chronotile.rows.row_pairs import with_heads
-from chronotile.tables.array_tables import LAST, ROW_TABLES
+from chronotile.tables.array_tables import ROW_TABLES
+from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.time_twins import timestamps
 
 if TYPE_CHECKING:

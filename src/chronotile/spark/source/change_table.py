@@ -31,7 +31,8 @@ from chronotile.rows.open_for_rows import last_time, schema_in_force
 from chronotile.spark.source.change_columns import change_columns, in_columns
 from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import LAST, ROW_TABLES
+from chronotile.tables.array_tables import ROW_TABLES
+from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.time_twins import timestamps
 
 if TYPE_CHECKING:

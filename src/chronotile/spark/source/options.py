@@ -28,7 +28,8 @@ from chronotile.log import Log
 from chronotile.spark.known_listing import known_store
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
+from chronotile.tables.array_tables import READABLE, SCHEMAS, STREAMED, WINDOWED
+from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.measured_array import MeasuredArray
 from chronotile.tables.prices import S3_US_EAST, Prices, read_prices
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ArrayNotFoundError, BadTimeError
-from chronotile.tables.array_tables import LAST
+from chronotile.tables.gathered_rows import LAST
 
 if TYPE_CHECKING:
     from chronotile.log import Log

@@ -1,0 +1,57 @@
+"""The commit records of an array as an Arrow table.
+
+In: a `CommitTable`. Out: one row a record, in the table's order, with no Python object per row.
+Knows nothing of which commits are visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chronotile.format.kinds import COMMIT_WORDS
+from chronotile.history import text_columns
+
+if TYPE_CHECKING:
+    from chronotile.history.commit_table import CommitTable
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("t1", pa.uint64()),
+        ("t2", pa.uint64()),
+        ("uuid", pa.string()),
+        ("version", pa.int64()),
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("loose", pa.bool_()),
+        ("ignored", pa.bool_()),
+    ]
+)
+
+
+def commit_rows(table: CommitTable) -> pa.Table:
+    """One row a commit record; `offset` is where its tile starts in its file, if it has one."""
+    uris = table.uris
+    rows = np.arange(len(table))
+    kinds = pa.array(COMMIT_WORDS, pa.string())
+    offsets = np.full(len(table), -1, np.int64)
+    offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
+    return pa.table(
+        [
+            text_columns.names(table, rows),
+            kinds.take(pa.array(uris.ext)),
+            pa.array(uris.t1),
+            pa.array(uris.t2),
+            text_columns.uuids(table, rows),
+            text_columns.versions(table, rows),
+            text_columns.paths(table, rows),
+            pa.array(offsets, mask=offsets < 0),
+            pa.array(table.loose),
+            pa.array(table.ignored),
+        ],
+        schema=SCHEMA,
+    )
