@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FRAGMENTS = 2_000
 IN_BUCKET = 300
 FIRST_MS = 1_700_000_000_000
+SETTLED = 3.5
+"""Seconds after which an array is no longer being written: of a folder that changed just now a
+disk's stamp tells nothing, and each file is opened with more care."""
 
 
 def make_fragments(path: Path, count: int) -> None:
@@ -78,6 +81,7 @@ def on_disk(
 ) -> None:
     path = folder / "facts"
     make_fragments(path, FRAGMENTS)
+    time.sleep(SETTLED)
     uri = str(path)
     works = (
         ("each with its own metadata", "3 times", True),

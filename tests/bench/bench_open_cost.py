@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tiledb
+from bench.bench_facts import SETTLED
 from support.engine_arrays import s3_settings
 from support.servers import FaultProxy, S3Server, s3_server
 
@@ -89,8 +90,9 @@ def making(folder: Path, rounds: int, say: Callable[..., None]) -> None:
         lambda: ct.consolidate(str(path), mode="fragment-meta"),
         lambda: tiledb.consolidate(str(path), config=mode),
     )
+    time.sleep(SETTLED)
     best = [float("inf"), float("inf")]
-    for _ in range(rounds):
+    for _ in range(5 * rounds):
         for at, work in enumerate(works):
             gc.collect()
             begin = time.perf_counter()
