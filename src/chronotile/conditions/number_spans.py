@@ -8,6 +8,7 @@ rest. Knows no row.
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chronotile.format.datatypes import Datatype
     from chronotile.format.schema import Field
 
 MOST_SPANS = 64
@@ -48,8 +50,13 @@ def number(raw: bytes, field: Field) -> Any:
     >>> int(number(b"\x03", Field(name="a", datatype=Datatype.INT8)))
     3
     """
-    size = field.datatype.size
-    return np.frombuffer(raw if len(raw) == size else bytes(size), f"<{field.datatype.code}")[0]
+    return _number(raw, field.datatype)
+
+
+@lru_cache(maxsize=4096)
+def _number(raw: bytes, datatype: Datatype) -> Any:
+    size = datatype.size
+    return np.frombuffer(raw if len(raw) == size else bytes(size), f"<{datatype.code}")[0]
 
 
 def covers(predicate: Condition, fields: Mapping[str, Field]) -> tuple[Cover, ...]:

@@ -12,13 +12,13 @@ In the engine's sense a truth is carried through the tree as the engine carries 
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.conditions.masks import NO, YES, Mask, both, either, opposite
 from chronotile.conditions.number_spans import number
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
@@ -27,14 +27,8 @@ from chronotile.format.datatypes import Datatype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
+    from chronotile.conditions.column import Column
 
-    from chronotile.format.schema import Field
-
-Mask: TypeAlias = "npt.NDArray[np.bool_] | np.bool_"
-"""One truth for each row, or one for all of them."""
-
-YES, NO = np.True_, np.False_
 _NUMPY: dict[Op, Any] = {
     Op.LT: np.less,
     Op.LE: np.less_equal,
@@ -53,85 +47,10 @@ _ARROW: dict[Op, Any] = {
 }
 
 
-def both(one: Mask, other: Mask) -> Mask:
-    """Mask of the rows that two masks have; quick where one of them says the same of all rows.
-
-    >>> both(YES, np.array([True, False])).tolist()
-    [True, False]
-    """
-    if one is NO or other is YES:
-        return one
-    return other if one is YES or other is NO else one & other
-
-
-def either(one: Mask, other: Mask) -> Mask:
-    """Mask of the rows that one of two masks has.
-
-    >>> bool(either(NO, YES))
-    True
-    """
-    if one is YES or other is NO:
-        return one
-    return other if one is NO or other is YES else one | other
-
-
-def opposite(one: Mask) -> Mask:
-    """Mask of the rows that a mask does not have."""
-    return NO if one is YES else YES if one is NO else ~one
-
-
-class Column:
-    """The cells of one field, as stored: a number each, or bytes.
-
-    >>> from chronotile.format.schema import Field
-    >>> a = Column(Field(name="a", datatype=Datatype.INT8, nullable=True), pa.array([2, None, 4]))
-    >>> a.nulls.tolist()
-    [False, True, False]
-    """
-
-    def __init__(self, field: Field, cells: pa.Array, *, is_part: bool = False) -> None:
-        self.field = field
-        self.cells = cells
-        self._is_part = is_part
-
-    def of(self, rows: npt.NDArray[np.intp]) -> Column:
-        """Some of the cells."""
-        if not self.is_number or self.nulls is not NO:
-            return Column(self.field, self.cells.take(pa.array(rows)), is_part=True)
-        return Column(self.field, pa.array(self.numbers[rows], self.cells.type), is_part=True)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether each cell is one number."""
-        return self.field.datatype.code is not None and self.field.cell_val_num == 1
-
-    @cached_property
-    def nulls(self) -> Mask:
-        """Mask of the cells that are NULL."""
-        return np.asarray(self.cells.is_null()) if self.cells.null_count else NO
-
-    @cached_property
-    def numbers(self) -> npt.NDArray[Any]:
-        """The cells as numbers; anything where they are NULL."""
-        data = self.cells.buffers()[1]
-        kind = np.dtype(f"<{self.field.datatype.code}")
-        if data is None:
-            return np.zeros(len(self.cells), kind)
-        return np.frombuffer(data, kind, len(self.cells), self.cells.offset * kind.itemsize)
-
-    @cached_property
-    def bounds(self) -> tuple[Any, Any] | None:
-        """The least and the largest number; None where NaN or nothing is among them."""
-        # To look at each of a few cells is quicker.
-        if self._is_part or not len(self.cells):
-            return None
-        low, high = self.numbers.min(), self.numbers.max()
-        return None if np.isnan(low) or np.isnan(high) else (low, high)
-
-
 def column_truth(node: Compare, column: Column, sense: Sense) -> Mask:
     r"""Tell which cells satisfy one comparison, as `leaf_truth` does for one.
 
+    >>> from chronotile.conditions.column import Column
     >>> from chronotile.format.schema import Field
     >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
     >>> column_truth(Compare(field="a", op=Op.GE, value=b"\x03"), a, Sense.STORED).tolist()
@@ -178,6 +97,7 @@ def _by_bounds(node: Compare, column: Column) -> Mask | None:
 def certain_truth(node: Compare, column: Column) -> Mask | None:
     r"""The truth of a comparison for all rows, in either sense, where few looks tell it.
 
+    >>> from chronotile.conditions.column import Column
     >>> from chronotile.format.schema import Field
     >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
     >>> bool(certain_truth(Compare(field="a", op=Op.GT, value=b"\x09"), a))

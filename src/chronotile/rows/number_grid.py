@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.truth_columns import Column
+    from chronotile.conditions.column import Column
 
     Numbers: TypeAlias = "npt.NDArray[Any]"
 
@@ -120,7 +120,7 @@ Grid: TypeAlias = IntegerGrid | FloatGrid
 def grid_of(column: Column) -> Grid | None:
     """The grid for the numbers of a column; None if that has no use.
 
-    >>> from chronotile.conditions.truth_columns import Column
+    >>> from chronotile.conditions.column import Column
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field
     >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([-100, 3, 100], pa.int8()))

@@ -16,18 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chronotile.conditions.column import Column
+from chronotile.conditions.masks import NO, YES, Mask, both, opposite
 from chronotile.conditions.number_spans import Span
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import (
-    NO,
-    YES,
-    Mask,
-    both,
-    certain_truth,
-    opposite,
-    rows_asked_for,
-    rows_kept,
-)
+from chronotile.conditions.truth_columns import certain_truth, rows_asked_for, rows_kept
 from chronotile.rows.played_column import PlayedColumn
 
 if TYPE_CHECKING:
@@ -60,14 +53,14 @@ class Play:
     def __init__(
         self,
         fields: Sequence[Field],
-        columns: Sequence[pa.Array],
+        columns: Sequence[pa.Array | Column],
         times: npt.NDArray[np.uint64],
         lacks: Collection[str] = (),
         until: npt.NDArray[np.uint64] | None = None,
         candidates: Candidates | None = None,
     ) -> None:
         self.columns = {
-            field.name: PlayedColumn(field, cells)
+            field.name: PlayedColumn(cells if isinstance(cells, Column) else Column(field, cells))
             for field, cells in zip(fields, columns, strict=True)
         }
         self._written, self._until = times, until
@@ -172,25 +165,24 @@ class Play:
         rows = self._within(cover)
         for mask in (there, self._alive):
             if isinstance(mask, np.ndarray):
-                rows = rows[mask[rows]]
+                rows = _picked(rows, mask[rows])
         for part in cover.rest:
             if not len(rows):
                 return rows
             if isinstance(part, Span):
-                rows = rows[self.columns[part.field].is_within(part, rows)]
+                rows = _picked(rows, self.columns[part.field].is_within(part, rows))
             else:
-                asked = rows_asked_for(part, partial(self._asked, rows=rows))
-                rows = rows[np.broadcast_to(asked, len(rows))]
+                rows = _picked(rows, rows_asked_for(part, partial(self._asked, rows=rows)))
         is_sorted = (rows[1:] > rows[:-1]).all()
         return rows if is_sorted else _each_once(rows)
 
     def _differing(self, change: Change, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Less the rows that have the values already: those are not touched."""
-        same = np.ones(len(rows), bool)
+        same: Mask = YES
         for name, raw in change.values or ():
-            if name in self.columns:
-                same &= self.columns[name].holds(rows, raw)
-        return rows[~same] if same.any() else rows
+            if name in self.columns and same is not NO:
+                same = both(same, self.columns[name].holds(rows, raw))
+        return _picked(rows, opposite(same))
 
     def _there(self, moment: int) -> Mask:
         """Mask of the cells that were written before a moment, and not overwritten before it."""
@@ -232,7 +224,15 @@ class Play:
         return self.columns[node.field].truth(node, Sense.STORED)
 
 
+def _picked(rows: npt.NDArray[np.intp], mask: Mask) -> npt.NDArray[np.intp]:
+    """Some of the rows, by a mask with one truth for each, or one for all."""
+    if isinstance(mask, np.ndarray):
+        # Quicker than to index with a mask, where that is neither rare nor common.
+        return rows.compress(mask)
+    return rows if mask else rows[:0]
+
+
 def _each_once(rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    ordered = np.sort(rows)
-    kept: npt.NDArray[np.intp] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return kept
+    ordered = np.sort(rows, kind="stable")  # quick where spans, each in order, follow each other
+    is_first = np.append(True, ordered[1:] != ordered[:-1])
+    return ordered.compress(is_first)

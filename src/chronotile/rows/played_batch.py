@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.conditions.truth_columns import Column
+from chronotile.conditions.column import Column
 from chronotile.rows.play_changes import Play
 from chronotile.rows.played_column import replaced
 from chronotile.rows.rows_updates_can_match import candidates
@@ -55,16 +55,17 @@ class PlayedBatch:
             for field, cells in zip(fields, batch.columns, strict=True)
         }
         self._look = candidates(sought, self._columns)
-        rows = self._look.reach(len(batch.times))
-        self._rows = None if rows is None or len(rows) * _FEW > len(batch.times) else rows
+        self._rows: npt.NDArray[np.intp] | None = None
         self._part: Play | None = None
 
     def play(self) -> None:
         """Let all changes act."""
         batch, look = self._batch, self._look
-        self._whole = Play(self._fields, batch.columns, batch.times, batch.lacks, candidates=look)
-        if self._rows is not None:
-            self._part = self._taken_out(self._rows)
+        columns = tuple(self._columns.values())
+        self._whole = Play(self._fields, columns, batch.times, batch.lacks, candidates=look)
+        rows = look.reach(len(batch.times))
+        if rows is not None and len(rows) * _FEW <= len(batch.times):
+            self._rows, self._part = rows, self._taken_out(rows)
         for number, change in enumerate(self._changes):
             if self._part is not None:
                 self._part.act(number, change)
@@ -74,14 +75,12 @@ class PlayedBatch:
 
     def _taken_out(self, rows: npt.NDArray[np.intp]) -> Play:
         """Some rows, to be played by themselves."""
+        batch = self._batch
         part = {name: column.of(rows) for name, column in self._columns.items()}
-        return Play(
-            self._fields,
-            [column.cells for column in part.values()],
-            self._batch.times[rows],
-            self._batch.lacks,
-            candidates=self._look.part(rows, part),
-        )
+        # Cells that share one time in memory go on to share it.
+        times = batch.times[: len(rows)] if batch.times.strides == (0,) else batch.times[rows]
+        look, columns = self._look.part(rows, part), tuple(part.values())
+        return Play(self._fields, columns, times, batch.lacks, candidates=look)
 
     @property
     def is_whole(self) -> bool:

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.conditions.column import Column
+from chronotile.conditions.masks import NO, YES, Mask, both, either
 from chronotile.conditions.number_spans import number
-from chronotile.conditions.truth_columns import NO, Column, Mask, column_truth
+from chronotile.conditions.truth_columns import column_truth
 from chronotile.rows.cell_columns import is_number, stored_type
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ OWN = -1
 class PlayedColumn:
     """The cells of one field, with what updates have set them to."""
 
-    def __init__(self, field: Field, cells: pa.Array) -> None:
-        self.base = Column(field, cells)
+    def __init__(self, base: Column) -> None:
+        self.base = base
         self.chosen: npt.NDArray[np.int32] | None = None
         """For each row which of the values it has; -1 for its own."""
         self._values: list[Any] = []
@@ -45,7 +47,7 @@ class PlayedColumn:
     def set(self, rows: npt.NDArray[np.intp], raw: bytes) -> None:
         """Set rows to a raw value; no bytes are NULL where the field takes it."""
         if self.chosen is None:
-            self.chosen = np.full(len(self.base.cells), OWN, np.int32)
+            self.chosen = np.full(len(self.base), OWN, np.int32)
         self.chosen[rows] = len(self._values)
         self._values.append(raw_value(self.base.field, raw))
         self._rows.append(rows)
@@ -70,27 +72,49 @@ class PlayedColumn:
 
     def within(self, span: Span, rows: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.intp]]:
         """The rows whose number now is in a span, of which `rows` hold one in it as their own."""
-        if self.base.nulls is not NO:
-            rows = rows[~np.broadcast_to(self.base.nulls, len(self.base.cells))[rows]]
+        # To compress is quicker than to index with a mask, where that is neither rare nor common.
+        if self.base.nulls is not NO and len(rows):
+            rows = rows.compress(self._are_there(rows))
         if self.chosen is None:
             yield rows
             return
-        yield rows[self.chosen[rows] == OWN]
+        if len(rows):
+            yield rows.compress(self.chosen[rows] == OWN)
         for at, is_inside in enumerate(self._given_within(span)):
             if is_inside:
                 set_to = self._rows[at]
-                yield set_to[self.chosen[set_to] == at]
+                yield set_to.compress(self.chosen[set_to] == at)
 
-    def is_within(self, span: Span, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    def is_within(self, span: Span, rows: npt.NDArray[np.intp]) -> Mask:
         """Mask of some rows: whether their number now is in a span."""
-        numbers = self.base.numbers[rows]
-        inside: npt.NDArray[np.bool_] = (numbers >= span.low) & (numbers <= span.high)
-        if self.base.nulls is not NO:
-            inside &= ~np.broadcast_to(self.base.nulls, len(self.base.cells))[rows]
+        own = self._own_within(span, rows)
         if self.chosen is None:
-            return inside
-        chosen = self.chosen[rows]
-        return np.where(chosen == OWN, inside, np.array(self._given_within(span))[chosen])
+            return own
+        chosen, given = self.chosen[rows], self._given_within(span)
+        if not any(given):
+            return both(own, chosen == OWN)
+        if all(given):
+            return either(own, chosen != OWN)
+        return np.where(chosen == OWN, own, np.array(given)[chosen])
+
+    def _own_within(self, span: Span, rows: npt.NDArray[np.intp]) -> Mask:
+        """Mask of some rows: whether the number that they were written with is in a span."""
+        base = self.base
+        if base.bounds is not None:
+            low, high = base.bounds
+            if span.high < low or span.low > high:
+                return NO
+            if span.low <= low and span.high >= high:
+                return self._are_there(rows)
+        numbers = base.numbers_of(rows)
+        inside: npt.NDArray[np.bool_] = numbers >= span.low
+        inside &= numbers <= span.high
+        return both(inside, self._are_there(rows))
+
+    def _are_there(self, rows: npt.NDArray[np.intp]) -> Mask:
+        """Mask of some rows: whether they were written with a value, not with NULL."""
+        nulls = self.base.nulls
+        return ~nulls[rows] if isinstance(nulls, np.ndarray) else YES
 
     def _given_within(self, span: Span) -> list[bool]:
         """Which of the values that were set are in a span."""
@@ -98,12 +122,12 @@ class PlayedColumn:
         return [value is not None and low <= value <= high for value in self._values]
 
     def given(self) -> tuple[npt.NDArray[np.intp], Column]:
-        """The rows that were set, some more than once, and what each holds now."""
+        """The rows that were set, and what each holds now."""
         assert self.chosen is not None
-        rows = np.concatenate(self._rows)
+        rows = np.flatnonzero(self.chosen != OWN)
         return rows, self.values.of(self.chosen[rows].astype(np.intp))
 
-    def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> npt.NDArray[np.bool_]:
+    def holds(self, rows: npt.NDArray[np.intp], raw: bytes) -> Mask:
         """Mask of some rows: whether they hold a raw value, NULL and NaN included."""
         value = raw_value(self.base.field, raw)
         if self.base.is_number and value is not None and value == value:
@@ -116,20 +140,16 @@ class PlayedColumn:
         equal = pc.equal(cells, pa.scalar(value, cells.type))
         return np.asarray(pc.fill_null(equal, False))
 
-    def _equals(self, rows: npt.NDArray[np.intp], value: float) -> npt.NDArray[np.bool_]:
+    def _equals(self, rows: npt.NDArray[np.intp], value: float) -> Mask:
         """Mask of some rows: whether they hold a number."""
         base = self.base
-        if base.bounds is not None and not base.bounds[0] <= value <= base.bounds[1]:
-            same = np.zeros(len(rows), bool)
-        else:
-            same = base.numbers[rows] == value
-            if base.nulls is not NO:
-                same &= ~np.broadcast_to(base.nulls, len(base.cells))[rows]
-        if self.chosen is None:
+        same: Mask = NO
+        if base.bounds is None or base.bounds[0] <= value <= base.bounds[1]:
+            same = both(base.numbers_of(rows) == value, self._are_there(rows))
+        is_given = value in self._values
+        if self.chosen is None or (same is NO and not is_given):
             return same
         is_value = np.array([one == value for one in self._values])
-        if not (is_value.any() or same.any()):
-            return same
         chosen = self.chosen[rows]
         return np.where(chosen == OWN, same, is_value[chosen])
 

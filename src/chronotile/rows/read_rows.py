@@ -18,18 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from chronotile.conditions.column import Column
+from chronotile.conditions.masks import YES, Mask, both
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import (
-    YES,
-    Column,
-    Mask,
-    both,
-    column_truth,
-    rows_asked_for,
-)
+from chronotile.conditions.truth_columns import column_truth, rows_asked_for
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.folder_kinds import GroupFoundError

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from chronotile.conditions.masks import YES, Mask, both
 from chronotile.conditions.tree import Compare, Op
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import YES, Mask, both
 from chronotile.conditions.update_values import parse_cells
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError

@@ -14,10 +14,14 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from chronotile.conditions.column import Column
     from chronotile.rows.sought_spans import Sought
 
     Numbers: TypeAlias = npt.NDArray[Any]
     Rows: TypeAlias = npt.NDArray[np.intp]
+
+_FEW = 10
+"""Rows are few if they are at most one in so many; numpy changes its way there too."""
 
 
 class RowsInSpans(Protocol):
@@ -26,8 +30,8 @@ class RowsInSpans(Protocol):
     def mark(self, mask: npt.NDArray[np.bool_]) -> None:
         """Mark the rows that may be in a span."""
 
-    def part(self, rows: Rows, numbers: Numbers) -> RowsInSpans:
-        """The same for some rows in order, with their numbers; they have all that were marked."""
+    def part(self, rows: Rows, column: Column) -> RowsInSpans:
+        """The same for some rows in order, with their cells; they have all that were marked."""
 
     def rows(self, at: int) -> Rows:
         """The rows that are in a span."""
@@ -44,7 +48,7 @@ class RowsInOrder(NamedTuple):
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
             mask[start:end] = True
 
-    def part(self, rows: Rows, _: Numbers) -> RowsInOrder:
+    def part(self, rows: Rows, _: Column) -> RowsInOrder:
         """The same for some rows."""
         return RowsInOrder(rows.searchsorted(self.starts), rows.searchsorted(self.ends))
 
@@ -56,7 +60,7 @@ class RowsInOrder(NamedTuple):
 class RowsOneByOne(NamedTuple):
     """Rows in no order, for so few spans that each takes its own look at their numbers."""
 
-    numbers: Numbers
+    column: Column
     sought: Sought
     is_wanted: npt.NDArray[np.bool_]
 
@@ -65,16 +69,16 @@ class RowsOneByOne(NamedTuple):
         for at in np.flatnonzero(self.is_wanted).tolist():
             mask |= self._is_inside(at)
 
-    def part(self, _: Rows, numbers: Numbers) -> RowsOneByOne:
+    def part(self, _: Rows, column: Column) -> RowsOneByOne:
         """The same for some rows."""
-        return RowsOneByOne(numbers, self.sought, self.is_wanted)
+        return RowsOneByOne(column, self.sought, self.is_wanted)
 
     def rows(self, at: int) -> Rows:
         """The rows that are in a span."""
         return np.flatnonzero(self._is_inside(at)) if self.is_wanted[at] else np.zeros(0, np.intp)
 
     def _is_inside(self, at: int) -> npt.NDArray[np.bool_]:
-        return is_inside(self.numbers, self.sought, at)
+        return is_inside(self.column.numbers, self.sought, at)
 
 
 class RowsByCode:
@@ -85,32 +89,32 @@ class RowsByCode:
         firsts: For each span its first code; 0 if it is not wanted.
         ends: For each span the code after its last; 0 if it is not wanted.
         sought: The spans, if a row with such a code need not be in the span.
-        numbers: Of the rows, for the same case.
+        column: The cells of the rows, for the same case.
     """
 
     def __init__(
-        self, codes: Numbers, firsts: Rows, ends: Rows, sought: Sought | None, numbers: Numbers
+        self, codes: Numbers, firsts: Rows, ends: Rows, sought: Sought | None, column: Column
     ) -> None:
         self._codes, self._firsts, self._ends = codes, firsts, ends
-        self._sought, self._numbers = sought, numbers
+        self._sought, self._column = sought, column
 
     def mark(self, mask: npt.NDArray[np.bool_]) -> None:
         """Mark the rows that may be in a span."""
         mask |= self._codes != 0
 
-    def part(self, rows: Rows, numbers: Numbers) -> RowsByCode:
+    def part(self, rows: Rows, column: Column) -> RowsByCode:
         """The same for some rows."""
-        return RowsByCode(self._codes[rows], self._firsts, self._ends, self._sought, numbers)
+        return RowsByCode(self._codes[rows], self._firsts, self._ends, self._sought, column)
 
     @cached_property
     def _ordered(self) -> tuple[Rows, Numbers | None, list[int]]:
         """The rows in the order of their codes, their numbers, and where each code begins."""
-        rows = np.flatnonzero(self._codes != 0)
+        rows = rows_marked(self._codes != 0)
         codes = self._codes[rows]
         ordered = rows[np.argsort(codes, kind="stable")]
         counts = np.bincount(codes, minlength=int(self._ends.max(initial=0)))
         begins = [0, *np.cumsum(counts).tolist()]
-        return ordered, None if self._sought is None else self._numbers[ordered], begins
+        return ordered, None if self._sought is None else self._column.numbers_of(ordered), begins
 
     def rows(self, at: int) -> Rows:
         """The rows that are in a span."""
@@ -127,3 +131,20 @@ def is_inside(numbers: Numbers, sought: Sought, at: int) -> npt.NDArray[np.bool_
     inside: npt.NDArray[np.bool_] = numbers >= sought.lows[at]
     inside &= numbers <= sought.highs[at]
     return inside
+
+
+def rows_marked(mask: npt.NDArray[np.bool_]) -> Rows:
+    """The rows that a mask marks.
+
+    >>> rows_marked(np.arange(20) % 9 == 8).tolist()
+    [8, 17]
+    """
+    if np.count_nonzero(mask) * _FEW > len(mask):
+        return np.flatnonzero(mask)
+    # Of a mask with few rows numpy looks at each byte: to pass over empty words is quicker.
+    end = len(mask) // 8 * 8
+    words = mask[:end].view(np.uint64)
+    full = np.flatnonzero(words != 0)
+    inner = np.flatnonzero(words[full].view(bool))
+    last = end + np.flatnonzero(mask[end:])
+    return np.concatenate([full[inner >> 3] * 8 + (inner & 7), last])

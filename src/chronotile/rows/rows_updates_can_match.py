@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chronotile.rows.rows_in_spans import rows_marked
 from chronotile.rows.spans_in_column import spans_in
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from chronotile.conditions.column import Column
     from chronotile.conditions.number_spans import Cover, Span
-    from chronotile.conditions.truth_columns import Column
     from chronotile.rows.rows_in_spans import RowsInSpans
     from chronotile.rows.sought_spans import SoughtSpans
 
@@ -44,11 +45,11 @@ class Candidates:
         mask = np.zeros(count, bool)
         for found in self._found.values():
             found.mark(mask)
-        return np.flatnonzero(mask)
+        return rows_marked(mask)
 
     def part(self, rows: Rows, columns: Mapping[str, Column]) -> Candidates:
         """The same for some rows, with their columns; all that can be reached are among them."""
-        found = {name: one.part(rows, columns[name].numbers) for name, one in self._found.items()}
+        found = {name: one.part(rows, columns[name]) for name, one in self._found.items()}
         return Candidates(self._sought, self._covers, found)
 
     def cover(self, update: str) -> Cover | None:

@@ -19,41 +19,22 @@ from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from chronotile.conditions.truth_columns import Column
+    from chronotile.conditions.column import Column
     from chronotile.rows.number_grid import Grid
     from chronotile.rows.rows_in_spans import RowsInSpans
     from chronotile.rows.sought_spans import Sought
 
     IsWanted = npt.NDArray[np.bool_]
 
-_SAMPLE = 2048
 _FEW_SPANS = 4
 """So many are looked for one by one: that is quicker than a grid."""
 
 
 def spans_in(column: Column, sought: Sought) -> SpansInOrder | SpansOnGrid:
     """Look for the spans of a field in its column, which has at least one cell."""
-    if is_ordered(column.numbers):
+    if column.is_ordered:
         return SpansInOrder(column.numbers, sought)
     return SpansOnGrid(column, sought)
-
-
-def is_ordered(numbers: npt.NDArray[Any]) -> bool:
-    """Whether no number is less than the one before it, and none is NaN.
-
-    >>> is_ordered(np.array([1, 1, 3])), is_ordered(np.array([2, 1]))
-    (True, False)
-    """
-    sample = numbers[:: _step(numbers)]
-    # Most columns without an order show that at once.
-    parts = (sample, numbers) if len(sample) < len(numbers) else (numbers,)
-    is_number = bool(numbers[0] == numbers[0])
-    return is_number and all(bool((part[1:] >= part[:-1]).all()) for part in parts)
-
-
-def _step(numbers: npt.NDArray[Any]) -> int:
-    """Of so many numbers one is in the sample."""
-    return max(1, len(numbers) // _SAMPLE)
 
 
 class SpansInOrder:
@@ -74,7 +55,7 @@ class SpansOnGrid:
     """Spans in numbers that are in no order."""
 
     def __init__(self, column: Column, sought: Sought) -> None:
-        self._numbers, self._sought = column.numbers, sought
+        self._column, self._sought = column, sought
         self._grid = grid_of(column)
         self.shares = np.full(len(sought.lows), np.inf)
         """About how large a part of the rows each span may hold; infinite if nobody knows."""
@@ -82,10 +63,10 @@ class SpansOnGrid:
             self._look_at_sample(self._grid)
 
     def _look_at_sample(self, grid: Grid) -> None:
-        numbers, sought = self._numbers, self._sought
+        sought = self._sought
         self._lows = grid.nearest(sought.lows).astype(np.intp)
         self._ends = grid.nearest(sought.highs).astype(np.intp) + 1
-        held = np.sort(grid.nearest(numbers[:: _step(numbers)]))
+        held = np.sort(grid.nearest(self._column.sample))
         counts = held.searchsorted(self._ends, "left") - held.searchsorted(self._lows, "left")
         # One more: the sample may have missed some.
         self.shares = (counts + 1) / (len(held) + 1)
@@ -95,12 +76,12 @@ class SpansOnGrid:
     def found(self, is_wanted: IsWanted) -> RowsInSpans:
         """The rows of the spans that are wanted."""
         if np.count_nonzero(is_wanted) <= _FEW_SPANS:
-            return RowsOneByOne(self._numbers, self._sought, is_wanted)
+            return RowsOneByOne(self._column, self._sought, is_wanted)
         assert self._grid is not None  # else no span is wanted
         table, firsts, ends = _parts(self._lows, self._ends, is_wanted, self._grid.last + 1)
-        codes = entries_at(self._grid, self._numbers, table)
+        codes = entries_at(self._grid, self._column.numbers, table)
         sought = None if self._grid.is_exact else self._sought
-        return RowsByCode(codes, firsts, ends, sought, self._numbers)
+        return RowsByCode(codes, firsts, ends, sought, self._column)
 
 
 def _parts(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.condition_truth import matches
 from support.strategies import RICH, comparisons, raw_values, trees
 
+from chronotile.conditions.column import Column
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.conditions.truth_columns import (
-    Column,
     certain_truth,
     column_truth,
     rows_asked_for,

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from support.strategies import PLAIN_OPS, make_field
 
+from chronotile.conditions.column import Column
 from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
@@ -21,7 +22,6 @@ from chronotile.conditions.tree import (
     member_of,
     negate,
 )
-from chronotile.conditions.truth_columns import Column
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.rows import number_grid, played_batch, sought_spans, spans_in_column
 from chronotile.rows.cell_columns import stored_type
@@ -186,3 +186,18 @@ def test_an_update_that_matches_few_rows_is_looked_up_and_one_that_matches_many_
     assert look.rows(none.spans[0]).tolist() == []
     assert fewer is not None
     assert fewer.spans == few.spans
+
+
+def test_only_a_row_that_has_all_the_values_already_is_left_alone() -> None:
+    whole, double = FIELDS[3], FIELDS[5]
+    columns = [pa.array([1, 1, 2, 2], pa.int32()), pa.array([0.5, None, 0.5, None])]
+    update = Change(
+        name="both",
+        t=9,
+        stored=Compare(field="whole", op=Op.ALWAYS_FALSE),
+        values=(UpdateValue("whole", raw(whole, 1)), UpdateValue("double", raw(double, 0.5))),
+    )
+    play = Play([whole, double], columns, np.zeros(4, np.uint64))
+    assert play.act(0, update).tolist() == [1, 2, 3]
+    assert play.act(1, update).tolist() == []
+    assert play.columns["double"].cells().to_pylist() == [0.5] * 4

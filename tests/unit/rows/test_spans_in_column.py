@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 from support.strategies import make_field
 
-from chronotile.conditions.truth_columns import Column
+from chronotile.conditions import column
+from chronotile.conditions.column import Column
 from chronotile.format.datatypes import Datatype
 from chronotile.rows import number_grid, spans_in_column
 from chronotile.rows.number_grid import IntegerGrid, entries_at, grid_of
-from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne
+from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne, rows_marked
 from chronotile.rows.sought_spans import Sought
-from chronotile.rows.spans_in_column import is_ordered, spans_in
+from chronotile.rows.spans_in_column import spans_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,7 +41,7 @@ KINDS = (
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and a sample, also of few numbers."""
     monkeypatch.setattr(number_grid, "_BLOCK", 7)
-    monkeypatch.setattr(spans_in_column, "_SAMPLE", 5)
+    monkeypatch.setattr(column, "_SAMPLE", 5)
 
 
 def numbers_of(datatype: Datatype, chance: np.random.Generator, count: int) -> Numbers:
@@ -91,8 +92,9 @@ def test_rows_of_spans_are_those_of_a_plain_comparison(
         chance = np.random.default_rng(seed)
         numbers = numbers_of(datatype, chance, int(chance.integers(1, 40)))
         numbers = np.sort(numbers) if seed % 3 == 0 else numbers
+        whole = column_of(datatype, numbers)
         sought = spans_among(numbers, chance, int(chance.integers(1, 9)))
-        spans = spans_in(column_of(datatype, numbers), sought)
+        spans = spans_in(whole, sought)
         is_wanted = (spans.shares < np.inf) & (spans.shares > 0)
         is_wanted &= chance.random(len(sought.lows)) < 0.8
         found = spans.found(is_wanted)
@@ -100,7 +102,7 @@ def test_rows_of_spans_are_those_of_a_plain_comparison(
         mask = np.zeros(len(numbers), bool)
         found.mark(mask)
         kept = np.flatnonzero(mask | (chance.random(len(numbers)) < 0.3))
-        part = found.part(kept, numbers[kept])
+        part = found.part(kept, whole.of(kept))
         for at in range(len(sought.lows)):
             rows = plain_rows(numbers, sought, at)
             if spans.shares[at] == 0:
@@ -132,12 +134,8 @@ def test_places_are_in_the_order_of_the_numbers(datatype: Datatype) -> None:
             assert [int(grid.low) + place for place in places.tolist()] == numbers.tolist()
 
 
-def test_an_order_is_seen_where_there_is_one_and_nowhere_else() -> None:
-    for seed in range(200):
-        chance = np.random.default_rng(seed)
-        numbers = np.sort(chance.integers(0, 20, int(chance.integers(1, 30))).astype(float))
-        if seed % 2:
-            numbers[chance.integers(len(numbers))] = chance.choice([np.nan, 5.0, 30.0, -1.0])
-        pairs = zip(numbers.tolist(), numbers[1:].tolist(), strict=False)
-        is_one = not np.isnan(numbers).any() and all(one <= other for one, other in pairs)
-        assert is_ordered(numbers) == is_one, seed
+def test_rows_are_those_that_a_mask_marks() -> None:
+    for count in (0, 1, 7, 8, 9, 64, 1000):
+        for share in (0.0, 0.01, 0.09, 0.2, 1.0):
+            mask = np.random.default_rng(count).random(count) < share
+            assert rows_marked(mask).tolist() == np.flatnonzero(mask).tolist(), (count, share)
