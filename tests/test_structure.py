@@ -60,7 +60,7 @@ HELPERS = {"support", "bench", "corpus"}
 """Folders without tests: what tests share, programs, and the arrays of the engines."""
 
 FEW_LINES = 400
-"""No file is longer."""
+"""No file of the product is longer."""
 
 SHORT_FUNCTION = 60
 """Lines of the longest function, its docstring included."""

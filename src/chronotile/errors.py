@@ -32,6 +32,20 @@ _UNSEEN = re.compile(
 )
 
 
+SECRET_NAME = "key|secret|token|password|sas|credential|account"
+"""What is in the name of an option whose value is a secret, as a regular expression."""
+_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
+
+
+def without_queries(text: str) -> str:
+    """Leave out the queries of addresses, which may hold a signature.
+
+    >>> without_queries("no 'https://h/x?sig=1' there")
+    "no 'https://h/x?…' there"
+    """
+    return _QUERY.sub(r"\1?…", text)
+
+
 def is_printable(character: str) -> bool:
     r"""Tell whether a character shows as itself, and changes nothing around it.
 

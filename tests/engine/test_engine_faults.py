@@ -1,7 +1,7 @@
 """The faults of the engine that users live with, F1 to F13 of the project's notes.
 
 Each is made with the engine itself; the engine shows that it is a fault; `check` finds it; and
-where it can be mended, the engine reads the result.
+where it can be mended, the engine reads the result. F14 and F15 are in `test_applied_deletes`.
 """
 
 from __future__ import annotations

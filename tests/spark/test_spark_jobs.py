@@ -28,6 +28,7 @@ from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
+from chronotile.history.time_columns import TWIN
 from chronotile.report.output import size_text
 from chronotile.spark import register
 from chronotile.spark.maintenance import whole_fleet as maintenance_job
@@ -45,7 +46,7 @@ from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.our_open_requests import requests_after_maintenance
-from chronotile.tables.time_twins import TWIN, with_twins
+from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
+from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.engine_open_cost import FIRST_BY_NAME
 from chronotile.check.findings import count_text
+from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
 
+    from chronotile.change.mending import Mending
     from chronotile.change.quarantine import Quarantine
-    from chronotile.change.repair_fragments import Mending
     from chronotile.check.findings import Finding
 
 

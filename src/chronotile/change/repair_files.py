@@ -15,8 +15,9 @@ import numpy as np
 
 from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
-from chronotile.change.repair_fragments import FragmentMender, Mending, is_usable
-from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, write_uri
+from chronotile.change.mending import Mending
+from chronotile.change.repair_fragments import FragmentMender, is_usable
+from chronotile.change.sound_array import array_version
 from chronotile.change.stand_in_deletes import row_words
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
@@ -31,11 +32,13 @@ from chronotile.errors import (
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
+    FIRST_WITH_COMMITS,
     Record,
     encode_lines,
     encode_record,
     is_commit_line,
     read_vac_line,
+    write_uri,
 )
 from chronotile.format.con_names import later_name
 from chronotile.format.damaged_con import cut_line

@@ -19,45 +19,20 @@ come back, or if the caller accepts the loss.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Step, put
-from chronotile.change.sound_array import write_uri
-from chronotile.check.findings import Finding, count_text, finding
+from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import health_by_name
-from chronotile.format.commit_files import is_commit_line, read_vac_line
+from chronotile.format.commit_files import is_commit_line, read_vac_line, write_uri
 from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
 from chronotile.history.missing_fragments import is_near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chronotile.change.mending import Mending
     from chronotile.check.fragment_health import Health
     from chronotile.visibility.rules import Rules
-
-
-@dataclass(slots=True)
-class Mending:
-    """What a repair does, gathered step by step."""
-
-    moves: dict[str, str] = field(default_factory=dict)
-    """Path -> why the file leaves the array."""
-    commits: dict[str, str] = field(default_factory=dict)
-    """URI -> why the commit of a fragment leaves the array, loose or in a `.con`."""
-    puts: dict[str, Step] = field(default_factory=dict)
-    """New files by path; put before any file is moved."""
-    replaced: dict[str, Step] = field(default_factory=dict)
-    """New files under the names of old ones; put after the old ones are moved."""
-    stand_ins: dict[str, Step] = field(default_factory=dict)
-    """Files that stand in for a replaced one while it is away."""
-    notes: list[str] = field(default_factory=list)
-    left: list[Finding] = field(default_factory=list)
-    """What the repair does not mend."""
-
-    def put(self, path: str, data: bytes, reason: str) -> None:
-        """Adds a new file."""
-        self.puts[path] = put(path, data, reason)
 
 
 class FragmentMender:

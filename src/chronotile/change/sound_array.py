@@ -12,8 +12,7 @@ from chronotile.check.check_array import blocking
 from chronotile.check.findings import Finding, RefusedError
 from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
-from chronotile.format.commit_files import FIRST_WITH_COMMITS as FIRST_WITH_COMMITS
-from chronotile.format.commit_files import write_uri as write_uri  # other changes take it from here
+from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import History, read_history
 from chronotile.visibility.rules import Rules, schema_at

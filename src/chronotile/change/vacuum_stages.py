@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version
+from chronotile.change.sound_array import array_version
 from chronotile.check.findings import count_text
-from chronotile.format.commit_files import encode_lines
+from chronotile.format.commit_files import FIRST_WITH_COMMITS, encode_lines
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, EXTENSIONS
 from chronotile.history.con_coverage import Coverage, coverage

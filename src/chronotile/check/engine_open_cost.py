@@ -42,7 +42,7 @@ from chronotile.format.kinds import (
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.consolidated_footer_files import read_consolidated
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.place import PAGE, MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 Sizes: TypeAlias = "Mapping[str, int | None]"
 """Path -> bytes, where they are known."""
 
-PAGE = 1000
-"""Names in one answer to a list request."""
 FIRST_BY_NAME = 9
 """From this version on, the engine looks a fragment up in a `.meta` by its name alone."""
 READ_AHEAD = 102_400

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.dataset.dataset_events import member_events
-from chronotile.history.log_watch import OF_ARRAYS, OF_GROUPS, LogWatch
+from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +90,15 @@ class DatasetFollowing:
     def _watch(self, dataset: Dataset) -> set[str]:
         """Watches what is not watched yet; gives its places."""
         before = set(self._watches)
-        stores: dict[str, tuple[Store, tuple[str, ...]]] = {dataset.uri: (dataset.store, OF_GROUPS)}
+        stores: dict[str, tuple[Store, tuple[str, ...]]] = {
+            dataset.uri: (dataset.store, WATCHED_IN_GROUPS)
+        }
         for node in dataset.tree():
             if node.store is not None and node.found in ("array", "group"):
-                stores[node.uri] = (node.store, OF_ARRAYS if node.found == "array" else OF_GROUPS)
+                stores[node.uri] = (
+                    node.store,
+                    WATCHED_IN_ARRAYS if node.found == "array" else WATCHED_IN_GROUPS,
+                )
         for place, (store, folders) in stores.items():
             if place not in before:
                 self._watches[place] = LogWatch(store, folders)

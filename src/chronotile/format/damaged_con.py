@@ -65,6 +65,6 @@ def cut_line(data: bytes) -> str | None:
             return None if text.endswith((*WRITES, *TILES)) else text
         line = data[at:end]
         at = end + 1
-        if line.endswith(tuple(text.encode() for text in TILES)):
+        if line.endswith(_WITH_TILE):
             at += 8 + int.from_bytes(data[at : at + 8], "little")
     return None

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from chronotile.storage.store import Store
 
-OF_ARRAYS = ("", COMMITS, SCHEMA, META, FRAGMENT_META)
+WATCHED_IN_ARRAYS = ("", COMMITS, SCHEMA, META, FRAGMENT_META)
 """Folders of an array that commits, schemas and metadata come into; the root in old versions."""
-OF_GROUPS = (GROUP, META)
+WATCHED_IN_GROUPS = (GROUP, META)
 """Folders of a group that lists of members and metadata come into."""
 ALL_EVERY = 10
 """Of so many looks into a bucket, one lists all names."""
@@ -41,10 +41,9 @@ class LogWatch:
     (True, False)
     """
 
-    def __init__(self, store: Store, folders: Sequence[str] = OF_ARRAYS) -> None:
+    def __init__(self, store: Store, folders: Sequence[str] = WATCHED_IN_ARRAYS) -> None:
         self._store = store
         self._is_disk = store.place.scheme == "file"
-        # A bucket's root has only the names of old versions, which the whole look finds.
         self._folders = tuple(folders)
         self._looks = 0
         self._times = self._change_times() if self._is_disk else {}
@@ -77,6 +76,7 @@ class LogWatch:
 
     def _has_newer(self, folder: str) -> bool:
         if not folder:
+            # A bucket's root has only the names of old versions, which the whole look finds.
             return False
         return self._store.has_names_after(folder, max(self._names[folder], default=""))
 

@@ -32,22 +32,17 @@ def with_times(table: pa.Table) -> pa.Table:
     return table
 
 
-def timestamps(ms: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The timestamps of a column of ms."""
+def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The timestamps of a column of 64-bit ms, with or without a sign.
+
+    Null where the ms are, and after the year 9999, where calendars end.
+    """
     if (pc.max(ms).as_py() or 0) <= LAST_CALENDAR_MS:
         # The same bits, as all but odd columns are.
+        if isinstance(ms, pa.Array):
+            return ms.view(TIMESTAMP)
         return pa.chunked_array([chunk.view(TIMESTAMP) for chunk in ms.chunks], TIMESTAMP)
     # A scalar that is made while this module loads would make pyarrow load pandas.
-    last = pa.scalar(LAST_CALENDAR_MS, pa.uint64())
-    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, pa.uint64()))
+    last = pa.scalar(LAST_CALENDAR_MS, ms.type)
+    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, ms.type))
     return within.cast(pa.int64()).cast(TIMESTAMP)
-
-
-def without_times(table: pa.Table) -> pa.Table:
-    """Drop the twins again, for what has no such type.
-
-    >>> import pyarrow as pa
-    >>> without_times(with_times(pa.table({"t1": pa.array([1], pa.uint64())}))).column_names
-    ['t1']
-    """
-    return table.drop_columns([name for name in table.column_names if name.endswith(TWIN)])

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from chronotile.errors import (
+    SECRET_NAME,
     ChronotileError,
     PredicateError,
     StorageError,
     printable,
     printable_json,
     split_problem,
+    without_queries,
 )
 
 if TYPE_CHECKING:
@@ -42,10 +44,9 @@ _STOPPED = 130
 _LONGEST = 500
 """The most characters of a foreign error's message."""
 _SECRET = re.compile(
-    r"(?:--\w+=)?[\w.-]*(?:key|secret|token|password|sas|credential)[\w.-]*=(?P<value>.+)",
+    rf"(?:--\w+=)?[\w.-]*(?:{SECRET_NAME})[\w.-]*=(?P<value>.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
 _USER = re.compile(r"(://)[^/@\s]+@")
 _VALUES = ("--set", "--where")
 """Options whose values are never secrets, whatever the field's name is."""
@@ -173,7 +174,7 @@ def _hushed(text: str, arguments: Sequence[str]) -> str:
     """
     for value in _secrets(arguments):
         text = text.replace(value, "…").replace(printable(value), "…")
-    return _USER.sub(r"\1…@", _QUERY.sub(r"\1?…", text))
+    return _USER.sub(r"\1…@", without_queries(text))
 
 
 def _secrets(arguments: Sequence[str]) -> Iterator[str]:

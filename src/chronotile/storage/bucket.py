@@ -18,7 +18,14 @@ import obstore
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError, TooLargeError
+from chronotile.errors import (
+    SECRET_NAME,
+    ArrayNotFoundError,
+    ChronotileError,
+    StorageError,
+    TooLargeError,
+    without_queries,
+)
 from chronotile.storage.place import (
     Entry,
     Folder,
@@ -45,8 +52,7 @@ _ENDPOINTS = {
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
     "gs": (),
 }
-_SECRET = re.compile(r"key|secret|token|password|sas|credential|account", re.IGNORECASE)
-_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"]+")
+_SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
 _NO_CREDENTIALS = re.compile(
     r"//169\.254\.|//metadata\.google|//\[fd00:ec2::254\]|[Nn]o credentials"
@@ -130,7 +136,7 @@ class Bucket:
 
     def _error(self, path: str, cause: BaseException) -> StorageError:
         words = (str(cause).strip() or type(cause).__name__).split("\n", 1)[0]
-        words = _QUERY.sub(r"\1?…", words)
+        words = without_queries(words)
         for name, value in self._options:
             if _SECRET.search(name) and value:
                 words = words.replace(value, "…")

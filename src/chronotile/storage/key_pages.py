@@ -13,13 +13,11 @@ import obstore
 
 from chronotile.errors import ArrayNotFoundError, StorageError
 from chronotile.storage.bucket import Bucket
-from chronotile.storage.place import MissingObjectError
+from chronotile.storage.place import PAGE, MissingObjectError
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Entry, Store
 
-PAGE = 1000
-"""Keys in one answer to a list request."""
 PAGED = frozenset({"s3", "gs", "memory"})
 """Storage that can begin a list at any key: Azure's would send all that come before, too."""
 

@@ -39,6 +39,8 @@ _ODD_START = re.compile(rb"\n[.\n-]")
 _PLAIN_FIRSTS = (string.ascii_letters + string.digits + "_").encode()
 _PLAIN_LETTERS = _PLAIN_FIRSTS + b".-"
 
+PAGE = 1000
+"""Names in one answer to a list request of a bucket."""
 LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
 """A file that an interrupted write to a disk can leave in the array's folder. The engine reads
 every file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""

@@ -16,14 +16,12 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.format.kinds import WRITES
+from chronotile.storage.place import PAGE
 
 if TYPE_CHECKING:
     from chronotile.check.engine_open_cost import OpenCost
     from chronotile.history.read_history import History
     from chronotile.tables.prices import Prices
-
-PAGE = 1000
-"""Names in one answer to a list request."""
 
 _READ = (".con", ".ign")
 _MERGED = (*WRITES, *_READ)

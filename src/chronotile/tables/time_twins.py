@@ -1,4 +1,4 @@
-"""Real timestamps beside columns of ms.
+"""Spark's timestamps beside columns of ms.
 
 In: a table with columns of ms since the epoch. Out: the same, with a twin of type TIMESTAMP for
 each of these, at the end. Touches no storage.
@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from chronotile.format.timestamps import LAST_CALENDAR_MS
+from chronotile.history import time_columns
+from chronotile.history.time_columns import TWIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """Spark's TIMESTAMP."""
-TWIN = "_time"
 MS = ("t1", "t2", "visible_from", "visible_until", "first_timestamp", "last_timestamp")
 """Columns of ms since the epoch."""
 
@@ -55,6 +54,4 @@ def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
 
     Null where the ms are, and after the year 9999, where calendars end.
     """
-    last = pa.scalar(LAST_CALENDAR_MS, pa.int64())
-    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, pa.int64()))
-    return within.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+    return time_columns.timestamps(ms).cast(TIMESTAMP)

@@ -20,12 +20,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Report, Step, put
 from chronotile.change.consolidate import wanted_order
-from chronotile.change.sound_array import FIRST_WITH_COMMITS, array_version, sealing_key
+from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
-from chronotile.format.commit_files import Record, commit_name, encode_record, write_uri
+from chronotile.format.commit_files import (
+    FIRST_WITH_COMMITS,
+    Record,
+    commit_name,
+    encode_record,
+    write_uri,
+)
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,

@@ -72,11 +72,6 @@ class Replay:
     undone: tuple[str, ...] = ()
     """Deletes and updates that no longer count."""
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything is to be done."""
-        return bool(self.hidden or self.again or self.deletes)
-
 
 def plan_replay(
     past: Past, now: State, wanted_at: Callable[[frozenset[str]], State], ends: int, version: int

@@ -32,7 +32,7 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.change.repair_fragments import Mending
+    from chronotile.change.mending import Mending
     from chronotile.format.timestamps import Moment
 
 

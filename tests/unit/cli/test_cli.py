@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.corpus_cases import CASES, Case
 from support.handmade_array import make_sample
+from support.plain_columns import without_times
 
 import chronotile
 from chronotile.cli import main
 from chronotile.cli import program as cli
 from chronotile.format.names import new_name
-from chronotile.history.time_columns import without_times
 from chronotile.single_file import decode
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from support.corpus_cases import CASES, log_of
+from support.plain_columns import without_times
 
 import chronotile as ct
 from chronotile.cli.program import main
 from chronotile.format.timestamps import LAST_CALENDAR_MS, now_ms
-from chronotile.history.time_columns import without_times
 
 if TYPE_CHECKING:
     from support.corpus_cases import Case

@@ -105,6 +105,8 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("[[rule]]\narrays = ['a']\norphans = true", "expected vacuum with orphans"),
         ("[[rule]]\narrays = ['a']\nkeep_days = 3", "expected vacuum with keep_days"),
         ("[[rule]]\narrays = ['a']\nalways = 1", "always: expected true or false, found 1"),
+        ("[[rule]]\narrays = ['a']\nquiet = '1h'", "expected a rule with consolidate or vacuum"),
+        ("[[rule]]\narrays = ['a']\nvacuum = 'array-meta'", "expected always = true with vacuum"),
         ("[limits]\narrays = 0", "arrays: expected a whole number above 0, found 0"),
         ("[limits]\nremoved = 5", "limits: expected a known key, found 'removed'"),
         ("[limits]\nparallel = true", "parallel: expected a whole number above 0, found True"),

@@ -12,6 +12,7 @@ import pytest
 from support.corpus_cases import CASES, Case
 from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
+from support.plain_columns import without_times
 
 import chronotile as ct
 from chronotile.change.consolidate import consolidate
@@ -20,7 +21,6 @@ from chronotile.dataset.find_arrays import Fleet, Found
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
-from chronotile.history.time_columns import without_times
 from chronotile.spark.pipeline import runs
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.pushed_filters import Condition, Filters

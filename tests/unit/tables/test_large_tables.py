@@ -12,6 +12,7 @@ import pytest
 from support.corpus_cases import CASES, Case
 from support.handmade_array import make_sample
 from support.large_arrays import make_large_array
+from support.plain_columns import without_times
 
 import chronotile as ct
 from chronotile.check.capped_findings import number_told
@@ -21,7 +22,6 @@ from chronotile.history import array_parts, log_pieces
 from chronotile.history.array_parts import divide_array
 from chronotile.history.listing import LargeArrayError
 from chronotile.history.read_history import read_history
-from chronotile.history.time_columns import without_times
 from chronotile.report.fleet_page import Fleet, to_html
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables

@@ -182,6 +182,8 @@ you mean 'vacuum'?
     top.check_all_known()
     if not policy.rules:
         raise ChronotileError(where, "expected at least one [[rule]], found none")
+    if not any(rule.consolidate or rule.vacuum for rule in policy.rules):
+        raise ChronotileError(where, "expected a rule with consolidate or vacuum, found none")
     return policy
 
 
@@ -208,6 +210,9 @@ def _rule(document: Any, where: str) -> Rule:
     for name in ("orphans", "deletes", "age", "keep", "keep_days"):
         if rule.vacuum is None and document.get(name):
             raise ChronotileError(where, f"expected vacuum with {name}, found none")
+    if rule.vacuum and not rule.codes and not rule.always:
+        problem = f"expected always = true with vacuum = {rule.vacuum!r} alone, found none"
+        raise ChronotileError(where, f"{problem}: no finding asks for it")
     return rule
 
 
