@@ -12,12 +12,10 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import shutil
 import struct
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
 from support.handmade_array import make_sample
+from support.terminals import PROGRAM, on_terminal
 
 from chronotile.cli import main
 from chronotile.conditions import codec
@@ -41,7 +40,7 @@ from chronotile.format.names import new_name
 from chronotile.report.output import emit, plain_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 NASTY = (
@@ -53,7 +52,6 @@ NASTY = (
 )
 TOKENS = ("dimension-token", "attribute-token", "labelled-token", "enumeration-token")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
-PROGRAM = [sys.executable, "-m", "chronotile"]
 
 odd_texts = st.text(
     st.one_of(st.sampled_from(NASTY), st.characters(exclude_categories=["Cs"])), max_size=12
@@ -273,24 +271,10 @@ def test_letters_of_every_script_stay(text: str) -> None:
 # --- real terminals, real processes ----------------------------------------------------------
 
 
-def on_a_terminal(command: Sequence[str]) -> tuple[int, str]:
-    terminal, inside = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    environment.pop("NO_COLOR", None)
-    running = subprocess.Popen(command, stdout=inside, stderr=inside, env=environment)
-    os.close(inside)
-    seen = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(terminal, 65536):
-            seen += part
-    os.close(terminal)
-    return running.wait(60), seen.decode()
-
-
 def test_a_terminal_gets_our_styles_only(nasty: Hostile) -> None:
     array = str(nasty.folder)
     for command in (("log", array), ("show", str(nasty.schema), "--hex"), ("log", f"{array}-x")):
-        status, seen = on_a_terminal([*PROGRAM, *command])
+        status, seen = on_terminal(command)
         assert status == (3 if command[1].endswith("-x") else 0)
         # A line ends in CR LF here, and a bar of progress moves up and clears its line.
         plain = re.sub(r"\r\n|\r|\x1b\[(?:2K|1A|\?25[lh])", "\n", STYLE.sub("", seen))
@@ -309,14 +293,15 @@ def test_rows_reach_a_terminal_escaped_and_a_pipe_as_they_are(tmp_path: Path) ->
     with tiledb.open(array, "w") as opened:
         opened[[1]] = {name: np.array([NASTY], dtype="O")}
     for form in (("--json",), ("--format", "csv"), ("--format", "jsonl"), ()):
-        command = [*PROGRAM, "rows", array, *form]
-        status, seen = on_a_terminal(command)
+        command = ["rows", array, *form]
+        status, seen = on_terminal(command)
         assert status == 0
         plain = re.sub(r"\r\n|\r|\x1b\[(?:2K|1A|\?25[lh])", "\n", STYLE.sub("", seen))
         assert not hidden(plain), form
         assert "漢" in seen, form
         assert "[31m" in seen.replace("\r\n", ""), "it is told, but not done"
-        piped = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.decode()
+        done = subprocess.run([*PROGRAM, *command], capture_output=True, timeout=60, check=True)
+        piped = done.stdout.decode()
         if form == ("--json",):
             assert json.loads(piped)["rows"] == [{"x": 1, name: NASTY}]
         elif "jsonl" in form:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from support.corpus_cases import CASES, Case
 from support.handmade_array import make_sample
 from support.plain_columns import without_times
+from support.terminals import PROGRAM, on_terminal
 
 import chronotile
 from chronotile.cli import main
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from support.servers import S3Server
 
-PROGRAM = [sys.executable, "-m", "chronotile"]
 SPARSE = CASES["sparse-everything-v22"]
 SECRET = CASES["secret-loose-v22"]
 
@@ -520,24 +519,10 @@ def test_colour_on_a_terminal_and_none_in_a_pipe(sample: Path) -> None:
     command = [*PROGRAM, "log", str(sample)]
     piped = subprocess.run(command, capture_output=True, timeout=60, check=True)
     assert b"\x1b" not in piped.stdout + piped.stderr
-    terminal, inside = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    environment.pop("NO_COLOR", None)
-    running = subprocess.Popen(command, stdout=inside, stderr=inside, env=environment)
-    os.close(inside)
-    seen = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        seen += part
-    os.close(terminal)
-    assert running.wait(60) == 0
-    assert b"\x1b[33m" in seen
-    assert b"deleted rows where `amount < 3.0`" in seen
+    status, seen = on_terminal(["log", str(sample)])
+    assert status == 0
+    assert "\x1b[33m" in seen
+    assert "deleted rows where `amount < 3.0`" in seen
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
 from support.handmade_array import make_sample
+from support.terminals import on_terminal
 
 import chronotile as ct
 from chronotile.check.findings import OddTimeError
@@ -307,28 +306,6 @@ def test_words_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "a: blob, variable length" in text
 
 
-def answered(answer: str, *arguments: str) -> tuple[int, str]:
-    """The exit status of a command on a terminal where somebody types an answer; what it shows."""
-    leader, follower = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-m", "chronotile", *arguments],
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-    )
-    os.close(follower)
-    shown, is_asked = b"", False
-    with suppress(OSError):
-        while part := os.read(leader, 65536):
-            shown += part
-            if not is_asked and b"[y/N]" in shown:
-                is_asked = True
-                os.write(leader, f"{answer}\n".encode())
-    os.close(leader)
-    assert is_asked, shown
-    return running.wait(timeout=60), shown.decode()
-
-
 @pytest.mark.parametrize(
     ("moment", "words"), [("2020-01-01", "before all data"), ("2100-01-01", "in the future")]
 )
@@ -336,7 +313,7 @@ def test_a_terminal_is_asked_about_an_odd_time(array: Path, moment: str, words: 
     call = ("delete", str(array), "--where", "id == 3", "--at", moment)
     before = len(ct.open_log(array).view(0, 2**64 - 1).deletes)
     for answer, status, deletes in (("n", 1, before), ("", 1, before), ("y", 0, before + 1)):
-        ended, shown = answered(answer, *call)
+        ended, shown = on_terminal(call, answer=answer)
         assert ended == status
         assert words in shown
         assert "Go on all the same? [y/N]" in shown

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from support.corpus_cases import CASES
 from support.handmade_array import make_sample
+from support.terminals import PROGRAM, on_terminal
 
 import chronotile as ct
 from chronotile.cli import sample
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.servers import S3Server
-
-PROGRAM = [sys.executable, "-m", "chronotile"]
 
 
 @pytest.fixture
@@ -99,30 +96,15 @@ def test_one_line_has_a_short_id_that_commands_take(
             log.find_name(text)
 
 
-def on_terminal(*arguments: str, pager: str, columns: int = 80, status: int = 0) -> str:
-    """What a command writes to a terminal of some columns."""
-    leader, follower = pty.openpty()
-    environment = os.environ | {"PAGER": pager, "COLUMNS": str(columns), "TERM": "xterm"}
-    running = subprocess.Popen(
-        [*PROGRAM, *arguments], stdin=follower, stdout=follower, stderr=follower, env=environment
-    )
-    os.close(follower)
-    said = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        said += part
-    os.close(leader)
-    assert running.wait(timeout=60) == status
-    return said.decode().replace("\r\n", "\n")
+def in_80_columns(*arguments: str, pager: str, status: int = 0) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ended, said = on_terminal(arguments, pager=pager, columns=80)
+    assert ended == status
+    return said.replace("\r\n", "\n")
 
 
 def test_a_terminal_of_80_columns(array: Path) -> None:
-    text = on_terminal("log", str(array), pager="cat")
+    text = in_80_columns("log", str(array), pager="cat")
     assert "\x1b[33m" in text, "a pager gets colours"
     plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split("wrote a fragment", 1)[1]
     lines = plain.splitlines()
@@ -130,7 +112,7 @@ def test_a_terminal_of_80_columns(array: Path) -> None:
     names = re.findall(r"__\d+_\d+_\S*", plain)
     assert names
     assert all(re.match(r"__\d+_\d+_[0-9a-f]{8}…", name) for name in names), "none is cut"
-    short = on_terminal("log", str(array), "--oneline", pager="cat")
+    short = in_80_columns("log", str(array), "--oneline", pager="cat")
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in short.splitlines()) <= 80
 
 
@@ -154,7 +136,7 @@ def test_no_command_breaks_a_name_or_squeezes_a_column_at_80(
 ) -> None:
     name, *more = command.format(copy=tmp_path / "copy").split()
     status = 1 if name == "check" else 0
-    text = on_terminal(name, str(array), *more, pager="cat", status=status)
+    text = in_80_columns(name, str(array), *more, pager="cat", status=status)
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|.*━.*", "", text)
     lines = [line.rstrip() for line in plain.splitlines()]
     paths = re.escape(str(tmp_path))
@@ -167,7 +149,7 @@ def test_no_command_breaks_a_name_or_squeezes_a_column_at_80(
 
 
 def test_a_pager_that_ends_early_is_fine(array: Path) -> None:
-    assert "wrote" not in on_terminal("log", str(array), pager="true")
+    assert "wrote" not in in_80_columns("log", str(array), pager="true")
     command = f"{sys.executable} -m chronotile log {array} | head -1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False
