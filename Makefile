@@ -50,7 +50,7 @@ type: install ## Check the types
 	@$(BIN)/mypy
 
 unit: install ## Run the tests
-	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
+	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --no-loadscope-reorder --max-worker-restart 0
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark

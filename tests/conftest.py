@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from support import engines  # noqa: F401  (its settings hold for every engine of the tests)
 from support.servers import FaultProxy, S3Server, s3_server
+from support.shared_out import rank_of, scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,44 +21,16 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-ONE_SPARK = (
-    "test_spark_jobs",
-    "test_spark_outages",
-    "test_spark_changes",
-    "test_spark_inventory",
-    "test_spark_open_tables",
-)
-"""Files with a session of Spark each: one worker runs them all, as the process that Spark starts
-stays, and its first queries take longest."""
-
-SLOW = (
-    *ONE_SPARK,
-    "test_spark_cluster",
-    "test_maintenance_killed",
-    "test_readme",
-    "test_hostile_text",
-    "test_attack",
-    "test_oracle",
-    "test_columns",
-    "test_spark_runs",
-    "test_time_machine_crash",
-    "test_apply_crash",
-    "test_rows_model",
-    "test_timeline",
-    "test_consolidation",
-    "test_store",
-    "test_deep_check",
-)
-"""Files that take longest: begun first, so that no core waits for one of them in the end."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the slow files first, and says what one worker has to run: a file, or all of Spark's."""
-    ranks = {name: rank for rank, name in enumerate(SLOW)}
-    items.sort(key=lambda item: ranks.get(item.path.stem, len(SLOW)))
-    for item in items:
-        together = "spark" if item.path.stem in ONE_SPARK else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(together))
+    """Puts the slow files first."""
+    items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives each worker whole files."""
+    return scheduler(config, log)
 
 
 @pytest.fixture(scope="session")
