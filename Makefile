@@ -11,6 +11,9 @@ COMPILE  = $(NODE) $(BUILD)/compile.mjs
 RUN      = PYTHONPATH=tests $(BIN)/python -m
 WORKERS ?= 3
 
+# Some machines forbid Python to keep what it compiles: then each of hundreds of processes compiles anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
 
@@ -24,7 +27,9 @@ install: $(READY) $(READYJS) ## Make .venv with all extras and tools, and the Ka
 demo: install ## Put a sample array and dataset into demo/ and walk through every command on it
 	@$(BIN)/chronotile demo
 
-test: install check-ksy lint type unit ## Run every check that CI runs
+test: install ## Run every check that CI runs
+	@$(MAKE) --no-print-directory -j2 --output-sync check-ksy lint type
+	@$(MAKE) --no-print-directory unit
 
 ##@ Specs
 ksy: install ## Compile ksy/ into generated/
@@ -81,6 +86,7 @@ bench: install ## Measure speed and memory side by side with the engine; PART=fi
 ##@ End
 clean: ## Remove what the targets made
 	@rm -rf $(VENV) $(BUILD)/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis dist demo
+	@find src tests generated -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml .ci/constraints.txt .ci/install
 	@.ci/install $(PYTHON) $(VENV)
