@@ -12,6 +12,8 @@ from support import engines  # noqa: F401  (its settings hold for every engine o
 from support.servers import FaultProxy, S3Server, s3_server
 from support.shared_out import rank_of, scheduler
 
+from chronotile.change import removed_meanwhile
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,6 +56,17 @@ def proxy(s3: S3Server) -> Iterator[FaultProxy]:
     """A proxy in front of the S3 server that breaks what the test plans."""
     with FaultProxy(s3.endpoint) as running:
         yield running
+
+
+@pytest.fixture
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For races in which nobody removes a fragment: what looks out for that looks less long.
+
+    A consolidation whose commits somebody else vacuums looks for a second whether their fragments
+    go too. How often that happens is chance, and rounds without that rest race more.
+    """
+    waits = tuple(wait / 10 for wait in removed_meanwhile.WAITS_S)
+    monkeypatch.setattr(removed_meanwhile, "WAITS_S", waits)
 
 
 FLAGS = [

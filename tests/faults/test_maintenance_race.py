@@ -64,6 +64,7 @@ def values(array: EngineArray) -> set[int]:
     return {int(row[0]) for row in answer}
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_two_consolidates_and_a_stream_of_writes(tmp_path: pathlib.Path) -> None:
     array = EngineArray(tmp_path / "array").create(upper=9999)
     written: set[int] = set()
@@ -84,6 +85,7 @@ def test_two_consolidates_and_a_stream_of_writes(tmp_path: pathlib.Path) -> None
     assert len(written) == 3 * ROUNDS
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_two_vacuums_two_consolidates_and_a_writer(tmp_path: pathlib.Path) -> None:
     array = EngineArray(tmp_path / "array").create(upper=9999)
     written: set[int] = set()
@@ -103,6 +105,7 @@ def test_two_vacuums_two_consolidates_and_a_writer(tmp_path: pathlib.Path) -> No
     assert len(array.files("__commits")) == 1
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_maintainers_and_a_writer_in_a_bucket(s3: S3Server, bucket: str) -> None:
     """The same where folders are prefixes and an open makes many requests; our view tells."""
     store = open_store(f"{bucket}/array", s3.options)
@@ -181,6 +184,7 @@ def test_a_removal_that_has_only_begun_when_the_con_is_written(tmp_path: pathlib
     assert values(array) == {10}
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_a_vacuum_that_relies_on_the_con_just_written(tmp_path: pathlib.Path) -> None:
     """Loose commits that are gone since the new `.con` itself holds them still count."""
     array = EngineArray(tmp_path / "array").create()
@@ -197,6 +201,7 @@ def test_a_vacuum_that_relies_on_the_con_just_written(tmp_path: pathlib.Path) ->
     assert values(array) == {10, 20}
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_a_con_that_is_replaced_before_it_is_read_back(tmp_path: pathlib.Path) -> None:
     """Another maintainer takes a later commit in and vacuums the `.con` that was just put."""
     array = EngineArray(tmp_path / "array").create()
@@ -235,6 +240,7 @@ def test_a_removal_from_a_con_that_is_gone_without_a_trace(tmp_path: pathlib.Pat
     assert values(array) == {10, 30}
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_a_vacuum_that_crosses_a_consolidation_of_the_same(tmp_path: pathlib.Path) -> None:
     """Loose commits that are gone since another `.con` holds them still count."""
     array = EngineArray(tmp_path / "array").create()
@@ -252,6 +258,7 @@ def test_a_vacuum_that_crosses_a_consolidation_of_the_same(tmp_path: pathlib.Pat
     assert values(array) == {10, 20}
 
 
+@pytest.mark.usefixtures("short_looks")
 @pytest.mark.parametrize("operation", ["remove", "remove.done"])
 def test_another_maintainer_keeps_other_files(tmp_path: pathlib.Path, operation: str) -> None:
     """The engine's vacuum keeps one `.con`, ours another: what was in both is brought back."""

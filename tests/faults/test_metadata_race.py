@@ -78,6 +78,7 @@ def maintained(store: Store) -> None:
             break
 
 
+@pytest.mark.usefixtures("short_looks")
 def test_maintainers_and_a_writer_at_once(array: EngineArray) -> None:
     store = open_store(array.uri)
     wanted = {"a": 30}
