@@ -61,7 +61,9 @@ PRIVATE = frozenset({"listings"})
 
 PARQUET_CODEC = "zstd"
 
-UNIQUE = frozenset({"name", "uuid", "t1", "t2", "visible_from"})
+UNIQUE = frozenset(
+    {"name", "uuid", "t1", "t2", "visible_from", "t1_time", "t2_time", "visible_from_time"}
+)
 """Columns whose values rarely repeat: a dictionary of them costs time and space."""
 
 _END = "run.json"
