@@ -4,19 +4,20 @@ In: a `CommitTable` and some of its rows. Out: string arrays in the order of the
 Python object per row. Knows nothing of what the rows mean.
 
 Names of one length in one source are the rows of a matrix of bytes, which is already a block of an
-Arrow string array. The blocks are concatenated, and the rows taken from them in order.
+Arrow string array. The blocks are concatenated, and the rows taken from them in order. If all rows
+of a table are of one length and source, they are one block: no row is looked at by itself.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import EXTENSIONS
-from chronotile.history.uri_columns import NO_VERSION, distinct, substrings
+from chronotile.history.uri_columns import NO_VERSION, distinct, single_value, substrings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +34,16 @@ _LENGTHS = np.array([len(text) for text in EXTENSIONS], np.int64)
 
 def names(table: CommitTable, rows: I64) -> pa.Array:
     """The timestamped names of some rows."""
+    if (one := _one_shape(table, rows)) is not None:
+        return one.texts(0, one.length)
     return _gathered(table, rows, _name_spans(table, rows))
 
 
 def uuids(table: CommitTable, rows: I64) -> pa.Array:
     """The uuids of some rows: 32 hex digits between underscores."""
+    same = single_value(table.uris.version)
+    if same not in (None, NO_VERSION) and (one := _one_shape(table, rows)) is not None:
+        return one.texts(one.length - 33 - len(str(same)), 32)
     version = table.uris.version[rows].astype(np.int64)
     if (version == NO_VERSION).any():
         found = pc.extract_regex(names(table, rows), "_(?P<uuid>[0-9a-f]{32})(?:_|$)")
@@ -69,6 +75,8 @@ def uris(table: CommitTable, rows: I64) -> pa.Array:
 def paths(table: CommitTable, rows: I64) -> pa.Array:
     """The files that hold some rows, relative to the array."""
     source = table.source[rows]
+    if (same := single_value(table.source)) is not None and not table.sources[same].loose:
+        return pa.repeat(table.sources[same].path, len(rows))
     out = pa.array([item.path for item in table.sources], pa.string()).take(pa.array(source))
     loose = np.array([item.loose and not item.implied for item in table.sources], bool)[source]
     if loose.any():
@@ -78,6 +86,31 @@ def paths(table: CommitTable, rows: I64) -> pa.Array:
         text = [table.path(int(rows[at])) for at in np.flatnonzero(implied).tolist()]
         out = pc.replace_with_mask(out, pa.array(implied), pa.array(text, pa.string()))
     return out
+
+
+class _OneShape(NamedTuple):
+    """All names of a table, in order: they stand in one source, and have one length."""
+
+    data: memoryview
+    starts: I64
+    length: int
+
+    def texts(self, at: int, length: int) -> pa.Array:
+        """A part of each name, from one place on."""
+        kind = pa.string() if length * len(self.starts) <= _LEN_SMALL else pa.large_string()
+        matrix = substrings(self.data, length)[self.starts + at]
+        return _strings(matrix, kind).cast(pa.string())
+
+
+def _one_shape(table: CommitTable, rows: I64) -> _OneShape | None:
+    """The names of some rows, if these are all rows, and all of one shape, as in most logs."""
+    uris, count = table.uris, len(table)
+    shape = [single_value(one) for one in (table.source, uris.prefix, uris.length, uris.ext)]
+    if None in shape or len(rows) != count or not (rows == np.arange(count)).all():
+        return None
+    source, prefix, length, ext = map(int, shape)
+    size = length - prefix - len(EXTENSIONS[ext])
+    return _OneShape(table.sources[source].data, uris.start + prefix, size)
 
 
 def _name_spans(table: CommitTable, rows: I64) -> tuple[I64, I64]:

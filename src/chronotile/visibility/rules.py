@@ -314,12 +314,25 @@ class Rules:
     def uncommitted(self) -> dict[str, str]:
         """The fragment folders that no commit names, ignored or not: name -> path."""
         table, listing = self.history.table, self.history.listing
-        if not listing.fragments and not listing.root_fragments:
+        if not listing.root_fragments and self._every_folder_is_committed():
             return {}
         known = set(text_columns.names(table, np.flatnonzero(table.uris.ext <= OK)).to_pylist())
         names = sorted(name for name in listing.fragments if name not in known)
         paths = {name: f"{FRAGMENTS}/{name}" for name in names}
         return paths | {name: name for name in listing.root_fragments if name not in known}
+
+    def _every_folder_is_committed(self) -> bool:
+        """Whether there are as many folders as writes that have one: false if nobody can say."""
+        table, folders = self.history.table, self.history.listing.fragments
+        if not folders:
+            return True
+        if table.is_all_writes:
+            writes = table.uris.t1
+        else:
+            writes = table.uris.t1[table.counts & (table.uris.ext == WRT)]
+        # Writes of rising times have names that differ.
+        is_each_there = len(writes) == len(folders) and not self.history.lost.any()
+        return is_each_there and bool((writes[1:] > writes[:-1]).all())
 
     def ignored(self) -> I64:
         """The rows of ignored writes that are effective in no other file."""

@@ -157,3 +157,28 @@ def test_every_rule_has_a_status() -> None:
         Rule.INSIDE: "visible",
         Rule.OVERLAPS: "partial",
     }
+
+
+few = st.sets(st.integers(0, 5), max_size=6)
+prefixes = st.sampled_from(["__commits/", "elsewhere/"])
+
+
+@given(folders=few, loose=few, listed=st.lists(st.tuples(prefixes, st.integers(0, 5)), max_size=6))
+def test_folders_without_a_commit(
+    folders: set[int], loose: set[int], listed: list[tuple[str, int]]
+) -> None:
+    """However many folders and commits there are, and wherever a commit is named again."""
+    names = [name(10 + number // 2, 20, number) for number in range(6)]
+    store = open_store(f"memory:test-uncommitted-{next(numbers)}")
+    case = log_of("sparse-loose")
+    (schema,) = case.history.schemas
+    store.put_if_absent(schema.path, open_store(case.array).read(schema.path))
+    for number in folders:
+        store.put_if_absent(f"__fragments/{names[number]}/__fragment_metadata.tdb", b"")
+    for number in loose:
+        store.put_if_absent(f"__commits/{names[number]}.wrt", b"")
+    lines = "".join(f"{prefix}{names[number]}.wrt\n" for prefix, number in listed)
+    store.put_if_absent(f"__commits/{name(10, 20, 99)}.con", lines.encode())
+    committed = loose | {number for _, number in listed}
+    expected = {names[number]: f"__fragments/{names[number]}" for number in folders - committed}
+    assert Log(read_history(store)).rules.uncommitted == expected
