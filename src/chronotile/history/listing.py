@@ -35,7 +35,7 @@ from chronotile.history.folder_kinds import no_array
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from chronotile.storage.store import Store
 
@@ -89,9 +89,8 @@ class Listing:
     """Links to nothing, pipes, sockets, devices: the engine fails to list the folder around one."""
     linked_fragments: tuple[str, ...]
     """Whole paths of fragments whose folder is a link; `fragments` has their names too."""
-    commits_changed: int | None
-    """The store's mark of `__commits` at the time of the listing."""
-    fragments_changed: int | None
+    folder_times: Mapping[str, int | None]
+    """Folder -> its `change_time` just before it was listed; those that are there, on a disk."""
     fragments_stamp: int | None
     """The disk's own stamp of `__fragments`; None if it cannot tell a later change."""
     requests: int
@@ -141,10 +140,8 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
         LargeArrayError: There are more; then `__fragments` was not listed.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
-    if store.place.scheme == "file":
-        listed = _one_by_one(store, wanted, largest)
-    else:
-        listed = _at_once(store, wanted, largest)
+    on_disk = store.place.scheme == "file"
+    listed = (_one_by_one if on_disk else _at_once)(store, wanted, largest)
     found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
@@ -179,14 +176,23 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
         folder_links=links,
         specials=_links(found, "special"),
         linked_fragments=linked,
-        commits_changed=found[COMMITS].change_time,
-        fragments_changed=found[FRAGMENTS].change_time if fragments else None,
+        folder_times={p: n.change_time for p, n in listed.items()} if on_disk else {},
         fragments_stamp=found[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
         stamps=_stamps(found.values()),
     )
+
+
+def folder_times(store: Store) -> dict[str, int | None]:
+    """What `Listing.folder_times` has, without a listing of them; to be asked for before one."""
+    if store.place.scheme != "file":
+        return {}
+    there = {"", *store.list_names("").folders}
+    if SCHEMA in there:
+        there |= {f"{SCHEMA}/{name}" for name in store.list_names(SCHEMA).folders}
+    return {path: store.change_time(path) for path in _LISTED if path in there}
 
 
 def _stamps(found: Iterable[Names]) -> tuple[str, ...]:

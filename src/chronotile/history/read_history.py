@@ -215,8 +215,9 @@ def _read(
 
 
 def _is_as_marked(store: Store, listing: Listing) -> bool:
-    now = store.change_time(COMMITS), store.change_time(FRAGMENTS)
-    return None not in now and now == (listing.commits_changed, listing.fragments_changed)
+    folders, then = (COMMITS, FRAGMENTS), listing.folder_times
+    now = [store.change_time(folder) for folder in folders]
+    return None not in now and now == [then.get(folder) for folder in folders]
 
 
 def _check_unchanged(store: Store, listing: Listing) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from chronotile.errors import ChronotileError
 from chronotile.history.array_parts import ArrayParts, divide_array
-from chronotile.history.listing import LargeArrayError
+from chronotile.history.listing import LargeArrayError, folder_times
 from chronotile.log import Log
 from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.store import open_store
@@ -68,10 +68,12 @@ def open_or_divide(
     try:
         return options.open_log(store, LARGE)
     except LargeArrayError:
+        times = folder_times(store)
         parts = divide_array(store)
     if parts is None:
         return options.open_log(store)
-    return _large_tables(parts, _window(parts, options), options)
+    tables = _large_tables(parts, _window(parts, options), options)
+    return replace(tables, folder_times=times)
 
 
 def _window(parts: ArrayParts, options: Options) -> tuple[int, int]:

@@ -99,13 +99,10 @@ class Disk:
         if most is not None and len(items) > most:
             where = self._place.uri_of(path)
             raise TooLargeError(where, f"expected at most {most} names, found more")
-        # As a rule all are of one kind, and nothing need be asked twice.
-        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
-        rest = () if len(files) == len(items) else items
-        folders = [item.name for item in rest if item.is_dir(follow_symlinks=False)]
+        files, folders = _told_apart(items)
         odd = len(files) + len(folders) != len(items)
         if odd or not are_plain(files) or not are_plain(folders):
-            return self.list_dir(path, sizes=False).bare()
+            return self.list_dir(path, sizes=False).bare()._replace(change_time=changed)
         return Names(tuple(files), tuple(folders), change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
@@ -296,6 +293,19 @@ def _is_filled(buffer: memoryview, file: int) -> bool:
 def _if_past(changed: int) -> int | None:
     """A time, unless the next change may get the same one."""
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
+
+
+def _told_apart(items: list[os.DirEntry[str]]) -> tuple[list[str], list[str]]:
+    """The names of files and of folders: as a rule all are of one kind, and asked once."""
+    files: list[str] = []
+    folders: list[str] = []
+    if items and items[0].is_dir(follow_symlinks=False):
+        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+    if len(folders) < len(items):
+        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+    if not folders and len(files) < len(items):
+        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+    return files, folders
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:

@@ -11,7 +11,7 @@ stand among the others of their time.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +47,7 @@ from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import Rules, schema_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
+    from collections.abc import Collection, Generator, Iterator, Mapping
 
     from chronotile.check.capped_findings import CappedFindings
     from chronotile.history.array_parts import ArrayParts
@@ -72,6 +72,8 @@ class LargeTables:
     max_findings: int = MOST
     prices: Prices = S3_US_EAST
     """Of the requests that an open takes."""
+    folder_times: Mapping[str, int | None] = field(default_factory=dict)
+    """When the folders of the array changed last, before it was read."""
     requests_after: int | None = None
     """The requests of an open after maintenance, once `stream` has come to its end."""
     listing: Listing | None = None

@@ -23,6 +23,7 @@ from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.timestamps import now_ms
+from chronotile.history.listing import folder_times
 from chronotile.spark.known_listing import known_store
 from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.pipeline.bucket_writer import BucketWriter
@@ -34,7 +35,6 @@ from chronotile.spark.pipeline.run_summary import Totals
 from chronotile.spark.pipeline.unchanged_arrays import (
     NOTHING,
     Noted,
-    folder_times,
     is_unchanged,
     note,
     note_large,
@@ -288,7 +288,8 @@ class _Bucket:
                 return {}
             return {array: error}
         assert large.tables.listing is not None
-        noted = note_large(large.store, large.tables.listing, large.began_ms, large.times)
+        times = large.tables.folder_times
+        noted = note_large(large.store, large.tables.listing, large.began_ms, times)
         writer.add({"listings": _listing(array, noted, large.tables.requests_after)})
         self._large.append(writer)
         return {}
@@ -324,13 +325,13 @@ class _Bucket:
         noted = None if options.check == "deep" else self._noted.get(array)
         if noted is not None and is_unchanged(store, noted, began_ms):
             return None
-        times = folder_times(store)
+        times = folder_times(store) if options.sizes else None
         opened = MeasuredArray(store, known)
         if options.sizes and known is None:
             opened = measure_array(store)
         log = open_or_divide(opened.store, options)
         if isinstance(log, LargeTables):
-            return _Large(store, log, began_ms, times)
+            return _Large(store, log, began_ms)
         tables = array_tables(log, options, opened.entries if options.sizes else None)
         made = {name: tables.piece(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
@@ -359,7 +360,6 @@ class _Large(NamedTuple):
     store: Store
     tables: LargeTables
     began_ms: int
-    times: dict[str, int | None]
 
 
 class _Reads:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.history.listing import Listing
-    from chronotile.storage.store import Store
+    from chronotile.storage.store import Entry, Store
 
 Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 """Hashes of commits, sorted, each once."""
@@ -74,7 +74,17 @@ def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | 
         The fingerprint; None if a file was written after that time, or so shortly before that a
         second change would leave it with the same time.
     """
-    stamps: list[str] = []
+    stamps = file_stamps(store, listing, began_ms)
+    return None if stamps is None else fingerprint_of(listing, stamps)
+
+
+def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str] | None:
+    """Path of each file that is read -> its size and ETag; none if the listing tells them.
+
+    Returns:
+        None if a file was written too late, as in `listing_fingerprint`.
+    """
+    stamps: dict[str, str] = {}
     for path in () if listing.stamps else listing.read_paths():
         try:
             entry = store.head(path)
@@ -82,14 +92,25 @@ def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | 
             return None
         if entry.modified_ms is None or entry.modified_ms > began_ms - GRAIN_MS:
             return None
-        stamps.append(f"{path} {entry.size} {entry.etag}")
+        stamps[path] = stamp_of(entry)
+    return stamps
+
+
+def stamp_of(entry: Entry) -> str:
+    """Size and ETag of a file."""
+    return f"{entry.size} {entry.etag}"
+
+
+def fingerprint_of(listing: Listing, stamps: Mapping[str, str]) -> str:
+    """The fingerprint of a listing, and of files with these stamps."""
     digest = hashlib.blake2b(digest_size=16)
     for kind in fields(listing):
         names = getattr(listing, kind.name)
         if isinstance(names, tuple):
             text = "\n".join((kind.name, *sorted(names), ""))
             digest.update(text.encode("utf-8", "surrogatepass"))
-    digest.update("\n".join(stamps).encode("utf-8", "surrogatepass"))
+    lines = (f"{path} {stamp}" for path, stamp in stamps.items())
+    digest.update("\n".join(lines).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
