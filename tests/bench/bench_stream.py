@@ -18,7 +18,7 @@ from support.fleets import FleetMaker, make_fleet, make_template
 
 from chronotile.spark.session import session
 from chronotile.spark.source.options import read_options
-from chronotile.spark.stream.watch import Watch
+from chronotile.spark.stream.changed_arrays import Watch
 
 LONG_AGO = 1_600_000_000
 IDLE = 6

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.check.findings import count_text
 from chronotile.check.read_tags import moment_in, tags_of
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.visibility.kept import Kept, kept_moments, kept_since
+from chronotile.visibility.windows_to_keep import Kept, kept_moments, kept_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import VacuumFile
-    from chronotile.visibility.kept import Kept
+    from chronotile.visibility.windows_to_keep import Kept
 
 
 def vacuum_group(

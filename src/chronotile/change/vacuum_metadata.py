@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
-    from chronotile.visibility.kept import Kept
+    from chronotile.visibility.windows_to_keep import Kept
 
 Footers = Mapping[str, bytes]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.timeline.model import Height
+    from chronotile.timeline.picture import Height
 
 
 def group_timeline(
@@ -35,7 +35,7 @@ def group_timeline(
     """A picture of the history of every array in a group."""
     from chronotile.report.output import progress
     from chronotile.timeline.lanes import join_pictures
-    from chronotile.timeline.model import make_picture
+    from chronotile.timeline.picture import make_picture
 
     moment = now_ms() if now is None else dataset.moment(now, "--now")
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]

@@ -66,8 +66,8 @@ def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
     """Draws a timeline of each array, and gives array -> link."""
     from chronotile.format.timestamps import now_ms
-    from chronotile.timeline.model import make_picture
     from chronotile.timeline.page import to_html
+    from chronotile.timeline.picture import make_picture
 
     folder = output.with_name(f"{output.stem}-timelines")
     folder.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
-    from chronotile.timeline.model import Height, Picture
+    from chronotile.timeline.picture import Height, Picture
 
 FORMS = (".html", ".svg", ".png")
 
@@ -102,7 +102,7 @@ def timeline(
         raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
-    from chronotile.timeline.model import make_picture
+    from chronotile.timeline.picture import make_picture
 
     log = access.open_log(array)
     with progress("drawing"):

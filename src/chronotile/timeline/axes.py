@@ -14,7 +14,7 @@ from chronotile.format.timestamps import is_clock_local
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chronotile.timeline.model import Picture
+    from chronotile.timeline.picture import Picture
 
 WIDTH = 860
 _CALENDAR_FROM = 100_000_000_000

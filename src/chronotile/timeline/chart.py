@@ -39,7 +39,7 @@ from chronotile.timeline.lanes import lanes_chart
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.timeline.model import Bar, Picture
+    from chronotile.timeline.picture import Bar, Picture
 
 _SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
 _ROW = 20

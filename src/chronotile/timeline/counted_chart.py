@@ -13,7 +13,7 @@ from chronotile.format.timestamps import time_text
 from chronotile.timeline.axes import COLOURS, SEEN, WIDTH, Axes, ends
 
 if TYPE_CHECKING:
-    from chronotile.timeline.model import Counts, Picture
+    from chronotile.timeline.picture import Counts, Picture
 
 
 def counted(picture: Picture, counts: Counts) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chronotile.timeline.axes import Axes
-    from chronotile.timeline.model import Bar, Picture
+    from chronotile.timeline.picture import Bar, Picture
 
 EXPRESSION = "tall == 'bytes' ? datum.root_bytes : datum.root_cells"
 """What the height of a bar goes by. Areas compare as what they stand for, so it is a root."""

@@ -20,7 +20,7 @@ from chronotile.timeline.heights import (
     height_encoding,
     height_words,
 )
-from chronotile.timeline.model import NEVER_SEEN, Bar, Mark, Picture
+from chronotile.timeline.picture import NEVER_SEEN, Bar, Mark, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from chronotile.timeline.chart import library, spec_text
 from chronotile.timeline.heights import has_heights
 
 if TYPE_CHECKING:
-    from chronotile.timeline.model import Counts, Picture
+    from chronotile.timeline.picture import Counts, Picture
 
 
 def to_html(picture: Picture) -> str:

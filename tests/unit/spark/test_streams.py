@@ -23,14 +23,14 @@ from chronotile.change.vacuum import vacuum
 from chronotile.errors import ChronotileError
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.read_share import open_array
-from chronotile.spark.stream import planners as stream_planners
-from chronotile.spark.stream import plans as stream_plans
-from chronotile.spark.stream import watch as stream_watch
+from chronotile.spark.stream import batch_plans as stream_plans
+from chronotile.spark.stream import changed_arrays as stream_watch
+from chronotile.spark.stream import next_batch as stream_planners
+from chronotile.spark.stream.batch_plans import Plans
+from chronotile.spark.stream.batch_records import FORGET_MS, Record, Records, next_record
+from chronotile.spark.stream.changed_arrays import Watch
 from chronotile.spark.stream.offsets import IN_OFFSET_MAX, OffsetMemory, hashes
-from chronotile.spark.stream.plans import Plans
 from chronotile.spark.stream.reader import CommitStream
-from chronotile.spark.stream.records import FORGET_MS, Record, Records, next_record
-from chronotile.spark.stream.watch import Watch
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ The name identifies a commit, never its time: a commit that is dated in the past
 same. A stream keeps 8 bytes of the name's hash, in one of two places:
 
 - in the offset itself: nothing to set up, but Spark writes the offset with every batch;
-- in a folder (option `state`): see `plans` and `records`. A query can go over to it
+- in a folder (option `state`): see `batch_plans` and `batch_records`. A query can go over to it
   at any time. `OlderFolder` reads such a folder as an earlier version has left it.
 """
 

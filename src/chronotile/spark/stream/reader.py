@@ -1,7 +1,7 @@
 """Streams of commits, of conditions, and of findings.
 
 In: options, and offsets from Spark. Out: every new row once, also one that is dated in the past,
-across restarts. `watch` looks which arrays have changed, a planner (`planners`)
+across restarts. `changed_arrays` looks which ones have changed, a planner (`next_batch`)
 chooses the next batch, tasks (`task`) open its arrays.
 
 A commit is new if its name is new; a commit that moves from a file of its own into a `.con` is not.
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from chronotile.spark.source.read_share import BATCH_ROWS
-from chronotile.spark.stream.planners import planner_of
+from chronotile.spark.stream.changed_arrays import Watch
+from chronotile.spark.stream.next_batch import planner_of
 from chronotile.spark.stream.task import ArrayPartition, CommitPartition, read_arrays, read_commits
-from chronotile.spark.stream.watch import Watch
 from chronotile.tables.time_twins import twinned
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from chronotile.spark.source.options import Options
+    from chronotile.spark.stream.changed_arrays import Look
     from chronotile.spark.stream.offsets import Offset
-    from chronotile.spark.stream.watch import Look
 
 try:
     from pyspark.sql.streaming.datasource import (

@@ -1,7 +1,7 @@
 """What one task of a stream does: it opens arrays, once, and decides what is new in them.
 
 In: some arrays of a batch, each with the record that it begins with. Out: the rows that are new.
-The record of this batch is put before the rows are given: see `records`.
+The record of this batch is put before the rows are given: see `batch_records`.
 
 An array that cannot be read stops no other: its record says so, and a later batch reads it again.
 Only if another attempt at the same task has already read it, this one fails, as it has to give the
@@ -29,8 +29,8 @@ from chronotile.rows.commit_changes import row_events
 from chronotile.spark.source.change_table import changes_of, open_array_with_labels
 from chronotile.spark.source.read_share import array_tables, in_order, open_array
 from chronotile.spark.source.tag_windows import window_of
+from chronotile.spark.stream.batch_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream.offsets import hashes
-from chronotile.spark.stream.records import FORGET_MS, Record, Records, next_record
 from chronotile.tables.array_tables import ROW_TABLES, SCHEMAS, findings_table
 from chronotile.visibility.rules import overlaps
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from chronotile.log import Log
     from chronotile.spark.source.options import Options
+    from chronotile.spark.stream.batch_plans import Planned
     from chronotile.spark.stream.offsets import Hashes
-    from chronotile.spark.stream.plans import Planned
 
 _log = logging.getLogger(__name__)
 

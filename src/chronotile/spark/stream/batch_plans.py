@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
+from chronotile.spark.stream.batch_records import FORGET_MS, Record, Records, array_key
 from chronotile.spark.stream.offsets import SEEN, OlderFolder, seen_from_json
-from chronotile.spark.stream.records import FORGET_MS, Record, Records, array_key
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import ObjectExistsError

@@ -23,8 +23,8 @@ from chronotile.dataset.find_arrays import CONCURRENCY
 from chronotile.errors import ChronotileError
 from chronotile.spark.source.read_share import open_array
 from chronotile.spark.source.shares import packed
+from chronotile.spark.stream.batch_plans import INDEX_EVERY, Plans
 from chronotile.spark.stream.offsets import OffsetMemory, without
-from chronotile.spark.stream.plans import INDEX_EVERY, Plans
 from chronotile.spark.stream.task import ArrayPartition, CommitPartition, contents
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from chronotile.spark.source.options import Options
+    from chronotile.spark.stream.batch_plans import Index
+    from chronotile.spark.stream.changed_arrays import Look
     from chronotile.spark.stream.offsets import Hashes, Offset, Seen
-    from chronotile.spark.stream.plans import Index
-    from chronotile.spark.stream.watch import Look
 
     Planner: TypeAlias = "OffsetPlanner | FolderPlanner"
 
