@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts, bench_first_hour, bench_open_cost, bench_rows
+from bench import bench_facts, bench_first_hour, bench_open_cost, bench_row_mixes, bench_rows
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -183,6 +183,7 @@ def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict
         bench_first_hour.fleet(folder, say)
     if "rows" in parts:
         bench_rows.rows(folder, rounds, say)
+        bench_row_mixes.mixes(folder, rounds, say)
     return rows
 
 

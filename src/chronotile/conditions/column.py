@@ -49,12 +49,17 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether each cell is one number."""
-        return self.field.datatype.code is not None and self.field.cell_val_num == 1
+        return self.field.is_number
 
     @property
     def cells(self) -> pa.Array:
         """The cells."""
         return self._cells
+
+    @property
+    def texts(self) -> pa.Array:
+        """The cells as bytes of any length."""
+        return self.cells if self.field.is_var else self.cells.cast(pa.large_binary())
 
     @cached_property
     def nulls(self) -> Mask:
@@ -77,7 +82,17 @@ class Column:
     @property
     def sample(self) -> npt.NDArray[Any]:
         """Some of the numbers, from all over the column."""
-        return self.numbers[:: max(1, len(self) // _SAMPLE)]
+        return self.numbers[:: self._step]
+
+    @property
+    def sampled_texts(self) -> pa.Array:
+        """Some of the cells as bytes, from all over the column."""
+        return self.of(np.arange(0, len(self), self._step)).texts
+
+    @property
+    def _step(self) -> int:
+        """Of so many cells one is in a sample."""
+        return max(1, len(self) // _SAMPLE)
 
     @cached_property
     def is_ordered(self) -> bool:

@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.conditions.masks import NO, YES, Mask, both, either, opposite
-from chronotile.conditions.number_spans import number
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
-from chronotile.format.datatypes import Datatype
+from chronotile.conditions.value_spans import is_plain_bytes, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +50,7 @@ def column_truth(node: Compare, column: Column, sense: Sense) -> Mask:
     r"""Tell which cells satisfy one comparison, as `leaf_truth` does for one.
 
     >>> from chronotile.conditions.column import Column
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field
     >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
     >>> column_truth(Compare(field="a", op=Op.GE, value=b"\x03"), a, Sense.STORED).tolist()
@@ -98,6 +98,7 @@ def certain_truth(node: Compare, column: Column) -> Mask | None:
     r"""The truth of a comparison for all rows, in either sense, where few looks tell it.
 
     >>> from chronotile.conditions.column import Column
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field
     >>> a = Column(Field(name="a", datatype=Datatype.INT8), pa.array([2, 3, 4], pa.int8()))
     >>> bool(certain_truth(Compare(field="a", op=Op.GT, value=b"\x09"), a))
@@ -110,11 +111,10 @@ def certain_truth(node: Compare, column: Column) -> Mask | None:
 
 def _bytes(node: Compare, column: Column) -> Mask:
     field, cells = column.field, column.cells
-    is_byte = field.datatype is Datatype.CHAR and not field.is_var and not node.op.is_set
-    if is_byte or field.datatype.code is not None:
+    if not is_plain_bytes(field, node.op):
         nulls = (Cell.NULL if one is None else one for one in cells.to_pylist())
         return np.array([leaf_truth(node, field, one, Sense.STORED) for one in nulls], bool)
-    text = cells if field.is_var else cells.cast(pa.large_binary())
+    text = column.texts
     if node.op.is_set:
         among = pc.is_in(text, value_set=pa.array(node.members, pa.large_binary()))
         return np.asarray(among if node.op is Op.IN else pc.invert(among))

@@ -59,6 +59,11 @@ class Field:
         return self.cell_val_num == VAR_NUM
 
     @property
+    def is_number(self) -> bool:
+        """Whether a cell is one number, date, time or index."""
+        return self.datatype.code is not None and self.cell_val_num == 1
+
+    @property
     def cell_size(self) -> int | None:
         """Bytes of a cell, or None where cells vary in length."""
         return None if self.is_var else self.datatype.size * self.cell_val_num

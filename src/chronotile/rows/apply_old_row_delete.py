@@ -20,7 +20,6 @@ from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import column_truth, rows_kept
-from chronotile.rows.cell_columns import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,6 +113,6 @@ def _elsewhere(rows: UpdatedRows) -> Condition | None:
 
 
 def _raw(field: Field, value: Any) -> bytes:
-    if is_number(field):
+    if field.is_number:
         return np.array([value], f"<{field.datatype.code}").tobytes()
     return bytes(value)

@@ -27,11 +27,6 @@ _CALENDAR = {"MONTH": "M", "YEAR": "Y"}
 _UTF8 = (Datatype.STRING_ASCII, Datatype.STRING_UTF8, Datatype.CHAR, Datatype.GEOM_WKT)
 
 
-def is_number(field: Field) -> bool:
-    """Whether a cell is one number, date, time or index."""
-    return field.datatype.code is not None and field.cell_val_num == 1
-
-
 def stored_type(field: Field) -> pa.DataType:
     """The Arrow type of cells as stored.
 
@@ -39,7 +34,7 @@ def stored_type(field: Field) -> pa.DataType:
     >>> stored_type(Field(name="d", datatype=Datatype.DATETIME_DAY))
     DataType(int64)
     """
-    if is_number(field):
+    if field.is_number:
         return pa.from_numpy_dtype(np.dtype(f"<{field.datatype.code}"))
     return pa.large_binary() if field.is_var else pa.binary(field.cell_size or 0)
 
@@ -48,7 +43,7 @@ def shown_type(field: Field) -> pa.DataType:
     """The Arrow type of cells as shown."""
     if field.enumeration is not None:
         return pa.dictionary(stored_type(field), _value_type(field.enumeration.datatype))
-    if field.cell_val_num == 1 and field.datatype.code is not None:
+    if field.is_number:
         return _value_type(field.datatype)
     if is_text(field.datatype) or field.datatype.code is None:
         return _value_type(field.datatype)
@@ -97,7 +92,7 @@ def to_buffers(field: Field, cells: pa.Array) -> Buffers:
         data = b"".join(one or b"" for one in cells.to_pylist())
         # No bytes still need an address.
         return Buffers(np.frombuffer(data or b"\0", np.uint8)[: len(data)], ends, validity)
-    if is_number(field):
+    if field.is_number:
         filled = pc.fill_null(cells, pa.scalar(0, cells.type)) if cells.null_count else cells
         data_array = np.ascontiguousarray(np.asarray(filled))
         return Buffers(data_array.view(np.uint8), None, validity)
@@ -120,7 +115,7 @@ def shown(field: Field, cells: pa.Array, where: str) -> pa.Array:
         )
         indices = pc.if_else(known, cells, pa.scalar(None, cells.type))
         return pa.DictionaryArray.from_arrays(indices, labels)
-    if is_number(field):
+    if field.is_number:
         return _shown_numbers(field, cells, where)
     if field.datatype in _UTF8:
         return _shown_text(field, cells, where)

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.rows.cell_columns import is_number
 from chronotile.rows.engine import Range
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def box_of(
     """The ranges that hold all of some places, for dimensions of numbers."""
     ranges = []
     for at, (dimension, column) in enumerate(zip(dimensions, columns, strict=False)):
-        if is_number(dimension):
+        if dimension.is_number:
             ends = pc.min_max(column)
             low, high = (_raw(dimension, ends[end]) for end in ("min", "max"))
             ranges.append(Range(at, low, high))
@@ -160,7 +159,7 @@ def ranges_of_first(
 
 
 def _raw(dimension: Field, scalar: Any) -> bytes:
-    if is_number(dimension):
+    if dimension.is_number:
         return np.array([scalar.as_py()], f"<{dimension.datatype.code}").tobytes()
     return bytes(scalar.as_py())
 

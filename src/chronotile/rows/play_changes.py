@@ -18,9 +18,9 @@ import numpy as np
 
 from chronotile.conditions.column import Column
 from chronotile.conditions.masks import NO, YES, Mask, both, opposite
-from chronotile.conditions.number_spans import Span
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import certain_truth, rows_asked_for, rows_kept
+from chronotile.conditions.value_spans import Span
 from chronotile.rows.played_column import PlayedColumn
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from chronotile.conditions.number_spans import Cover
     from chronotile.conditions.tree import Compare
+    from chronotile.conditions.value_spans import Cover
     from chronotile.format.schema import Field
     from chronotile.rows.changes_in_force import Change
     from chronotile.rows.rows_updates_can_match import Candidates

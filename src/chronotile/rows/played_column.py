@@ -14,18 +14,19 @@ import pyarrow.compute as pc
 
 from chronotile.conditions.column import Column
 from chronotile.conditions.masks import NO, YES, Mask, both, either
-from chronotile.conditions.number_spans import number
+from chronotile.conditions.tree import Op, member_of
+from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import column_truth
-from chronotile.rows.cell_columns import is_number, stored_type
+from chronotile.conditions.value_spans import number
+from chronotile.rows.cell_columns import stored_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from chronotile.conditions.number_spans import Span
     from chronotile.conditions.tree import Compare
-    from chronotile.conditions.truth import Sense
+    from chronotile.conditions.value_spans import Span
     from chronotile.format.schema import Field
 
 OWN = -1
@@ -100,6 +101,9 @@ class PlayedColumn:
     def _own_within(self, span: Span, rows: npt.NDArray[np.intp]) -> Mask:
         """Mask of some rows: whether the number that they were written with is in a span."""
         base = self.base
+        if not base.is_number:
+            among = member_of(span.field, Op.IN, (span.low,))
+            return column_truth(among, base.of(rows), Sense.PREDICATE)
         if base.bounds is not None:
             low, high = base.bounds
             if span.high < low or span.low > high:
@@ -118,7 +122,7 @@ class PlayedColumn:
 
     def _given_within(self, span: Span) -> list[bool]:
         """Which of the values that were set are in a span."""
-        low, high = span.low.item(), span.high.item()
+        low, high = (end if isinstance(end, bytes) else end.item() for end in span[1:])
         return [value is not None and low <= value <= high for value in self._values]
 
     def given(self) -> tuple[npt.NDArray[np.intp], Column]:
@@ -209,4 +213,4 @@ def raw_value(field: Field, raw: bytes) -> Any:
     """A value that an update sets, as a cell is stored."""
     if not raw and field.nullable:
         return None
-    return number(raw, field).item() if is_number(field) else raw
+    return number(raw, field).item() if field.is_number else raw

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.column import Column
-    from chronotile.conditions.number_spans import Cover, Span
+    from chronotile.conditions.value_spans import Cover, Span
     from chronotile.rows.rows_in_spans import RowsInSpans
     from chronotile.rows.sought_spans import SoughtSpans
 

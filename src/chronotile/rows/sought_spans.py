@@ -1,4 +1,4 @@
-"""What updates ask of numbers, as tables that are made once and serve all batches.
+"""What updates ask of values, as tables that are made once and serve all batches.
 
 In: the updates that are going to act. Out: the spans that they can be looked up by, numbered, and
 for each update its covers; of those the best, once it is known how many rows each span may hold.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chronotile.conditions.number_spans import Cover, Span, covers
+from chronotile.conditions.value_spans import Cover, Span, covers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -50,7 +50,7 @@ class Chosen(NamedTuple):
 
 
 class SoughtSpans:
-    """What updates ask of numbers.
+    """What updates ask of values.
 
     Args:
         fields: Of the columns.
@@ -74,8 +74,8 @@ class SoughtSpans:
         self.fields = {
             name: Sought(
                 self.numbers[next(iter(spans))],
-                np.array([span.low for span in spans]),
-                np.array([span.high for span in spans]),
+                _listed([span.low for span in spans]),
+                _listed([span.high for span in spans]),
             )
             for name, spans in asked.items()
         }
@@ -106,3 +106,8 @@ class SoughtSpans:
     def updates(self) -> int:
         """How many there are, those without a cover too."""
         return len(self._covers_of)
+
+
+def _listed(ends: list[Any]) -> npt.NDArray[Any]:
+    # Numpy would cut the last zeros of a text.
+    return np.array(ends, object if isinstance(ends[0], bytes) else None)

@@ -1,10 +1,11 @@
-"""Spans of numbers in a column: one look at the column serves all of them.
+"""Spans of values in a column: one look at the column serves all of them.
 
 In: a column of cells as they were written, and the spans of its field. Out: about how many rows
 each span holds; then the rows of those that are wanted. Knows no update.
 
 Numbers in order are searched. Others fall on a grid, and a table tells for each place of it which
-spans touch it; a sample of the rows tells beforehand how many rows that makes.
+spans touch it. Texts are looked up in a table of those that are sought. A sample of the rows tells
+beforehand how many rows that makes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.rows.number_grid import entries_at, grid_of
 from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne
@@ -30,8 +33,10 @@ _FEW_SPANS = 4
 """So many are looked for one by one: that is quicker than a grid."""
 
 
-def spans_in(column: Column, sought: Sought) -> SpansInOrder | SpansOnGrid:
+def spans_in(column: Column, sought: Sought) -> SpansInOrder | SpansOnGrid | SpansOfText:
     """Look for the spans of a field in its column, which has at least one cell."""
+    if not column.is_number:
+        return SpansOfText(column, sought)
     if column.is_ordered:
         return SpansInOrder(column.numbers, sought)
     return SpansOnGrid(column, sought)
@@ -82,6 +87,30 @@ class SpansOnGrid:
         codes = entries_at(self._grid, self._column.numbers, table)
         sought = None if self._grid.is_exact else self._sought
         return RowsByCode(codes, firsts, ends, sought, self._column)
+
+
+class SpansOfText:
+    """Spans of one text each."""
+
+    def __init__(self, column: Column, sought: Sought) -> None:
+        self._column, self._texts = column, pa.array(sought.lows, pa.large_binary())
+        found = pc.index_in(column.sampled_texts, value_set=self._texts)
+        counts = np.bincount(np.asarray(found.drop_null()), minlength=len(sought.lows))
+        # One more: the sample may have missed some.
+        self.shares: npt.NDArray[np.float64] = (counts + 1) / (len(found) + 1)
+        """About how large a part of the rows each span may hold."""
+
+    def found(self, is_wanted: IsWanted) -> RowsInSpans:
+        """The rows of the spans that are wanted."""
+        wanted = self._texts.filter(pa.array(is_wanted))
+        kind = np.min_scalar_type(len(wanted))
+        codes = np.zeros(len(self._column), kind)
+        if len(wanted):
+            at = pc.index_in(self._column.texts, value_set=wanted)
+            codes = (np.asarray(pc.fill_null(at, -1)) + 1).astype(kind)
+        numbers = np.cumsum(is_wanted)
+        firsts, ends = (np.where(is_wanted, numbers + more, 0) for more in (0, 1))
+        return RowsByCode(codes, firsts, ends, None, self._column)
 
 
 def _parts(

@@ -46,6 +46,8 @@ FIELDS = (
     make_field("single", Datatype.FLOAT32),
     make_field("double", Datatype.FLOAT64, nullable=True),
     make_field("text", Datatype.STRING_UTF8, num=VAR_NUM, nullable=True),
+    make_field("blob", Datatype.BLOB, num=VAR_NUM),
+    make_field("sized", Datatype.STRING_ASCII, num=2),
 )
 FLOATS = (-np.inf, -3.0, -1.5, -0.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan)
 POOLS: dict[str, tuple[Any, ...]] = {
@@ -56,6 +58,8 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "single": FLOATS,
     "double": (*FLOATS, 5e-324, 1e308, -1e308),
     "text": (b"", b"a", b"b"),
+    "blob": (b"", b"a", b"a\0", b"b"),
+    "sized": (b"aa", b"a\0", b"bb"),
 }
 """Few values of each field, so that many rows hold what a predicate asks for."""
 

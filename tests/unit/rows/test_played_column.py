@@ -13,7 +13,7 @@ import pytest
 from support.strategies import make_field
 
 from chronotile.conditions.column import Column
-from chronotile.conditions.number_spans import Span
+from chronotile.conditions.value_spans import Span
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.rows.cell_columns import stored_type
 from chronotile.rows.played_column import PlayedColumn
@@ -29,11 +29,12 @@ POOLS: dict[Field, tuple[Any, ...]] = {
     make_field("double", Datatype.FLOAT64): (-math.inf, -1.0, 0.0, 0.5, 2.0, math.nan),
     make_field("null double", Datatype.FLOAT64, nullable=True): (-1.0, 0.5, 2.0, math.nan),
     make_field("text", Datatype.STRING_UTF8, num=VAR_NUM, nullable=True): (b"a", b"b", b"cc"),
+    make_field("sized", Datatype.STRING_ASCII, num=2): (b"aa", b"a\0", b"bb"),
 }
 
 
 def raw(field: Field, value: Any) -> bytes:
-    if value is None or field.is_var:
+    if value is None or isinstance(value, bytes):
         return value or b""
     return struct.pack(f"<{field.datatype.code}", value)
 
@@ -75,14 +76,14 @@ def test_cells_and_what_they_hold(field: Field) -> None:
             assert held.tolist() == wanted, (seed, value)
 
 
-@pytest.mark.parametrize("field", [f for f in POOLS if not f.is_var], ids=lambda field: field.name)
-def test_which_numbers_are_in_a_span(field: Field) -> None:
-    kind = np.dtype(f"<{field.datatype.code}").type
+@pytest.mark.parametrize("field", POOLS, ids=lambda field: field.name)
+def test_which_values_are_in_a_span(field: Field) -> None:
+    kind = np.dtype(f"<{field.datatype.code}").type if field.is_number else bytes
     for seed in range(300):
         chance = random.Random(seed)
         column, cells = played(field, chance)
         ends = [one for one in POOLS[field] if one == one]
-        low, high = sorted(chance.choices(ends, k=2))
+        low, high = sorted(chance.choices(ends, k=2)) if field.is_number else ends[:1] * 2
         span = Span(field.name, kind(low), kind(high))
         inside = [cell is not None and low <= cell <= high for cell in cells]
         rows = rows_of(chance, len(cells))

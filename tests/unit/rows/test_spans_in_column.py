@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from support.strategies import make_field
 
 from chronotile.conditions import column
 from chronotile.conditions.column import Column
-from chronotile.format.datatypes import Datatype
+from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.rows import number_grid, spans_in_column
 from chronotile.rows.number_grid import IntegerGrid, entries_at, grid_of
 from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne, rows_marked
@@ -112,6 +113,30 @@ def test_rows_of_spans_are_those_of_a_plain_comparison(
             assert mask[wanted].all(), (seed, at)
             assert sorted(kept[part.rows(at)].tolist()) == wanted, (seed, at)
     assert {RowsInOrder, RowsOneByOne if few else RowsByCode} <= ways
+
+
+@pytest.mark.parametrize("width", [VAR_NUM, 2])
+def test_rows_of_texts_are_those_that_hold_them(width: int) -> None:
+    pool = (b"aa", b"a\0", b"\0\0", b"bb", *((b"", b"a", b"ccc") if width == VAR_NUM else ()))
+    kind = pa.large_binary() if width == VAR_NUM else pa.binary(width)
+    field = make_field("x", Datatype.STRING_ASCII, num=width, nullable=True)
+    for seed in range(100):
+        chance = random.Random(seed)
+        texts = [chance.choice((*pool, None)) for _ in range(chance.randint(1, 30))]
+        lows = np.array(chance.sample((*pool, b"longer"), 4), object)
+        whole = Column(field, pa.array(texts, kind))
+        spans = spans_in(whole, Sought(0, lows, lows))
+        assert (spans.shares > 0).all()
+        is_wanted = np.array([chance.random() < 0.7 for _ in lows])
+        found = spans.found(is_wanted)
+        mask = np.zeros(len(texts), bool)
+        found.mark(mask)
+        kept = np.flatnonzero(mask)
+        part = found.part(kept, whole.of(kept))
+        for at, low in enumerate(lows):
+            rows = [row for row, text in enumerate(texts) if text == low and is_wanted[at]]
+            assert found.rows(at).tolist() == rows, (seed, at)
+            assert kept[part.rows(at)].tolist() == rows, (seed, at)
 
 
 @pytest.mark.parametrize("datatype", KINDS)

@@ -1,8 +1,8 @@
-"""The numbers that a row has to hold so that a predicate can match it.
+"""The values that a row has to hold so that a predicate can match it.
 
-In: a flat predicate, the fields. Out: its covers. A cover is some spans of numbers, and what is
-left to be asked: a predicate matches just the rows that are in one of the spans and satisfy the
-rest. Knows no row.
+In: a flat predicate, the fields. Out: its covers. A cover is some spans of numbers, or some texts,
+and what is left to be asked: a predicate matches just the rows that are in one of the spans and
+satisfy the rest. Knows no row.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
+from chronotile.format.datatypes import Datatype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.format.datatypes import Datatype
     from chronotile.format.schema import Field
 
 MOST_SPANS = 64
@@ -26,7 +26,7 @@ MOST_SPANS = 64
 
 
 class Span(NamedTuple):
-    """Numbers of one field, both ends included."""
+    """Numbers of one field, both ends included; or one text: both ends are its bytes."""
 
     field: str
     low: Any
@@ -37,7 +37,7 @@ class Cover(NamedTuple):
     """A way to find the rows that a predicate matches."""
 
     spans: tuple[Span, ...]
-    """Each row that matches holds a number of one of them, which is not NULL."""
+    """Each row that matches holds a value of one of them, which is not NULL."""
     rest: tuple[Span | Condition, ...] = ()
     """What such a row has to be in, or to satisfy, besides."""
 
@@ -60,7 +60,7 @@ def _number(raw: bytes, datatype: Datatype) -> Any:
 
 
 def covers(predicate: Condition, fields: Mapping[str, Field]) -> tuple[Cover, ...]:
-    r"""The covers of a flat predicate; none if it can match whatever the numbers are.
+    r"""The covers of a flat predicate; none if it can match whatever the values are.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field
@@ -89,7 +89,7 @@ def covers(predicate: Condition, fields: Mapping[str, Field]) -> tuple[Cover, ..
 
 
 def _cover(node: Compare, field: Field | None) -> Cover | None:
-    if field is None or field.datatype.code is None or field.cell_val_num != 1:
+    if field is None or not (field.is_number or is_plain_bytes(field, node.op)):
         return None
     if node.op.is_constant:
         return Cover(()) if node.op is Op.ALWAYS_FALSE else None
@@ -97,6 +97,22 @@ def _cover(node: Compare, field: Field | None) -> Cover | None:
         return _members(node, field) if node.op is Op.IN else None
     if node.op is Op.NE or (field.nullable and not node.value):
         return None
+    return _of_number(node, field) if field.is_number else _of_text(node)
+
+
+def is_plain_bytes(field: Field, op: Op) -> bool:
+    """Whether a comparison compares the bytes of cells as they are."""
+    is_char = field.datatype is Datatype.CHAR and not field.is_var and not op.is_set
+    return field.datatype.code is None and not is_char
+
+
+def _of_text(node: Compare) -> Cover | None:
+    if node.op is not Op.EQ:
+        return None
+    return Cover((Span(node.field, node.value, node.value),))
+
+
+def _of_number(node: Compare, field: Field) -> Cover:
     value = number(node.value, field)
     least, most = _ends(value.dtype)
     if value != value:
@@ -120,6 +136,8 @@ def _cover(node: Compare, field: Field | None) -> Cover | None:
 def _members(node: Compare, field: Field) -> Cover | None:
     if len(node.offsets) > MOST_SPANS:
         return None
+    if not field.is_number:
+        return Cover(tuple(Span(node.field, one, one) for one in node.members))
     sized = (one for one in node.members if len(one) == field.datatype.size)
     numbers = [number(one, field) for one in sized]
     if any(one != one for one in numbers):
