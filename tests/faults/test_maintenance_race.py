@@ -170,17 +170,21 @@ def test_a_removal_that_has_only_begun_when_the_con_is_written(tmp_path: pathlib
     array = EngineArray(tmp_path / "array").create()
     for at in (10, 20):
         array.write(at, {at: at})
-    (commit,) = array.files("__commits", "__20_*")
+    (name,) = array.files("__commits", "__20_*")
     (folder,) = array.files("__fragments", "__20_*")
-    later = threading.Timer(0.2, shutil.rmtree, [array.folder / "__fragments" / folder])
+    commit, looks = array.commits_folder / name, []
 
     def crossing(operation: str, path: str) -> None:
         if operation == "put" and path.endswith(".con"):
-            (array.commits_folder / commit).unlink()
-            later.start()
+            commit.unlink()
+        elif operation == "list" and path == "__fragments" and not commit.exists():
+            looks.append(path)
+            if len(looks) == 3:
+                shutil.rmtree(array.folder / "__fragments" / folder)
 
-    consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
-    later.join()
+    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    assert len(looks) == 3, "and then no more"
+    assert [step.path.rpartition(".")[2] for step in report.steps] == ["con", "ign"]
     assert values(array) == {10}
 
 
