@@ -16,6 +16,7 @@ from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import EXTENSIONS as KNOWN
 from chronotile.format.names import parse_name
+from chronotile.history import lines_to_columns
 from chronotile.history.lines_to_columns import _BLOCK, scan_con, scan_lines, scan_names
 from chronotile.history.uri_columns import NO_VERSION, Uris, rows_of_shape, shape_of, uuid_start_of
 
@@ -169,12 +170,27 @@ def test_every_byte_of_a_line() -> None:
     assert 0 < sum(fits) < len(fits)
 
 
-@pytest.mark.parametrize("at", [_BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 2 * _BLOCK + 70])
-@pytest.mark.parametrize("ending", [b".del", b".upd", b".ign", b".wrt\n"])
-def test_an_odd_line_behind_blocks_of_even_ones(at: int, ending: bytes) -> None:
+ENDINGS = [b".del", b".upd", b".ign", b".wrt\n"]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 63, 64, 255, 256, 257, 326])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_odd_line_behind_blocks_of_even_ones(
+    more: int, ending: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One of their own length stands where a block ends or begins."""
+    monkeypatch.setattr(lines_to_columns, "_BLOCK", 256)
+    check_odd_line(256, 256 + more, ending)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_odd_line_behind_a_block_of_full_size(ending: bytes) -> None:
+    check_odd_line(_BLOCK, _BLOCK, ending)
+
+
+def check_odd_line(block: int, at: int, ending: bytes) -> None:
     first = 1_700_000_000_000
-    times = range(first, first + 2 * _BLOCK + 200)
+    times = range(first, first + 2 * block + 200)
     lines = [f"__commits/__{t}_{t}_{t:032x}_22.wrt\n".encode() for t in times]
     tile = bytes([80, 0, 0, 0, 0, 0, 0, 0]) + lines[0] if ending in (b".del", b".upd") else b""
     odd = lines[at][:-5] + ending + b"\n" + tile
