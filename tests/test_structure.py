@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.shared_out import SLOW
 from support.spec_files import ROOT
 
 import chronotile
@@ -160,6 +161,11 @@ def test_tests_lie_in_the_folder_of_what_they_test() -> None:
 def test_names_of_test_files_are_unique() -> None:
     found = [path.name for path in python_files_of_tests() if path.name.startswith("test_")]
     assert sorted(found) == sorted(set(found))
+
+
+def test_the_files_that_are_begun_first_are_there() -> None:
+    assert {path.stem for path in python_files_of_tests()} >= set(SLOW)
+    assert len(set(SLOW)) == len(SLOW)
 
 
 def test_no_test_imports_from_another() -> None:
