@@ -13,7 +13,7 @@ from support.row_histories import RowHistory
 
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows import sought_spans
+from chronotile.rows import bare_array, sought_spans
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.blame import blame
 from chronotile.rows.cell_columns import shown
@@ -25,6 +25,7 @@ from chronotile.rows.engine_settings import engine_settings
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.read_rows import rows_of
 from chronotile.rows.removed_rows import removed_of
+from chronotile.rows.unread_files import unread_files
 from chronotile.rows.written_by import OR
 from chronotile.storage.store import open_store
 
@@ -85,6 +86,38 @@ def test_rows_are_those_of_the_model(
         for start, end in history.windows(WINDOWS):
             found = listed(rows_of(log, start, end).table())
             assert found == modelled(history, start, end), (seed, start, end)
+
+
+def test_what_is_not_read_is_not_copied_either(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an array that does not lie on a disk; the rows are those of the model all the same."""
+    left = Counter[str]()
+
+    def counted(*arguments: Any) -> dict[str, frozenset[str]]:
+        found = unread_files(*arguments)
+        left.update(name for files in found.values() for name in files)
+        return found
+
+    monkeypatch.setattr(bare_array, "unread_files", counted)
+    for seed in range(600, 608):
+        history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 3 == 0)
+        history.live(8)
+        store = open_store(f"memory:test-unread-{seed}")
+        folder = history.array.folder
+        for path in (one for one in folder.rglob("*") if one.is_file()):
+            store.put_if_absent(str(path.relative_to(folder)), path.read_bytes())
+        log = Log(read_history(store, labels=True), store)
+        for start, end in history.windows(5):
+            fields = history.chance.sample([*history.model.names, "a", "f", "s"], 2)
+            reader = rows_of(log, start, end, fields=fields)
+            found = pa.Table.from_batches(reader.batches(played=True), schema=reader.schema)
+            rows = history.model.rows(start, end)
+            wanted = [plain({name: row[name] for name in fields}) for row in rows]
+            assert listed(found) == sorted(wanted, key=repr), (seed, start, end)
+    assert left.keys() == {"a0.tdb", "a0_validity.tdb", "a1.tdb"} | {
+        f"a2{part}.tdb" for part in ("", "_var", "_validity")
+    }
 
 
 def test_once_updates_are_applied_the_engine_itself_gives_the_rows(tmp_path: pathlib.Path) -> None:

@@ -2,7 +2,8 @@
 
 In: a log, fragments of it, a schema. Out: a scratch array of these fragments alone, open in the
 engine: every cell that was ever written is there, with its time. Copies nothing on a disk, where
-links do; a bucket's fragments are copied to the disk. The array itself is not touched.
+links do; of a bucket's fragments, what is going to be read is copied to the disk. The array itself
+is not touched.
 
 The engine takes an update for a delete, and knows no way to leave it out (F11). It opens an array
 as long as its folder has a schema and commits: the scratch folder has links to the fragments, and
@@ -21,6 +22,7 @@ from chronotile.format.kinds import COMMITS, OK, SCHEMA
 from chronotile.format.names import format_name, new_name, parse_name
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_settings import engine_settings
+from chronotile.rows.unread_files import unread_files
 from chronotile.storage.scratch_folder import ScratchFolder
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def bare_array(
     *,
     every_version: bool = False,
     metadata: Mapping[str, bytes | None] | None = None,
+    fields: Collection[str] | None = None,
 ) -> Iterator[Bare]:
     """A scratch array of some fragments, with neither deletes nor updates.
 
@@ -66,6 +69,8 @@ def bare_array(
             the newest.
         metadata: Merged fragment, whose cells have their own times -> the metadata that stands in
             for its own, if any. Its name may lie about the times (F4): here it has another.
+        fields: What is going to be read, besides coordinates; all if left out. Of a bucket's
+            fragments, files with other attributes are not copied.
 
     Raises:
         NoEngineError: The engine is not installed.
@@ -75,10 +80,14 @@ def bare_array(
     with ScratchFolder() as scratch:
         merged = metadata or {}
         names = {row: _name(table.name(row), merged) for row in rows}
+        unread = {}
+        if fields is not None and store.place.scheme != "file":
+            unread = unread_files(log, [table.name(row) for row in rows], fields)
         for row, name in names.items():
             own, path = merged.get(table.name(row)), table.fragment_path(row)
             target = f"{path.rpartition('/')[0]}/{name}".removeprefix("/")
-            scratch.take(store, path, target, None if own is None else {METADATA: own})
+            instead = None if own is None else {METADATA: own}
+            scratch.take(store, path, target, instead, unread.get(table.name(row), ()))
         _put_commits(log, scratch, names)
         for path in history.listing.enumerations:
             scratch.put(path, store.read(path))

@@ -88,12 +88,15 @@ class CellSource:
         """Read the cells of some fields, somewhere or everywhere."""
         if len(self.kinds) <= 1 or self.every_version or self._schema.allows_duplicates:
             with ExitStack() as stack:
-                for engine, kind in self._opened(stack, every_version=self.every_version):
+                opened = self._opened(stack, fields, every_version=self.every_version)
+                for engine, kind in opened:
                     yield from self._read(engine, kind, fields, ranges)
         else:
             yield from self._picked(fields, ranges, most_cells)
 
-    def _opened(self, stack: ExitStack, *, every_version: bool) -> Iterator[tuple[Engine, Kind]]:
+    def _opened(
+        self, stack: ExitStack, fields: Sequence[Field], *, every_version: bool
+    ) -> Iterator[tuple[Engine, Kind]]:
         for kind in self.kinds:
             bare = bare_array(
                 self.log,
@@ -102,6 +105,7 @@ class CellSource:
                 self.end,
                 every_version=every_version,
                 metadata=self.metadata,
+                fields=[field.name for field in fields],
             )
             engine = stack.enter_context(bare).engine
             engine.open(0, self.end)
@@ -125,7 +129,7 @@ class CellSource:
         dimensions = self._schema.dimensions
         wanted = [*dimensions, *(field for field in fields if not field.is_dimension)]
         with ExitStack() as stack:
-            opened = list(self._opened(stack, every_version=True))
+            opened = list(self._opened(stack, wanted, every_version=True))
             parts: list[Sequence[Range]] = [ranges]
             if not ranges:
                 firsts = (

@@ -121,7 +121,7 @@ class RowReader:
         ranges = written_box(self.log, self.start, self.end) if schema.dense else ()
         if ranges is None:
             return
-        with self._opened() as engine:
+        with self._opened([field.name for field in read]) as engine:
             engine.open(self.start, self.end)
             layout = layout_of(self.log.history)
             for cells in read_cells(engine, read, layout=layout, ranges=ranges):
@@ -129,7 +129,7 @@ class RowReader:
                 yield self._filtered(named, read)
 
     @contextmanager
-    def _opened(self) -> Iterator[Engine]:
+    def _opened(self, fields: Sequence[str]) -> Iterator[Engine]:
         """The array itself; without its lost fragments, if there are any (F10)."""
         log, key = self.log, self.log.history.key
         if not self.notes:
@@ -138,7 +138,7 @@ class RowReader:
                 yield engine
         else:
             rows = log.rules.visible(self.start, self.end)[0].tolist()
-            with bare_array(log, rows, self.schema_file, self.end) as bare:
+            with bare_array(log, rows, self.schema_file, self.end, fields=fields) as bare:
                 yield bare.engine
 
     def _filtered(

@@ -16,7 +16,7 @@ from chronotile.errors import ChronotileError
 from chronotile.storage.place import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from chronotile.storage.store import Store
 
@@ -52,7 +52,12 @@ class ScratchFolder:
         (Path(self.root) / check_path(path, self.root)).mkdir(parents=True, exist_ok=True)
 
     def take(
-        self, store: Store, folder: str, target: str, instead: Mapping[str, bytes] | None = None
+        self,
+        store: Store,
+        folder: str,
+        target: str,
+        instead: Mapping[str, bytes] | None = None,
+        without: Collection[str] = (),
     ) -> None:
         """Put a folder of a store here.
 
@@ -61,6 +66,7 @@ class ScratchFolder:
             folder: Relative to the store.
             target: Relative to this folder.
             instead: Files that stand in for those of the same names.
+            without: Files that are not needed: they are not copied. Links cost nothing.
 
         Raises:
             StorageError: A file cannot be read.
@@ -75,7 +81,8 @@ class ScratchFolder:
             for path in others:
                 self._link(store, path, f"{target}/{path.rpartition('/')[2]}")
         else:
-            for path, found in store.view_many(others):
+            needed = [path for path in others if path.rpartition("/")[2] not in without]
+            for path, found in store.view_many(needed):
                 if isinstance(found, ChronotileError):
                     raise found
                 self.put(f"{target}/{path.rpartition('/')[2]}", bytes(found))
