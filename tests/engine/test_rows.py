@@ -261,7 +261,7 @@ def test_a_reader_that_is_left_leaves_nothing_behind(
     if how == "closed":
         batches.close()  # type: ignore[attr-defined]  # it is a generator
     del batches
-    for _ in range(500):
+    for _ in range(6000):
         if not list(scratch.iterdir()) and threading.active_count() <= before:
             return
         time.sleep(0.01)

@@ -54,7 +54,7 @@ def forks(script: str) -> Iterator[Forks]:
             yield Forks(process)
         finally:
             process.stdin.close()
-            process.wait(10)
+            process.wait(60)
 
 
 class Steps:

@@ -52,15 +52,22 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def executor_pids(spark: SparkSession) -> set[int]:
-    """The processes of the executors: above each Python worker is its daemon, above that it."""
+def executor_pids(spark: SparkSession, least: int = 1) -> set[int]:
+    """The processes of the executors: above each Python worker is its daemon, above that it.
+
+    On a busy machine one executor may begin seconds after the other: until there are so many, we
+    ask again.
+    """
 
     def above(_: int) -> int:
         time.sleep(0.5)  # so that one executor cannot do all of it
         daemon = os.getppid()
         return int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
 
-    return set(spark.sparkContext.parallelize(range(4), 4).map(above).collect())
+    found: set[int] = set()
+    while len(found) < least:
+        found = set(spark.sparkContext.parallelize(range(4), 4).map(above).collect())
+    return found
 
 
 def replace_run_task(work: Callable[[Task], Done]) -> None:
@@ -71,7 +78,7 @@ def replace_run_task(work: Callable[[Task], Done]) -> None:
 def kill(root: str, out: str) -> dict[str, Any]:
     with session("local-cluster[2,1,1024]", MEMORY) as spark:
         spark.sparkContext.setLogLevel("OFF")
-        before = executor_pids(spark)
+        before = executor_pids(spark, least=2)
         killed: list[int] = []
 
         def kill_one(words: str, done: int, total: int) -> None:

@@ -36,7 +36,7 @@ class Source:
 
 
 def wait_until_closed(source: Source) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if source.closed_by is not None:
             return
         time.sleep(0.01)
@@ -47,7 +47,7 @@ def test_one_item_is_made_ahead_and_no_more() -> None:
     source = Source()
     with OneAhead(source.numbers()) as items:
         assert next(items) == 0
-        for _ in range(500):
+        for _ in range(6000):
             if source.made == 2:
                 break
             time.sleep(0.01)
@@ -99,7 +99,7 @@ def test_one_whose_own_thread_collects_it_does_not_wait_for_itself() -> None:
     items = OneAhead(numbers())
     assert next(items) == 0
     held.append(items)
-    assert closed.wait(10)
+    assert closed.wait(60)
 
 
 def test_a_program_ends_while_one_is_open() -> None:
