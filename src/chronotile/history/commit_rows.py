@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from chronotile.format.kinds import COMMIT_WORDS
 from chronotile.history import text_columns
+from chronotile.history.uri_columns import single_value
 
 if TYPE_CHECKING:
     from chronotile.history.commit_table import CommitTable
+    from chronotile.history.uri_columns import Bytes
 
 SCHEMA = pa.schema(
     [
@@ -37,21 +39,32 @@ def commit_rows(table: CommitTable) -> pa.Table:
     """One row a commit record; `offset` is where its tile starts in its file, if it has one."""
     uris = table.uris
     rows = np.arange(len(table))
-    kinds = pa.array(COMMIT_WORDS, pa.string())
-    offsets = np.full(len(table), -1, np.int64)
-    offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
     return pa.table(
         [
             text_columns.names(table, rows),
-            kinds.take(pa.array(uris.ext)),
+            _kinds(uris.ext),
             pa.array(uris.t1),
             pa.array(uris.t2),
             text_columns.uuids(table, rows),
             text_columns.versions(table, rows),
             text_columns.paths(table, rows),
-            pa.array(offsets, mask=offsets < 0),
+            _offsets(table),
             pa.array(table.loose),
             pa.array(table.ignored),
         ],
         schema=SCHEMA,
     )
+
+
+def _kinds(ext: Bytes) -> pa.Array:
+    if (same := single_value(ext)) is not None:
+        return pa.repeat(COMMIT_WORDS[same], len(ext))
+    return pa.array(COMMIT_WORDS, pa.string()).take(pa.array(ext))
+
+
+def _offsets(table: CommitTable) -> pa.Array:
+    if not len(table.tile_rows):
+        return pa.nulls(len(table), pa.int64())
+    offsets = np.full(len(table), -1, np.int64)
+    offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
+    return pa.array(offsets, mask=offsets < 0)

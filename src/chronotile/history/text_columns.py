@@ -97,9 +97,10 @@ class _OneShape(NamedTuple):
 
     def texts(self, at: int, length: int) -> pa.Array:
         """A part of each name, from one place on."""
-        kind = pa.string() if length * len(self.starts) <= _LEN_SMALL else pa.large_string()
         matrix = substrings(self.data, length)[self.starts + at]
-        return _strings(matrix, kind).cast(pa.string())
+        if matrix.size <= _LEN_SMALL:
+            return _strings(matrix, pa.string())
+        return _strings(matrix, pa.large_string()).cast(pa.string())
 
 
 def _one_shape(table: CommitTable, rows: I64) -> _OneShape | None:

@@ -44,33 +44,52 @@ def lifelines(rules: Rules) -> pa.Table:
     """One row per fragment, committed or not."""
     history, rows = rules.history, rules.fragments
     table, uris = history.table, history.table.uris
-    begin = rules.first_ends
-    gone = np.full(len(rows), MAX_TIMESTAMP, np.uint64)
-    hider = np.zeros(len(rows), np.int64)
-    paths: list[str | None] = [None]
-    for at, vacuum in rules.first_hidden_by().items():
-        gone[at] = first_end(vacuum.name, dense=history.dense)
-        hider[at] = len(paths)
-        paths.append(vacuum.path)
-    seen = (begin < gone) & ~rules.missing
-    ends = seen & (gone != MAX_TIMESTAMP)
-    reasons = pa.array([rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)])
-    reason = np.where(rules.missing & (begin < gone), 2, (gone != MAX_TIMESTAMP).astype(np.int8))
     counted = pa.table(
         [
             text_columns.names(table, rows),
             pa.array(uris.t1[rows]),
             pa.array(uris.t2[rows]),
             text_columns.versions(table, rows),
-            pa.array(begin, mask=~seen),
-            pa.array(gone - np.uint64(1), mask=~ends),
-            reasons.take(pa.array(reason)),
-            pa.array(paths, pa.string()).take(pa.array(hider)),
+            *(_unending(rules) or _lives(rules)),
         ],
         schema=SCHEMA,
     )
     never = _never(rules)
     return pa.concat_tables([counted, _never_table(never)]) if never else counted
+
+
+def _lives(rules: Rules) -> list[pa.Array]:
+    """The columns from `visible_from` on."""
+    count, begin = len(rules.fragments), rules.first_ends
+    gone = np.full(count, MAX_TIMESTAMP, np.uint64)
+    hider = np.zeros(count, np.int64)
+    paths: list[str | None] = [None]
+    for at, vacuum in rules.first_hidden_by().items():
+        gone[at] = first_end(vacuum.name, dense=rules.history.dense)
+        hider[at] = len(paths)
+        paths.append(vacuum.path)
+    seen = (begin < gone) & ~rules.missing
+    ends = seen & (gone != MAX_TIMESTAMP)
+    reasons = pa.array([rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)])
+    reason = np.where(rules.missing & (begin < gone), 2, (gone != MAX_TIMESTAMP).astype(np.int8))
+    return [
+        pa.array(begin, mask=~seen),
+        pa.array(gone - np.uint64(1), mask=~ends),
+        reasons.take(pa.array(reason)),
+        pa.array(paths, pa.string()).take(pa.array(hider)),
+    ]
+
+
+def _unending(rules: Rules) -> list[pa.Array] | None:
+    """What `_lives` gives if every fragment is seen, and none ever goes, as in most logs."""
+    begin = rules.first_ends
+    if rules.history.vacuums or not len(begin) or begin.max() == MAX_TIMESTAMP:
+        return None
+    if rules.missing.any():
+        return None
+    count = len(begin)
+    never, nobody = pa.nulls(count, pa.uint64()), pa.nulls(count, pa.string())
+    return [pa.array(begin), never, pa.repeat(Rule.INSIDE.value, count), nobody]
 
 
 def fragment_count(rules: Rules) -> int:
