@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from support.row_histories import RowHistory
 
+from chronotile.change.consolidate import consolidate
+from chronotile.change.vacuum import vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows import bare_array, sought_spans
@@ -126,6 +128,9 @@ def test_once_updates_are_applied_the_engine_itself_gives_the_rows(tmp_path: pat
         history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 5 == 0)
         history.live(10)
         uri = history.array.uri
+        if seed % 2 and not history.model.duplicates and not history.consolidates:
+            consolidate(uri, updates=True)
+            vacuum(uri, updates=True)
         done = apply_updates(uri)
         if any("left alone" in note for note in done.notes):
             left += 1

@@ -116,10 +116,19 @@ class Mender:
     def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
         """Takes one sound delete or update out of all files that hold it."""
         self._take_delete_out(commit, uri, "undelete", reason)
+        self._mend_all_cons()
+        return self.mending
+
+    def leave_out(self, reasons: Mapping[str, str]) -> Mending:
+        """Takes commits, by URI, out of every `.con` that holds them; files of their own stay."""
+        self.dropped |= reasons
+        self._mend_all_cons()
+        return self.mending
+
+    def _mend_all_cons(self) -> None:
         for number, source in enumerate(self.history.table.sources):
             if not source.loose:
                 self._mend_con(number, source, has_bad_lines=False)
-        return self.mending
 
     def _move_strangers(self) -> None:
         others = set(self.history.listing.others)

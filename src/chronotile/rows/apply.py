@@ -13,6 +13,8 @@ The order, for each moment that has updates, the earliest first:
   4. the update goes into the quarantine. Where a fragment has applied it, one that matches no row
      takes its name (F14).
 
+At last every `.con` that holds one of the updates is written anew without it (see `apply_in_con`).
+
 A stop at any point leaves rows hidden that were hidden; the next run goes on from there, as the
 fragment's name follows from the updates.
 """
@@ -36,6 +38,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
+from chronotile.rows.apply_in_con import cons_with, without_updates
 from chronotile.rows.apply_old_row_delete import old_row_delete
 from chronotile.rows.apply_rows import updated_rows
 from chronotile.rows.cell_source import applied_updates
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.change_report import Before
     from chronotile.change.quarantine import Quarantine
+    from chronotile.rows.apply_in_con import NewCons
     from chronotile.rows.apply_rows import UpdatedRows
     from chronotile.rows.changes_in_force import Change
     from chronotile.rows.staged_fragment import StagedFragment
@@ -70,6 +74,8 @@ class _Moment:
     moves: tuple[Step, ...]
     stand_ins: tuple[Step, ...]
     """Updates that match no row, under the names of those that go."""
+    in_con: tuple[Change, ...]
+    """Those of its updates that a `.con` holds."""
 
     def steps(self) -> Iterator[Step]:
         """What is done, a line each file; of the fragment one for all."""
@@ -116,14 +122,16 @@ def apply_updates(
     opened = store or open_store(array, storage_options)
     log = Log(read_history(opened, key=key, labels=True), opened)
     moments, notes = _planned(log)
-    steps = tuple(itertools.chain.from_iterable(moment.steps() for moment in moments))
+    cons = without_updates(log, [one.name for moment in moments for one in moment.in_con])
+    own = itertools.chain.from_iterable(moment.steps() for moment in moments)
+    steps = (*own, *cons.puts, *cons.moves)
     report = Report("apply", opened.uri, dry_run=dry_run, steps=steps, notes=tuple(notes))
     if not moments:
         return report
     quarantine = new_quarantine(opened, report.at_ms)
     if not dry_run:
         tell(before, report)
-        _declare(quarantine, moments, report.at_ms)
+        _declare(quarantine, moments, cons, report.at_ms)
         moved = 0
         for moment in moments:
             _put(log, moment, moments)
@@ -131,6 +139,9 @@ def apply_updates(
             moved += len(moment.moves)
             for step in moment.stand_ins:
                 put_compared(opened, step.path, step.data)
+        for step in cons.puts:
+            put_compared(opened, step.path, step.data)
+        quarantine.move(cons.moves, moved)
     return replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
 
 
@@ -141,15 +152,12 @@ def _planned(log: Log) -> tuple[list[_Moment], list[str]]:
     if schema.dense:
         raise RefusedError(log.array, "expected a sparse array, found a dense one: no updates")
     in_force = changes_in_force(log.view(0, last_time(log)), schema)
-    updates, notes = [], list(in_force.notes)
-    for change in in_force.changes:
-        if not change.is_update or is_harmless(change.stored, schema):
-            continue
-        why = _left_alone(log, change)
-        if why is not None:
-            notes.append(f"the update {change.name} is left alone: {why}")
-        else:
-            updates.append(change)
+    notes = list(in_force.notes)
+    updates = [
+        change
+        for change in in_force.changes
+        if change.is_update and not is_harmless(change.stored, schema)
+    ]
     moments, applied = [], applied_updates(log) if updates else frozenset()
     for _, group in itertools.groupby(updates, key=lambda change: change.t):
         moment = _moment(log, list(group), applied)
@@ -160,20 +168,13 @@ def _planned(log: Log) -> tuple[list[_Moment], list[str]]:
     return moments, notes
 
 
-def _left_alone(log: Log, change: Change) -> str | None:
-    """Why an update cannot be carried out, if it cannot."""
-    table, rows = log.history.table, log.rules.updates.tolist()
-    (row,) = (row for row in rows if table.name(row) == change.name)
-    held = [table.path(copy) for copy in table.copies(row) if not table.is_loose(copy)]
-    if held or not table.is_loose(row):
-        return f"it stands in {(held or [table.path(row)])[0]}, which cannot be written anew"
-    return None
-
-
 def _moment(log: Log, updates: list[Change], applied: frozenset[str]) -> _Moment | str:
     """What to do about the updates of one millisecond; or why nothing can be done."""
     is_applied = any(one.name in applied for one in updates)
+    cons = {one.name: cons_with(log, one) for one in updates}
     rows = updated_rows(log, updates, applied=is_applied)
+    if any(cons.values()) and (is_applied or rows.schema.allows_duplicates):
+        return _left_in_con(cons, is_applied=is_applied)
     key = sealing_key(log.storage, log.history)
     fragment, puts, name = None, [], ""
     if rows.count:
@@ -192,6 +193,8 @@ def _moment(log: Log, updates: list[Change], applied: frozenset[str]) -> _Moment
     stand_ins, moves = [], []
     for one in updates:
         path = f"{COMMITS}/{one.name}.upd"
+        if path.rpartition("/")[2] not in log.history.listing.commits:
+            continue  # only a `.con` holds it
         data = log.storage.read(path)
         reason = "its rows have the values"
         moves.append(Step(op="move", path=path, size=len(data), reason=reason, data=data))
@@ -206,13 +209,22 @@ def _moment(log: Log, updates: list[Change], applied: frozenset[str]) -> _Moment
         puts=tuple(puts),
         moves=tuple(moves),
         stand_ins=tuple(stand_ins),
+        in_con=tuple(one for one in updates if cons[one.name]),
     )
 
 
-def _declare(quarantine: Quarantine, moments: list[_Moment], at_ms: int) -> None:
+def _left_in_con(cons: Mapping[str, list[str]], *, is_applied: bool) -> str:
+    """Why updates of one millisecond cannot be carried out, of which a `.con` holds some."""
+    path = next(paths[0] for paths in cons.values() if paths)
+    # With duplicates both the old and the new rows would show for a moment.
+    why = "a fragment has applied it" if is_applied else "the array allows duplicates"
+    return f"the update {', '.join(cons)} is left alone: it stands in {path}, and {why}"
+
+
+def _declare(quarantine: Quarantine, moments: list[_Moment], cons: NewCons, at_ms: int) -> None:
     moves = [step for moment in moments for step in moment.moves]
     puts = [step for moment in moments for step in (*moment.puts, *moment.stand_ins)]
-    quarantine.declare(moves, puts, at_ms)
+    quarantine.declare([*moves, *cons.moves], [*puts, *cons.puts], at_ms)
 
 
 def _put(log: Log, moment: _Moment, moments: list[_Moment]) -> None:
