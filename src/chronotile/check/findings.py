@@ -33,7 +33,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-name-range": ("warning", f"{_TIDY}: the new file is named for what it holds"),
     "con-superseded": ("info", "chronotile vacuum {array} removes it"),
     "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
-    "con-has-updates": ("warning", "nothing to run: an engine that reads updates may need it"),
+    "con-has-updates": ("warning", "chronotile apply {array} writes its rows with the new values"),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
     "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
