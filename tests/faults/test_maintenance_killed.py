@@ -85,12 +85,7 @@ def in_bucket(server: S3Server, bucket: str) -> Judged:
 
 def both(array: EngineArray, windows: list[Window], lost: list[Window]) -> dict[Window, Answer]:
     """The rows at each window, with the metadata behind them where that may not change."""
-    answers = array.answers(windows)
-    for window, rows in answers.items():
-        if window not in lost and not isinstance(rows, str):
-            with tiledb.open(array.uri, timestamp=window, ctx=array.ctx) as opened:
-                answers[window] = (*rows, tuple(opened.meta.items()))
-    return answers
+    return {window: array.answer(*window, metadata=window not in lost) for window in windows}
 
 
 def shape(files: Files) -> set[tuple[str, bytes]]:

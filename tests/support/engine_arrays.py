@@ -168,14 +168,21 @@ class EngineArray:
             found = array[:]
         return dict(zip(found["x"].tolist(), found["a"].tolist(), strict=True))
 
-    def answer(self, start: int = 0, end: int = 1 << 60) -> Answer:
-        """The rows that the engine gives at a window, sorted; or its error, in its words."""
+    def answer(self, start: int = 0, end: int = 1 << 60, *, metadata: bool = False) -> Answer:
+        """The rows that the engine gives at a window, sorted; or its error, in its words.
+
+        Args:
+            start: Of the window.
+            end: Of the window.
+            metadata: Whether the array's metadata, by the same open, comes behind the rows.
+        """
         try:
             with tiledb.open(self.uri, timestamp=(start, end), ctx=self.ctx) as array:
                 found = array[:]
                 named = found if isinstance(found, dict) else {"a": found}
                 rows = zip(*(_listed(named[name].ravel()) for name in sorted(named)), strict=True)
-                return tuple(sorted(rows, key=repr) if self.sparse else rows)
+                found = tuple(sorted(rows, key=repr) if self.sparse else rows)
+                return (*found, tuple(array.meta.items())) if metadata else found
         except (tiledb.TileDBError, UnicodeDecodeError) as error:
             return f"error: {error}"
 
