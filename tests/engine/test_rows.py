@@ -20,8 +20,8 @@ from support.engine_arrays import EngineArray, s3_settings
 import chronotile as ct
 from chronotile.errors import ChronotileError
 from chronotile.report.row_formats import plain_rows
-from chronotile.rows import engine_read
-from chronotile.rows.cell_source import CellBatch, cell_source
+from chronotile.rows.cells import engine_read
+from chronotile.rows.cells.cell_source import CellBatch, cell_source
 from chronotile.rows.read_rows import NOTES, open_rows, read_rows
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options

@@ -15,20 +15,21 @@ from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows import bare_array, sought_spans
 from chronotile.rows.apply import apply_updates
 from chronotile.rows.blame import blame
-from chronotile.rows.cell_columns import shown
+from chronotile.rows.cells import bare_array
+from chronotile.rows.cells.cell_columns import shown
+from chronotile.rows.cells.engine import Engine
+from chronotile.rows.cells.engine_read import read_cells
+from chronotile.rows.cells.engine_settings import engine_settings
+from chronotile.rows.cells.unread_files import unread_files
+from chronotile.rows.cells.written_by import OR
 from chronotile.rows.commit_changes import RowEvent, commit_changes, row_events
 from chronotile.rows.diff import diff_of
-from chronotile.rows.engine import Engine
-from chronotile.rows.engine_read import read_cells
-from chronotile.rows.engine_settings import engine_settings
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.read_rows import rows_of
 from chronotile.rows.removed_rows import removed_of
-from chronotile.rows.unread_files import unread_files
-from chronotile.rows.written_by import OR
+from chronotile.rows.updates import sought_spans
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -41,11 +41,11 @@ from chronotile.log import Log
 from chronotile.rows.apply_in_con import cons_with, without_updates
 from chronotile.rows.apply_old_row_delete import old_row_delete
 from chronotile.rows.apply_rows import updated_rows
-from chronotile.rows.cell_source import applied_updates
+from chronotile.rows.cells.cell_source import applied_updates
+from chronotile.rows.cells.engine import require_engine
+from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
-from chronotile.rows.engine import require_engine
 from chronotile.rows.open_for_rows import last_time, schema_in_force
-from chronotile.rows.staged_fragment import stage_fragment
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import ObjectExistsError, open_store
 
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from chronotile.change.quarantine import Quarantine
     from chronotile.rows.apply_in_con import NewCons
     from chronotile.rows.apply_rows import UpdatedRows
+    from chronotile.rows.cells.staged_fragment import StagedFragment
     from chronotile.rows.changes_in_force import Change
-    from chronotile.rows.staged_fragment import StagedFragment
     from chronotile.storage.store import Store
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.rows.cell_columns import stored_type
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.cell_columns import stored_type
+from chronotile.rows.cells.cell_source import cell_source
+from chronotile.rows.cells.newest_cells import is_among
 from chronotile.rows.changes_in_force import changes_in_force, schema_of_rows
-from chronotile.rows.newest_cells import is_among
-from chronotile.rows.play_changes import Play
+from chronotile.rows.updates.play_changes import Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

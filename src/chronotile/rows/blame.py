@@ -19,15 +19,15 @@ from chronotile.conditions.update_values import parse_cells
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
-from chronotile.rows.cell_columns import shown
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.cell_columns import shown
+from chronotile.rows.cells.cell_source import cell_source
+from chronotile.rows.cells.engine import Range
+from chronotile.rows.cells.newest_cells import coordinate_codes, next_times
+from chronotile.rows.cells.written_by import Writers
 from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.engine import Range
-from chronotile.rows.newest_cells import coordinate_codes, next_times
+from chronotile.rows.differences.row_pairs import with_heads
 from chronotile.rows.open_for_rows import last_time, open_labelled, refuse_member, schema_in_force
-from chronotile.rows.play_changes import Play
-from chronotile.rows.row_pairs import with_heads
-from chronotile.rows.written_by import Writers
+from chronotile.rows.updates.play_changes import Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

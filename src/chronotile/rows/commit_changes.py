@@ -18,13 +18,13 @@ import pyarrow as pa
 from chronotile.conditions.match_nothing import is_harmless
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.dense_diff import dense_pairs
+from chronotile.rows.differences.dense_diff import dense_pairs
+from chronotile.rows.differences.row_diff import rows_at, said, side_by_side
+from chronotile.rows.differences.row_pairs import Pairs, pairs_table
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.removed_rows import removed_of
-from chronotile.rows.row_diff import rows_at, said, side_by_side
-from chronotile.rows.row_pairs import Pairs, pairs_table
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
-    from chronotile.rows.engine import Range
+    from chronotile.rows.cells.engine import Range
 
 
 class RowEvent(NamedTuple):

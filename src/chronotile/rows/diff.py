@@ -12,10 +12,10 @@ from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError
 from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log import open_log
+from chronotile.rows.differences.log_diff import diff_group, diff_log
+from chronotile.rows.differences.row_diff import diff_rows
 from chronotile.rows.group_rows import diff_group_rows
-from chronotile.rows.log_diff import diff_group, diff_log
 from chronotile.rows.open_for_rows import open_labelled
-from chronotile.rows.row_diff import diff_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,11 +19,11 @@ from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import blame_of
-from chronotile.rows.engine import require_engine
+from chronotile.rows.cells.engine import require_engine
+from chronotile.rows.differences.row_diff import diff_rows
+from chronotile.rows.differences.row_pairs import DELETE
 from chronotile.rows.read_rows import rows_of
 from chronotile.rows.removed_rows import removed_of
-from chronotile.rows.row_diff import diff_rows
-from chronotile.rows.row_pairs import DELETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.engine import require_engine
+from chronotile.rows.cells.engine import require_engine
 from chronotile.storage.store import open_store
 from chronotile.visibility.rules import schema_at
 

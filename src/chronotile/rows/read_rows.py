@@ -28,17 +28,17 @@ from chronotile.conditions.truth_columns import column_truth, rows_asked_for
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
-from chronotile.rows.bare_array import bare_array
-from chronotile.rows.cell_columns import shown, shown_type
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.bare_array import bare_array
+from chronotile.rows.cells.cell_columns import shown, shown_type
+from chronotile.rows.cells.cell_source import cell_source
+from chronotile.rows.cells.dense_box import written_box
+from chronotile.rows.cells.engine import Engine
+from chronotile.rows.cells.engine_read import layout_of, read_cells
+from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
-from chronotile.rows.dense_box import written_box
-from chronotile.rows.engine import Engine
-from chronotile.rows.engine_read import layout_of, read_cells
-from chronotile.rows.engine_settings import engine_settings, engine_uri
 from chronotile.rows.open_for_rows import open_labelled, refuse_member, schema_in_force
-from chronotile.rows.played_batch import PlayedBatch
-from chronotile.rows.sought_spans import SoughtSpans
+from chronotile.rows.updates.played_batch import PlayedBatch
+from chronotile.rows.updates.sought_spans import SoughtSpans
 from chronotile.storage.prefetch import OneAhead
 from chronotile.visibility.rules import Rule
 

@@ -20,11 +20,11 @@ from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log.short_ids import uuid_of
-from chronotile.rows.cell_columns import shown, shown_type
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.cell_columns import shown, shown_type
+from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.open_for_rows import last_time, open_labelled, schema_in_force
-from chronotile.rows.play_changes import Play
+from chronotile.rows.updates.play_changes import Play
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
+    from chronotile.rows.cells.engine import Range
     from chronotile.rows.changes_in_force import Change
-    from chronotile.rows.engine import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

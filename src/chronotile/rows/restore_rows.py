@@ -24,11 +24,11 @@ from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.engine import Engine, require_engine
-from chronotile.rows.engine_read import layout_of, read_cells
-from chronotile.rows.engine_settings import engine_settings, engine_uri
+from chronotile.rows.cells.engine import Engine, require_engine
+from chronotile.rows.cells.engine_read import layout_of, read_cells
+from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
+from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
-from chronotile.rows.staged_fragment import stage_fragment
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.change_report import Before
     from chronotile.format.timestamps import Moment
-    from chronotile.rows.engine_read import Cells
+    from chronotile.rows.cells.engine_read import Cells
     from chronotile.storage.store import Store
 
 

@@ -23,14 +23,14 @@ from chronotile.conditions.tree import (
     negate,
 )
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows import number_grid, played_batch, sought_spans, spans_in_column
-from chronotile.rows.cell_columns import stored_type
-from chronotile.rows.cell_source import CellBatch
+from chronotile.rows.cells.cell_columns import stored_type
+from chronotile.rows.cells.cell_source import CellBatch
 from chronotile.rows.changes_in_force import Change
-from chronotile.rows.play_changes import Play
-from chronotile.rows.played_batch import PlayedBatch
-from chronotile.rows.rows_updates_can_match import candidates
-from chronotile.rows.sought_spans import SoughtSpans
+from chronotile.rows.updates import number_grid, played_batch, sought_spans, spans_in_column
+from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.updates.played_batch import PlayedBatch
+from chronotile.rows.updates.rows_updates_can_match import candidates
+from chronotile.rows.updates.sought_spans import SoughtSpans
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,8 +15,8 @@ from support.strategies import make_field
 from chronotile.conditions.column import Column
 from chronotile.conditions.value_spans import Span
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows.cell_columns import stored_type
-from chronotile.rows.played_column import PlayedColumn
+from chronotile.rows.cells.cell_columns import stored_type
+from chronotile.rows.updates.played_column import PlayedColumn
 
 if TYPE_CHECKING:
     import numpy.typing as npt

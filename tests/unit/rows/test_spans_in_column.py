@@ -13,11 +13,11 @@ from support.strategies import make_field
 from chronotile.conditions import column
 from chronotile.conditions.column import Column
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows import number_grid, spans_in_column
-from chronotile.rows.number_grid import IntegerGrid, entries_at, grid_of
-from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne, rows_marked
-from chronotile.rows.sought_spans import Sought
-from chronotile.rows.spans_in_column import spans_in
+from chronotile.rows.updates import number_grid, spans_in_column
+from chronotile.rows.updates.number_grid import IntegerGrid, entries_at, grid_of
+from chronotile.rows.updates.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne, rows_marked
+from chronotile.rows.updates.sought_spans import Sought
+from chronotile.rows.updates.spans_in_column import spans_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt

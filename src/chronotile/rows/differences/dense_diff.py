@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.rows.bare_array import bare_array
-from chronotile.rows.dense_box import is_in_box, written_box
-from chronotile.rows.engine import ROW_MAJOR
-from chronotile.rows.engine_read import read_cells
-from chronotile.rows.row_pairs import Pairs
+from chronotile.rows.cells.bare_array import bare_array
+from chronotile.rows.cells.dense_box import is_in_box, written_box
+from chronotile.rows.cells.engine import ROW_MAJOR
+from chronotile.rows.cells.engine_read import read_cells
+from chronotile.rows.differences.row_pairs import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
-    from chronotile.rows.engine import Range
+    from chronotile.rows.cells.engine import Range
 
 
 def dense_pairs(log: Log, schema_file: SchemaFile, first: int, last: int) -> Iterator[Pairs]:

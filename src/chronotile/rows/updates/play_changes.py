@@ -21,7 +21,7 @@ from chronotile.conditions.masks import NO, YES, Mask, both, opposite
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import certain_truth, rows_asked_for, rows_kept
 from chronotile.conditions.value_spans import Span
-from chronotile.rows.played_column import PlayedColumn
+from chronotile.rows.updates.played_column import PlayedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chronotile.conditions.value_spans import Cover
     from chronotile.format.schema import Field
     from chronotile.rows.changes_in_force import Change
-    from chronotile.rows.rows_updates_can_match import Candidates
+    from chronotile.rows.updates.rows_updates_can_match import Candidates
 
 NOBODY = -1
 

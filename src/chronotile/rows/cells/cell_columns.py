@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from chronotile.errors import ReadError
 from chronotile.format.cell_values import decode, is_text
 from chronotile.format.datatypes import Datatype
-from chronotile.rows.engine import Buffers
+from chronotile.rows.cells.engine import Buffers
 
 if TYPE_CHECKING:
     from chronotile.format.schema import Field

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.column import Column
-from chronotile.rows.play_changes import Play
-from chronotile.rows.played_column import replaced
-from chronotile.rows.rows_updates_can_match import candidates
+from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.updates.played_column import replaced
+from chronotile.rows.updates.rows_updates_can_match import candidates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.format.schema import Field
-    from chronotile.rows.cell_source import CellBatch
+    from chronotile.rows.cells.cell_source import CellBatch
     from chronotile.rows.changes_in_force import Change
-    from chronotile.rows.sought_spans import SoughtSpans
+    from chronotile.rows.updates.sought_spans import SoughtSpans
 
 _FEW = 3
 """Rows are taken out if they are at most one in so many."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.rows.cell_columns import shown, shown_type
+from chronotile.rows.cells.cell_columns import shown, shown_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.rows.engine import Range
+from chronotile.rows.cells.engine import Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.schema import Field
-    from chronotile.rows.cell_source import CellBatch
+    from chronotile.rows.cells.cell_source import CellBatch
 
 _ONE_IN = 64
 """Of so many coordinates one is kept, to find ranges by."""

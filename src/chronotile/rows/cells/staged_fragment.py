@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import parse_name, version_of
-from chronotile.rows.cell_columns import to_buffers
-from chronotile.rows.engine import COMPLETED, UNORDERED, WRITE, Engine, EngineError
-from chronotile.rows.engine_settings import engine_settings
+from chronotile.rows.cells.cell_columns import to_buffers
+from chronotile.rows.cells.engine import COMPLETED, UNORDERED, WRITE, Engine, EngineError
+from chronotile.rows.cells.engine_settings import engine_settings
 from chronotile.storage.scratch_folder import ScratchFolder
 from chronotile.storage.store import open_store
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.column import Column
-    from chronotile.rows.sought_spans import Sought
+    from chronotile.rows.updates.sought_spans import Sought
 
     Numbers: TypeAlias = npt.NDArray[Any]
     Rows: TypeAlias = npt.NDArray[np.intp]

@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.rows.number_grid import entries_at, grid_of
-from chronotile.rows.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne
+from chronotile.rows.updates.number_grid import entries_at, grid_of
+from chronotile.rows.updates.rows_in_spans import RowsByCode, RowsInOrder, RowsOneByOne
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.column import Column
-    from chronotile.rows.number_grid import Grid
-    from chronotile.rows.rows_in_spans import RowsInSpans
-    from chronotile.rows.sought_spans import Sought
+    from chronotile.rows.updates.number_grid import Grid
+    from chronotile.rows.updates.rows_in_spans import RowsInSpans
+    from chronotile.rows.updates.sought_spans import Sought
 
     IsWanted = npt.NDArray[np.bool_]
 

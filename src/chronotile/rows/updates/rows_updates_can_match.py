@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.rows.rows_in_spans import rows_marked
-from chronotile.rows.spans_in_column import spans_in
+from chronotile.rows.updates.rows_in_spans import rows_marked
+from chronotile.rows.updates.spans_in_column import spans_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from chronotile.conditions.column import Column
     from chronotile.conditions.value_spans import Cover, Span
-    from chronotile.rows.rows_in_spans import RowsInSpans
-    from chronotile.rows.sought_spans import SoughtSpans
+    from chronotile.rows.updates.rows_in_spans import RowsInSpans
+    from chronotile.rows.updates.sought_spans import SoughtSpans
 
     Rows = npt.NDArray[np.intp]
 

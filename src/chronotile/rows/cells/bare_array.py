@@ -20,9 +20,9 @@ from chronotile.format import tiles
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, OK, SCHEMA
 from chronotile.format.names import format_name, new_name, parse_name
-from chronotile.rows.engine import Engine
-from chronotile.rows.engine_settings import engine_settings
-from chronotile.rows.unread_files import unread_files
+from chronotile.rows.cells.engine import Engine
+from chronotile.rows.cells.engine_settings import engine_settings
+from chronotile.rows.cells.unread_files import unread_files
 from chronotile.storage.scratch_folder import ScratchFolder
 
 if TYPE_CHECKING:

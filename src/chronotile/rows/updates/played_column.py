@@ -18,7 +18,7 @@ from chronotile.conditions.tree import Op, member_of
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import column_truth
 from chronotile.conditions.value_spans import number
-from chronotile.rows.cell_columns import stored_type
+from chronotile.rows.cells.cell_columns import stored_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import numpy as np
 
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.history.read_footers import FooterReader
-from chronotile.rows.engine import Range
+from chronotile.rows.cells.engine import Range
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:

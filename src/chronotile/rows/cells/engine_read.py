@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.errors import ReadError
-from chronotile.rows.cell_columns import from_buffers
-from chronotile.rows.engine import (
+from chronotile.rows.cells.cell_columns import from_buffers
+from chronotile.rows.cells.engine import (
     COMPLETED,
     GLOBAL_ORDER,
     INCOMPLETE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from chronotile.format.schema import Field
     from chronotile.history.read_history import History
-    from chronotile.rows.engine import Engine, Query, Range
+    from chronotile.rows.cells.engine import Engine, Query, Range
 
 BATCH_BYTES = 64 << 20
 """Room for the cells of one batch."""

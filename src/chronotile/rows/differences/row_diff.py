@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.rows.cell_columns import stored_type
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cells.cell_columns import stored_type
+from chronotile.rows.cells.cell_source import cell_source
+from chronotile.rows.cells.newest_cells import box_of
+from chronotile.rows.cells.written_by import Writers
 from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.dense_diff import dense_pairs
-from chronotile.rows.newest_cells import box_of
+from chronotile.rows.differences.dense_diff import dense_pairs
+from chronotile.rows.differences.row_pairs import Pairs, diff_schema, pairs_table
 from chronotile.rows.open_for_rows import schema_in_force
-from chronotile.rows.play_changes import NOBODY, Play
-from chronotile.rows.row_pairs import Pairs, diff_schema, pairs_table
-from chronotile.rows.written_by import Writers
+from chronotile.rows.updates.play_changes import NOBODY, Play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
