@@ -18,7 +18,8 @@ from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
-from chronotile.errors import ChronotileError
+from chronotile.conditions import update_values
+from chronotile.errors import ChronotileError, PredicateError
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows.cells import engine_read
 from chronotile.rows.cells.cell_source import CellBatch, cell_source
@@ -133,6 +134,26 @@ def test_commits_that_the_engine_refuses_are_left_out_and_named(tmp_path: Path) 
         notes = (table.schema.metadata or {})[NOTES].decode()
         assert "is left out" in notes, name
         assert table.num_rows, name
+
+
+def test_an_update_that_sets_a_dimension_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We write none; but another program may, and two rows would come to one place."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 1})
+    with pytest.raises(PredicateError, match="found a dimension"):
+        ct.write_update(array.uri, "a == 1", {"x": 7}, timestamp=20, experimental=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(update_values, "_settable", update_values._known)
+        ct.write_update(array.uri, "a == 1", {"x": 7}, timestamp=20, experimental=True)
+    table = read_rows(array.uri)
+    assert rows_of(table) == [{"x": 1, "a": 1}, {"x": 2, "a": 1}]
+    assert "sets the dimension x" in (table.schema.metadata or {})[NOTES].decode()
+    report = ct.apply_updates(array.uri)
+    assert not report.steps
+    assert "sets the dimension x" in "".join(report.notes)
+    assert len(array.files("__commits", "*.upd")) == 1
 
 
 def test_a_bucket_and_a_key(bucket: str, s3: S3Server, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def changes_in_force(view: View, schema: Schema | None) -> ChangesInForce:
     """What acts on the rows of a view.
 
     A delete that the engine cannot read (F6, F8) is left out, and so is an update that looks at a
-    field which the schema no longer has.
+    field which the schema no longer has, or that sets a dimension.
 
     Raises:
         ChronotileError: A delete or update cannot be read.
@@ -153,7 +153,11 @@ def _refusals(change: Change, schema: Schema) -> tuple[str, ...]:
     if not change.is_update:
         return engine_refuses(change.stored, schema)
     gone = [name for name in change.fields if schema.field(name) is None]
-    return tuple(f"the schema has no field {name}" for name in gone)
+    if gone:
+        return tuple(f"the schema has no field {name}" for name in gone)
+    places = {field.name for field in schema.dimensions}
+    sets = [name for name, _ in change.values or () if name in places]
+    return tuple(f"it sets the dimension {name}, and an update moves no row" for name in sets)
 
 
 def fields_needed(changes: Iterable[Change]) -> set[str]:

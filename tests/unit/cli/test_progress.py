@@ -45,3 +45,17 @@ def test_a_check_counts_arrays_and_a_pipe_gets_no_bar(array: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert "━" not in done.stdout
         assert "\x1b" not in done.stdout
+
+
+def test_rows_count_their_batches(array: Path) -> None:
+    command = ["rows", str(array), "--limit", "2"]
+    status, seen = on_terminal(command)
+    assert status == 0
+    bar, _, rows = seen.rpartition("\x1b[2K")
+    assert re.search(r"reading rows, in batches .*━", bar)
+    assert "━" not in rows
+    piped = subprocess.run(
+        [*PROGRAM, *command], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert piped.stderr == ""
+    assert "batches" not in piped.stdout
