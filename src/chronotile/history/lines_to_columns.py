@@ -30,7 +30,7 @@ from chronotile.history.uri_columns import (
     rows_of_shape,
     shape_of,
     single_value,
-    substrings,
+    taken,
 )
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
         for _ in range(16):
             if not len(rows) or size == 0:
                 break
-            matrix = substrings(data, size)[rows]
+            matrix = taken(data, rows, size)
             shape = shape_of(matrix[0].tobytes())
             if shape is None:
                 break

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import EXTENSIONS
-from chronotile.history.uri_columns import NO_VERSION, distinct, single_value, substrings
+from chronotile.history.uri_columns import NO_VERSION, distinct, single_value, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class _OneShape(NamedTuple):
 
     def texts(self, at: int, length: int) -> pa.Array:
         """A part of each name, from one place on."""
-        matrix = substrings(self.data, length)[self.starts + at]
+        matrix = taken(self.data, self.starts + at, length)
         if matrix.size <= _LEN_SMALL:
             return _strings(matrix, pa.string())
         return _strings(matrix, pa.large_string()).cast(pa.string())
@@ -157,4 +157,4 @@ def _blocks(
         here = source == number
         for size in distinct(length[here]):
             at = np.flatnonzero(here & (length == size))
-            yield at, substrings(table.sources[number].data, size)[start[at]]
+            yield at, taken(table.sources[number].data, start[at], size)

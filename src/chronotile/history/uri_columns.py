@@ -251,13 +251,16 @@ def _eight_digits(text: U64) -> U64:
     return text
 
 
-def substrings(data: bytes | memoryview, size: int) -> Bytes:
-    """All substrings of one size, indexed by their start: a view that copies nothing.
+def taken(data: bytes | memoryview, starts: I64, size: int) -> Bytes:
+    """The substrings of one size at some places, as the rows of a matrix; each is copied whole.
 
-    >>> substrings(b"abcd", 2)[[0, 2]].tobytes()
-    b'abcd'
+    >>> taken(b"abcd", np.array([2, 0]), 2).tobytes()
+    b'cdab'
     """
-    return np.ndarray((max(len(data) - size + 1, 0), size), np.uint8, data, 0, (1, 1))
+    if not size or not len(starts):
+        return np.empty((len(starts), size), np.uint8)
+    texts = np.ndarray((max(len(data) - size + 1, 0),), f"V{size}", data, 0, (1,))[starts]
+    return texts.view(np.uint8).reshape(len(starts), size)
 
 
 def stand_at(data: bytes | memoryview, starts: I64, text: bytes) -> npt.NDArray[np.bool_]:
@@ -268,7 +271,7 @@ def stand_at(data: bytes | memoryview, starts: I64, text: bytes) -> npt.NDArray[
     """
     if not len(starts):
         return np.zeros(0, bool)
-    matrix = substrings(data, len(text))[starts]
+    matrix = taken(data, starts, len(text))
     stands = np.ones(len(starts), bool)
     for at in _words(len(text)):
         stands &= _load(matrix, at) == np.uint64(int.from_bytes(text[at : at + 8], "little"))
@@ -364,8 +367,16 @@ def concatenated(parts: Sequence[Uris]) -> Uris:
         return parts[0]
     bases = np.cumsum([0, *(len(part.start) for part in parts)]).tolist()
     bad = (base + row for base, part in zip(bases, parts, strict=False) for row in part.bad)
-    columns = [np.concatenate(column) for column in list(zip(*parts, strict=True))[:-1]]
+    columns = [_joined(column) for column in list(zip(*parts, strict=True))[:-1]]
     return Uris._make([*columns, tuple(bad)])
+
+
+def _joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Columns one after the other; the same value everywhere still takes no memory per row."""
+    values = {single_value(column) for column in columns}
+    if len(values) == 1 and None not in values:
+        return constant(values.pop(), columns[0].dtype, sum(map(len, columns)))
+    return np.concatenate(columns)
 
 
 def reordered(uris: Uris, order: I64) -> tuple[Uris, I64]:
@@ -373,4 +384,13 @@ def reordered(uris: Uris, order: I64) -> tuple[Uris, I64]:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     bad = tuple(sorted(int(place[row]) for row in uris.bad))
-    return Uris._make([*(column[order] for column in uris[:-1]), bad]), place
+    return Uris._make([*(in_order(column, order) for column in uris[:-1]), bad]), place
+
+
+def in_order(column: npt.NDArray[Any], order: I64) -> npt.NDArray[Any]:
+    """All rows of a column in another order; the same value everywhere has none.
+
+    >>> in_order(constant(7, np.uint8, 2), np.array([1, 0])).strides
+    (0,)
+    """
+    return column if single_value(column) is not None else column[order]
