@@ -8,13 +8,12 @@ times as long; the tests compare the answers of both.
 from __future__ import annotations
 
 import io
-import itertools
 import struct
-import zlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
-from chronotile.format.decompress import inflate
+from zlib_ng import zlib_ng as zlib
+
+from chronotile.format.decompress import ZlibError, inflate
 
 _GZIP = 1
 # The bytes that are always the same, and where the others are.
@@ -25,8 +24,6 @@ _LEN_HEAD, _LEN_PLAIN = 52, 60
 _PLAIN_HEAD = struct.pack("<BI", 0, 18)
 _PLAIN_FILTER = struct.pack("<IBIB", 1, _GZIP, 5, 1)
 _ONE_PART = struct.pack("<III", 16, 0, 1)
-_MANY = 8
-"""Chunks, of 64 KB as a rule, that are worth a thread."""
 
 _Chunk: TypeAlias = tuple[int, int, int]
 """Start and end of a chunk's stream, and the size of what it holds."""
@@ -60,7 +57,7 @@ def open_plain(data: bytes, where: str, ceiling: int) -> PlainTile | None:
     parts = _chunks(data, size)
     if parts is None:
         return None
-    return PlainTile(version, datatype, cell_size, _inflated(data, parts, size, where))
+    return PlainTile(version, datatype, cell_size, _inflated(data, parts, where))
 
 
 def _is_plain(data: bytes) -> bool:
@@ -68,28 +65,17 @@ def _is_plain(data: bytes) -> bool:
     return has_head and data[38:48] == _PLAIN_FILTER
 
 
-def _inflated(data: bytes, parts: list[_Chunk], size: int, where: str) -> bytes:
-    """All chunks together; two cores open many. Beside the whole, each holds one chunk."""
+def _inflated(data: bytes, parts: list[_Chunk], where: str) -> bytes:
+    """All chunks together; beside the whole, one of them is in memory at a time.
+
+    A second thread was tried: a chunk is opened in less time than a core takes to wake up.
+    """
     if len(parts) == 1:
         ((start, end, original),) = parts
         return inflate(data[start:end], original, where)
-    whole = io.BytesIO(bytes(size))
-    offsets = itertools.accumulate((part[2] for part in parts), initial=0)
-    places = [*zip(offsets, parts, strict=False)]
-    with whole.getbuffer() as buffer:
-
-        def fill(some: list[tuple[int, _Chunk]]) -> None:
-            for at, (start, end, original) in some:
-                buffer[at : at + original] = inflate(data[start:end], original, where)
-
-        if len(parts) < _MANY:
-            fill(places)
-        else:
-            half = len(parts) // 2
-            with ThreadPoolExecutor(1) as other:
-                rest = other.submit(fill, places[half:])
-                fill(places[:half])
-                rest.result()
+    whole = io.BytesIO()
+    for start, end, original in parts:
+        whole.write(inflate(data[start:end], original, where))
     return whole.getvalue()
 
 
@@ -136,7 +122,7 @@ def readable_start(data: bytes, ceiling: int = 256 << 20) -> bytes:
         inflater = zlib.decompressobj()
         try:
             text = inflater.decompress(data[at : at + length], original)
-        except zlib.error:
+        except ZlibError:
             return b""
         at += length
         if at <= len(data) and len(text) != original:

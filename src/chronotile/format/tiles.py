@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import os
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from zlib_ng import zlib_ng as zlib
 
 from chronotile.errors import (
     BadFileError,
