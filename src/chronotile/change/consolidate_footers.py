@@ -66,21 +66,15 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
     names = frozenset(wanted.name.to_pylist())
     if latest.keys() == names:
         return FootersPlan(fragments=names)
-    footers: dict[str, bytes] = {}
-    notes: list[str] = []
-    reader = FooterReader(store, history)
-    for name, found in own_footers(reader, wanted.name, wanted.version):
-        if isinstance(found, bytes):
-            footers[name] = found
-        else:
-            notes.append(f"{name} is left out of the .meta: {found.problem}")
+    footers, errors = own_footers(FooterReader(store, history), wanted.name, wanted.version)
+    notes = tuple(f"{n} is left out of the .meta: {one.problem}" for n, one in errors.items())
+    if errors:
+        names = frozenset(footers)
+        wanted = wanted.only(pc.is_in(wanted.name, value_set=pa.array([*names], pa.string())))
     if not footers or footers == latest:
-        return FootersPlan(notes=tuple(notes), fragments=frozenset(footers))
-    if notes:
-        wanted = wanted.only(pc.is_in(wanted.name, value_set=pa.array([*footers], pa.string())))
+        return FootersPlan(notes=notes, fragments=names)
     times = int(wanted.t1.min()), int(wanted.t2.max())
-    step = _step(store, history, footers, times, key=key)
-    return FootersPlan((step,), tuple(notes), frozenset(footers))
+    return FootersPlan((_step(store, history, footers, times, key=key),), notes, names)
 
 
 def _visible_with_footer(rules: Rules) -> NamedFragments:
@@ -102,7 +96,9 @@ def _step(
     key: bytes | None,
 ) -> Step:
     version = array_version(history)
-    listed = [(_listed_name(store, name, version), raw) for name, raw in footers.items()]
+    listed = [*footers.items()]
+    if version < FIRST_BY_NAME:
+        listed = [(_listed_uri(store, name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
@@ -110,10 +106,8 @@ def _step(
     return put(f"{folder}{text}.meta", data, f"{count_text(len(listed), 'footer')}")
 
 
-def _listed_name(store: Store, name: str, version: int) -> str:
-    """How a `.meta` of that version names a fragment."""
-    if version >= FIRST_BY_NAME:
-        return name
+def _listed_uri(store: Store, name: str) -> str:
+    """How an old `.meta` names a fragment."""
     scheme = "file://" if store.place.scheme == "file" else ""
     return f"{scheme}{store.uri_of(name)}"
 

@@ -178,29 +178,41 @@ def encode_consolidated_footers(
     {'__1_1_ab_5': b'\x05\x00\x00\x00\x00\x01'}
     """
     texts, parts = [name for name, _ in footers], [footer for _, footer in footers]
-    heads = [footer[: _COUNT.size] for footer in parts]
-    for head in dict.fromkeys(heads):
-        text = texts[heads.index(head)]
-        expect(len(head) == _COUNT.size, text, 0, "a version of 4", len(head))
-        check_version(_COUNT.unpack(head)[0], text)
-    names = [text.encode() for text in texts]
+    names, sizes = [text.encode() for text in texts], _lengths(parts)
+    starts = np.cumsum(sizes) - sizes
+    body = b"".join(parts)
+    for at in _first_of_each_version(body, starts, sizes):
+        expect(sizes[at] >= _COUNT.size, texts[at], 0, "a version of 4", int(sizes[at]))
+        check_version(_COUNT.unpack_from(parts[at])[0], texts[at])
     first = _COUNT.size + sum(map(len, names)) + 16 * len(names)
-    starts = [*itertools.accumulate(map(len, parts), initial=first)][:-1]
-    count = _COUNT.pack(len(names))
-    payload = b"".join((count, _entries(names, starts), *parts))
+    payload = _COUNT.pack(len(names)) + _entries(names, starts + first) + body
     return tiles.encode(payload, version=version, key=key)
 
 
-def _entries(names: Sequence[bytes], starts: Sequence[int]) -> bytes:
+def _lengths(texts: Sequence[bytes]) -> Indices:
+    return np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def _first_of_each_version(body: bytes, starts: Indices, sizes: Indices) -> list[int]:
+    """One footer of each version among many; one that is too short to have any stands for all."""
+    if not len(sizes) or sizes.min() < _COUNT.size:
+        return [int(sizes.argmin())] if len(sizes) else []
+    numbers = np.ndarray((len(body) - _COUNT.size + 1,), "<u4", body, 0, (1,))[starts]
+    return [int(at) for at in np.unique(numbers, return_index=True)[1]]
+
+
+def _entries(names: Sequence[bytes], starts: Indices) -> bytes:
     """What stands before the footers: the size of each name, the name, where its footer starts."""
-    sizes = {len(name) for name in names}
+    sizes = {*map(len, names)}
     if len(sizes) == 1 and (size := max(sizes)):
         table = np.empty(len(names), _entry(size))
         table["size"], table["start"] = size, starts
         table["name"] = np.frombuffer(b"".join(names), np.uint8).reshape(-1, size)
         return table.tobytes()
-    number, pairs = _NUMBER.pack, zip(names, starts, strict=True)
-    return b"".join([number(len(name)) + name + number(at) for name, at in pairs])
+    packed = {size: _NUMBER.pack(size) for size in sizes}
+    ends = struct.iter_unpack("8s", starts.astype("<u8").tobytes())
+    columns = (map(packed.__getitem__, map(len, names)), names, (end for (end,) in ends))
+    return b"".join(itertools.chain.from_iterable(zip(*columns, strict=True)))
 
 
 def _entry(size: int) -> np.dtype[np.void]:

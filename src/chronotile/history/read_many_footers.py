@@ -91,10 +91,17 @@ def read_many(
         yield ManyFooters(rows, here, _ends(tails, versions[rows]), lengths, tails)
 
 
-def own_footers(
-    reader: FooterReader, names: pa.Array, versions: Indices
-) -> Iterator[tuple[str, bytes | ChronotileError]]:
-    """Reads the footers in the fragments themselves, as bytes that decode with their schema.
+class OwnFooters(NamedTuple):
+    """What the fragments themselves hold, by their names."""
+
+    footers: dict[str, bytes]
+    """As bytes that decode with their schema."""
+    errors: dict[str, ChronotileError]
+    """Why a fragment has no such footer."""
+
+
+def own_footers(reader: FooterReader, names: pa.Array, versions: Indices) -> OwnFooters:
+    """Reads the footers in the fragments themselves.
 
     Gives what the reader gives of each, in less time where there are many.
 
@@ -106,7 +113,7 @@ def own_footers(
     Raises:
         StorageError: The storage failed.
     """
-    known = KnownFooters()
+    known, own = KnownFooters(), OwnFooters({}, {})
     for start in range(0, len(names), MANY):
         texts = names[start : start + MANY].to_pylist()
         found = reader.own.tails(texts)
@@ -117,21 +124,22 @@ def own_footers(
         while at < len(texts) and not decodes[at:].all():
             name, tail = texts[at], found[at]
             if decodes[at]:
-                yield name, spans.footer(at)
+                own.footers[name] = spans.footer(at)
             elif isinstance(tail, ChronotileError):
-                yield name, tail
+                own.errors[name] = tail
             else:
                 try:
                     raw = reader.cut(name, *tail)
                     stored = reader.decode(raw)
                 except ChronotileError as error:
-                    yield name, told_of_one(error)
+                    own.errors[name] = told_of_one(error)
                 else:
                     if known.learn(raw.raw, reader.layout(stored.schema_file)):
                         decodes |= known.decodes(spans)
-                    yield name, raw.raw
+                    own.footers[name] = raw.raw
             at += 1
-        yield from zip(texts[at:], spans.footers()[at:], strict=True)
+        own.footers.update(zip(texts[at:], spans.footers()[at:], strict=True))
+    return own
 
 
 def _chosen(spans: FooterSpans, at: Indices) -> FooterSpans:
