@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tiledb
-from bench.bench_facts import SETTLED
+from bench.bench_facts import FIRST_MS, SETTLED
 from support.engine_arrays import s3_settings
 from support.servers import FaultProxy, S3Server, s3_server
 
@@ -35,13 +35,14 @@ def many_fragments(path: Path, count: int) -> Path:
     attribute = tiledb.Attr("a", dtype=np.int32)
     schema = tiledb.ArraySchema(tiledb.Domain(dimension), attrs=[attribute], sparse=True)
     tiledb.Array.create(str(path), schema)
-    with tiledb.open(str(path), "w", timestamp=1) as array:
+    with tiledb.open(str(path), "w", timestamp=FIRST_MS + 1) as array:
         array[np.arange(10, dtype=np.int32)] = np.arange(10, dtype=np.int32)
     (fragment,) = (path / "__fragments").iterdir()
     (commit,) = (path / "__commits").iterdir()
     files = {file.name: file.read_bytes() for file in fragment.iterdir()}
     for number in range(2, count + 1):
-        name = f"__{number}_{number}_{number:032x}_22"
+        when = FIRST_MS + number
+        name = f"__{when}_{when}_{number:032x}_22"
         folder = fragment.with_name(name)
         folder.mkdir()
         for file, data in files.items():
