@@ -44,6 +44,7 @@ _ATTEMPTS = 2
 # without this package, leaves one, and so would every other task.
 _DIED = re.compile(r"Task (\d+) in stage [\d.]+ failed \d+ times?")
 _RAISED = "api.python.PythonException"
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
 
 
 class TaskError(RuntimeError):
@@ -222,3 +223,10 @@ def _watch(results: Results, show: Callable[[int], None], over: threading.Event)
     while not over.wait(pause_s):
         with suppress(ChronotileError):
             show(len(results.indices()))
+
+
+def last_error(cause: Exception) -> str:
+    """The error of a task, out of the traceback that Spark passes on."""
+    lines = [line for line in str(cause).splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors or lines or [type(cause).__name__])[-1][:500]

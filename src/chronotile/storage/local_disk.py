@@ -108,10 +108,13 @@ class Disk:
     def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""
         try:
-            with self._in(path) as folder:
-                return _if_past(os.fstat(folder).st_mtime_ns)
+            folder = self.open_folder(path)
         except MissingObjectError:
             return None
+        try:
+            return _if_past(os.fstat(folder).st_mtime_ns)
+        finally:
+            os.close(folder)
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
         """List all files and folders below a folder, at any depth."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LINK = "a symbolic link, which is never followed"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_BELOW = _DIRECTORY | os.O_NOFOLLOW
 
 
 class OpenFolder:
@@ -59,9 +60,10 @@ class OpenFolder:
         """Open the folder; `""` is the root, which may be a link."""
         if self._folder and "/" not in self._folder and not self._create:
             # One step is enough, and follows no link below the root either.
-            with suppress(OSError):
-                path = f"{self._place.root}/{self._folder}"
-                return os.open(path, _DIRECTORY | os.O_NOFOLLOW)
+            try:
+                return os.open(f"{self._place.root}/{self._folder}", _BELOW)
+            except OSError:
+                pass  # the way from the root says what is wrong
         try:
             below = os.open(self._place.root, _DIRECTORY)
         except (FileNotFoundError, NotADirectoryError) as cause:
@@ -83,7 +85,7 @@ class OpenFolder:
                 os.mkdir(part, dir_fd=above)
                 os.fsync(above)
         try:
-            return os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            return os.open(part, _BELOW, dir_fd=above)
         except OSError as cause:
             if cause.errno not in {errno.ENOTDIR, errno.ELOOP}:
                 raise

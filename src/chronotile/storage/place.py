@@ -183,6 +183,8 @@ def find_place(array: str | os.PathLike[str]) -> Place:
     text = os.fspath(array)
     if not text or "\0" in text:
         raise StorageError(repr(text), "expected the place of an array, found no path")
+    if text[0] == "/" and os.path.normpath(text) == text:  # as a fleet's arrays are: nothing to do
+        return Place(scheme="file", root=text)
     uri = _URI.fullmatch(text)
     if uri is None and text.startswith("memory:"):
         return _bucket_place("memory", text.removeprefix("memory:"))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE
 from chronotile.spark.pipeline.bucket_writer import totals_in
-from chronotile.spark.pipeline.buckets import bucket_of, may_share
+from chronotile.spark.pipeline.buckets import Division, bucket_of, may_share
 from chronotile.spark.pipeline.run_columns import DRESSED
 from chronotile.spark.pipeline.run_summary import Totals
 from chronotile.spark.pipeline.unchanged_arrays import Noted
@@ -56,6 +56,11 @@ class OlderBucket:
                 file = self.run.open(part)
                 for group in range(file.num_row_groups):
                     yield with_columns_of_now(name, file.read_row_group(group))
+
+    @property
+    def can_stay(self) -> bool:
+        """Whether the files are just those of the bucket, so that a later run can have them too."""
+        return self.is_whole and all(part.bucket == self.bucket for part in self.parts)
 
     def _own(self, array: str) -> bool:
         return bucket_of(array, self.buckets) == self.bucket
@@ -110,30 +115,31 @@ class OlderRun:
     def __init__(self, run_: Run | None) -> None:
         self.run = run_
         end = run_.read_end() if run_ else None
-        self.buckets: int | None = int(end["buckets"]) if end else None
+        self.division = Division(end["buckets"], end.get("divided_at", 0)) if end else None
         self._parts: dict[int, list[Part]] = {}
         for part in run_.parts() if run_ else ():
             self._parts.setdefault(part.bucket, []).append(part)
 
     def bucket(self, bucket: int, buckets: int) -> OlderBucket | None:
         """What the run holds of a bucket, as the fleet is divided now."""
-        if self.run is None or self.buckets is None:
+        if self.run is None or self.division is None:
             return None
+        then = self.division.buckets
         parts = [
             part
             for own, of_bucket in self._parts.items()
-            if may_share(bucket, buckets, own, self.buckets)
+            if may_share(bucket, buckets, own, then)
             for part in of_bucket
             if part.table in WRITTEN
         ]
-        whole = buckets == self.buckets
+        whole = buckets == then
         return OlderBucket(
             run=self.run, parts=tuple(parts), bucket=bucket, buckets=buckets, is_whole=whole
         )
 
     def has(self, bucket: int) -> bool:
         """Whether the run may have rows of a bucket."""
-        return bool(self._parts.get(bucket)) or self.buckets is None
+        return bool(self._parts.get(bucket)) or self.division is None
 
     def parts_of(self, buckets: Iterable[int]) -> list[Part]:
         """The files of some buckets, of which the new run has the same."""

@@ -29,7 +29,7 @@ from chronotile.format.kinds import COMMITS
 from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.flat_search import search_flat, walk
 from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
-from chronotile.spark.pipeline.buckets import bucket_count, bucket_of
+from chronotile.spark.pipeline.buckets import Division, bucket_count, bucket_of
 from chronotile.spark.source.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
 from chronotile.storage.prefetch import ahead
@@ -72,12 +72,18 @@ class FleetPlan(NamedTuple):
     inventory: Inventory | None = None
     """The inventory that the arrays were found in."""
 
+    def division(self, before: Division | None) -> Division:
+        """How the fleet is divided: as before, or anew."""
+        if before is not None and before.buckets == self.buckets:
+            return before
+        return Division(self.buckets, self.arrays)
+
 
 def plan_fleet(
     spark: SparkSession,
     options: Options,
     run: Run,
-    before: int | None,
+    before: Division | None,
     progress: Callable[[int, int], None],
     *,
     follow: bool = False,
@@ -88,7 +94,7 @@ def plan_fleet(
         spark: The session that searches, if the fleet is large.
         options: Where the arrays are.
         run: The run, for files of the plan.
-        before: The number of buckets in the last run, if this one uses its tables.
+        before: How the last run was divided, if this one uses its tables.
         progress: Called now and then with (tasks done, all tasks).
         follow: Go to members of groups outside of the roots too, if the driver alone can search.
             Tasks, each with folders of its own, would find one member several times.
@@ -109,7 +115,7 @@ def plan_fleet(
     return _Search(spark, options, run).plan(fleet, before, progress)
 
 
-def _plan_here(fleet: Fleet, partition_bytes: int, before: int | None) -> FleetPlan:
+def _plan_here(fleet: Fleet, partition_bytes: int, before: Division | None) -> FleetPlan:
     weight = sum(array.weight for array in fleet.arrays)
     buckets = bucket_count(len(fleet.arrays), weight, partition_bytes, before)
     arrays: dict[int, list[str]] = {}
@@ -120,7 +126,7 @@ def _plan_here(fleet: Fleet, partition_bytes: int, before: int | None) -> FleetP
 
 
 def _plan_flat_here(
-    fleet: Fleet, options: Options, run: Run, before: int | None, *, follow: bool
+    fleet: Fleet, options: Options, run: Run, before: Division | None, *, follow: bool
 ) -> FleetPlan:
     """A plan whose flat lists the driver itself asks for: a page tells of many arrays."""
     wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
@@ -149,12 +155,15 @@ def _plan_flat_here(
 
 
 def _plan_by_inventory(
-    spark: SparkSession, options: Options, run: Run, before: int | None
+    spark: SparkSession, options: Options, run: Run, before: Division | None
 ) -> FleetPlan:
     """A plan without a single LIST: tasks read the files of an inventory."""
     inventory = read_manifest(str(options.inventory), options.storage_options, options.roots)
     below = prefixes_in(inventory, options.roots)
-    buckets = before or bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
+    if before is not None:
+        buckets = before.buckets
+    else:
+        buckets = bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
 
     def read(number: int) -> Iterator[tuple[int, bytes]]:
         objects = read_objects(inventory, inventory.files[number])
@@ -198,7 +207,7 @@ class _Search:
         self._spark, self._options, self._run = spark, options, run
 
     def plan(
-        self, top: Fleet, before: int | None, progress: Callable[[int, int], None]
+        self, top: Fleet, before: Division | None, progress: Callable[[int, int], None]
     ) -> FleetPlan:
         groups: list[tuple[str, ...] | Neighbours] = [
             top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))

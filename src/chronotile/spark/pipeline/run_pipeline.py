@@ -13,7 +13,6 @@ arrays their number. What a fleet costs, in requests, hours and money, the READM
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,8 +31,9 @@ from chronotile.spark.maintenance.whole_fleet import (
     run_maintenance,
     stops_of,
 )
-from chronotile.spark.pipeline.buckets import bucket_of
+from chronotile.spark.pipeline.buckets import Division, bucket_of
 from chronotile.spark.pipeline.interrupted_run import Interrupted, find_interrupted, note_plan
+from chronotile.spark.pipeline.look_first import set_aside_unchanged
 from chronotile.spark.pipeline.older_run_rows import WRITTEN, OlderRun, unlisted_unread
 from chronotile.spark.pipeline.plan import FleetPlan, plan_fleet
 from chronotile.spark.pipeline.run_columns import CHANGES, RUNS, RUNS_MAX, run_row
@@ -50,7 +50,7 @@ from chronotile.spark.pipeline.task import (
 )
 from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 from chronotile.spark.source.read_share import folder_findings
-from chronotile.spark.surviving_tasks import Care, Results, run_job
+from chronotile.spark.surviving_tasks import Care, Results, last_error, run_job
 from chronotile.spark.table_formats.open_tables import PARQUET, Target, check_target, commit_tables
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ FORMAT = 6
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
 
-_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
 _KILLED = "each process that tried was killed, as where memory runs out"
 
 
@@ -125,7 +124,7 @@ def run(
         # It was interrupted, or Spark has failed: what tasks have done is left for `resume`.
         if not isinstance(cause, Exception):
             raise
-        problem = f"expected the job to end, found: {_last_error(cause)}"
+        problem = f"expected the job to end, found: {last_error(cause)}"
         raise StorageError(job.out, problem) from cause
     committed = commit_tables(spark, job.target, run_)
     return Summary(
@@ -167,13 +166,13 @@ class _Pipeline:
     def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
         """Makes and publishes all tables."""
         job, older = self._job, OlderRun(self._last())
-        before = older.buckets
+        before = older.division
         if job.resume:
             words = self._plan_words()
             self._resumed = find_interrupted(job.out, job.out_storage, words, older.run)
         if self._resumed is not None:
             self._progress(f"going on with run {self._resumed.run.name}", 0, 0)
-            before = self._resumed.buckets
+            before = Division(self._resumed.buckets)
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
@@ -203,6 +202,7 @@ class _Pipeline:
             "told": job.options.told(),
             "unreadable": len(everything),
             "buckets": self._plan.buckets,
+            "divided_at": self._plan.division(before).arrays,
         }
         run_.publish(parts, words, job.keep_runs)
         if self._resumed is not None:
@@ -258,8 +258,10 @@ class _Pipeline:
                     problems=problems,
                 )
             )
+        look = partial(self._progress, "looking for changes")
+        same, tasks = set_aside_unchanged(self._spark, tasks, look, _results(run_))
         care = Care(split=_split, give_up=self._killed)
-        done = self._all("reading commit logs", run_task, tasks, run_, care)
+        done = sum_of((same, self._all("reading commit logs", run_task, tasks, run_, care)))
         if not done.unread or not (done.read or done.unchanged) or _is_cut(done):
             return done
         # The storage answers: it may now give what it refused a while ago.
@@ -389,10 +391,3 @@ def _split(task: Task) -> list[Task]:
 def _is_cut(done: Done) -> bool:
     """Whether more arrays could not be read than the driver hears of."""
     return done.unread_count > len(done.unread)
-
-
-def _last_error(cause: Exception) -> str:
-    """The error of a task, out of the traceback that Spark passes on."""
-    lines = [line for line in str(cause).splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.match(line)]
-    return (errors or lines or [type(cause).__name__])[-1][:500]

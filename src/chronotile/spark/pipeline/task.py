@@ -243,11 +243,7 @@ class _Bucket:
         older = self._task.older
         if older is None or not self._task.since_last or lost:
             return False
-        if not arrays == len(self._unchanged) == len(self._noted):
-            return False
-        return all(part.bucket == self._task.share.bucket for part in older.parts) and (
-            older.is_whole
-        )
+        return arrays == len(self._unchanged) == len(self._noted) and older.can_stay
 
     def _read(self, places: Mapping[str, Place]) -> dict[str, Exception]:
         """Reads arrays, and writes their rows; returns those that fail twice."""
