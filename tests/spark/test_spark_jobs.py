@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,21 +26,25 @@ import chronotile as ct
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
-from chronotile.dataset.find_arrays import Fleet
+from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history.time_columns import TWIN
 from chronotile.report.output import size_text
 from chronotile.spark import register
+from chronotile.spark.bucket_share import BucketShare
+from chronotile.spark.frames import in_tasks
 from chronotile.spark.maintenance import whole_fleet as maintenance_job
 from chronotile.spark.maintenance.whole_fleet import STOP, Due, Work
+from chronotile.spark.pipeline import look_first
 from chronotile.spark.pipeline import plan as fleet_plan
 from chronotile.spark.pipeline import run_pipeline as pipeline
 from chronotile.spark.pipeline.buckets import bucket_of
+from chronotile.spark.pipeline.older_run_rows import OlderRun
 from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.runs import last_run
-from chronotile.spark.pipeline.task import run_task
+from chronotile.spark.pipeline.runs import Run, last_run, new_run
+from chronotile.spark.pipeline.task import Task, run_task, sum_of
 from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
 from chronotile.spark.source import shares
 from chronotile.spark.source.data_source import TableReader
@@ -53,8 +59,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
-
-    from chronotile.spark.bucket_share import BucketShare
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]
@@ -672,6 +676,115 @@ def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_pa
     bucket = bucket_of(str(root / "array-03"), len(first))
     assert {name[:9] for i, name in second.items() if i not in first} == {f"part-{bucket:04d}"}
     assert len(set(first) & set(second)) == len(first) - 1
+
+
+def test_heavy_arrays_stay_in_their_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    """A run that follows another one weighs no array: that is no reason to divide them anew."""
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(40):
+        maker.array(root / f"array-{number:02d}", 20, seed=number)
+    age(root)
+    options = Options(roots=(str(root),), partition_bytes=1_000)
+    asked = Job(options=options, out=str(out), since_last=True)
+
+    def told(read: int) -> tuple[int, set[int]]:
+        summary = run(spark, asked)
+        assert (summary.read, summary.unchanged) == (read, 40 - read)
+        last = last_run(str(out))
+        assert last is not None
+        assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
+        files = (out / "commits").iterdir()
+        return (last.read_end() or {})["buckets"], {path.stat().st_ino for path in files}
+
+    buckets, files = told(40)
+    assert buckets >= 64, "many times what 40 light arrays need"
+    assert told(0) == (buckets, files)
+    maker.commit(root / "array-03", 7, uuid="1" * 32)
+    again, changed = told(1)
+    assert (again, len(files - changed)) == (buckets, 1)
+
+
+def test_a_look_that_kills_its_worker_is_left_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    for number in range(12):
+        maker.array(root / f"array-{number:02d}", 3, seed=number)
+    age(root)
+    asked = job(root, out, since_last=True)
+    assert run(spark, asked).read == 12
+    look = look_first.look_at
+
+    def die(tasks: tuple[Task, ...]) -> look_first.Looked:
+        if any(array.endswith("array-07") for task in tasks for array in task.share.arrays):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return look(tasks)
+
+    monkeypatch.setattr(look_first, "look_at", die)
+    told = run(spark, asked)
+    assert (told.read, told.unchanged, told.reads) == (0, 12, 0), "the tasks of the buckets look"
+    assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
+
+
+def test_few_tasks_look_at_many_buckets(tmp_path: Path) -> None:
+    """What a look says of a bucket is what its own task would do."""
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    root, out = tmp_path / "root", tmp_path / "out"
+    arrays = [root / f"array-{number}" for number in range(8)]
+    for number, array in enumerate(arrays):
+        maker.array(array, 5, seed=number, deletes=number % 2)
+    age(root)
+    options, first = Options(roots=(str(root),)), new_run(str(out))
+
+    def tasks(run_: Run, older: OlderRun, **more: Any) -> list[Task]:
+        shares: dict[int, list[str]] = {}
+        for array in arrays:
+            shares.setdefault(bucket_of(str(array), 4), []).append(str(array))
+        return [
+            Task(
+                share=BucketShare(bucket=bucket, arrays=tuple(uris)),
+                **{
+                    "options": options,
+                    "run": run_,
+                    "older": older.bucket(bucket, 4),
+                    "since_last": True,
+                    "is_whole": True,
+                    **more,
+                },
+            )
+            for bucket, uris in shares.items()
+        ]
+
+    plain = tasks(first, OlderRun(None))
+    assert [*look_first.small_groups(plain)] == [], "there is nothing to compare with"
+    done = [run_task(task) for task in plain]
+    first.publish([part for one in done for part in one.parts], {"format": 6, "buckets": 4})
+    second, last = new_run(str(out)), OlderRun(last_run(str(out)))
+    later = tasks(second, last)
+    assert [len(group) for group in look_first.small_groups(later)] == [len(later)]
+    looked = look_first.look_at(tuple(later))
+    assert looked.buckets == {task.share.bucket for task in later}
+    assert looked.done == sum_of(map(run_task, later))
+    assert looked.done.unchanged == 8
+    maker.commit(arrays[3], 7, uuid="1" * 32)
+    shutil.rmtree(arrays[5])
+    changed = {bucket_of(str(arrays[at]), 4) for at in (3, 5)}
+    looked = look_first.look_at(tuple(later))
+    assert looked.buckets == {task.share.bucket for task in later} - changed
+    # A bucket that has lost an array, or got one, is no longer the same.
+    fewer = [replace(t, share=replace(t.share, arrays=t.share.arrays[1:])) for t in later]
+    assert look_first.look_at(tuple(fewer)) == look_first.Looked()
+    for more in ({"since_last": False}, {"problems": (Unlisted("x", "y"),)}):
+        assert [*look_first.small_groups(tasks(second, last, **more))] == []
+    deep = tasks(second, last, options=replace(options, check="deep"))
+    assert look_first.look_at(tuple(deep)) == look_first.Looked(), "cells may have gone bad"
+
+
+def test_workers_do_not_search_modules_for_garbage(spark: SparkSession) -> None:
+    frozen = in_tasks(spark, 2, lambda _: str(gc.get_freeze_count()).encode())
+    assert all(int(count) > 10_000 for _, count in frozen)
 
 
 def test_since_last_sees_a_file_that_was_changed_in_place(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.datatypes import Datatype
-from chronotile.format.decompress import COMPRESSORS
+from chronotile.format.decompress import COMPRESSORS, inflate
 from chronotile.format.filters import AES_256_GCM, Chunk, Filter, Pipeline, undo
 from chronotile.format.value_filters import VALUE_FILTERS
 
@@ -73,3 +73,36 @@ def test_a_filter_that_is_not_known_stops_there() -> None:
     assert undo(pipeline("webp", "gzip"), chunk, "a0.tdb").stopped_at == "webp"
     with pytest.raises(BadFileError, match="zlib stream"):
         undo(pipeline("webp", "gzip"), chunk._replace(data=b"x" * len(data)), "a0.tdb")
+
+
+streams = st.builds(
+    lambda data, level, bits: zlib.compress(data, level, bits),
+    st.one_of(st.binary(max_size=300), st.binary(max_size=6).map(lambda text: text * 900)),
+    st.integers(0, 9),
+    st.integers(9, 15),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A stream that was cut, has more behind it, or some other bytes in it."""
+    data = bytearray(draw(streams))
+    for _ in range(draw(st.integers(0, 3))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
+
+
+@settings(max_examples=1_500, deadline=None)
+@given(st.one_of(streams, damaged(), st.binary(max_size=60)), st.integers(0, 6_000), st.booleans())
+def test_zlib_is_the_judge_of_streams(data: bytes, size: int, is_size_right: bool) -> None:
+    """What the quicker library opens or refuses, the one that the engine has does too."""
+    opener, right = zlib.decompressobj(), b""
+    with suppress(zlib.error):
+        right = opener.decompress(data)
+    if is_size_right:
+        size = len(right)
+    if opener.eof and not opener.unused_data and len(right) == size:
+        assert inflate(data, size, "a") == right
+        return
+    with pytest.raises(BadFileError, match="expected a zlib stream"):
+        inflate(data, size, "a")
