@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import os
 import struct
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zlib_ng import zlib_ng as zlib
+from zlib_ng import zlib_ng
 
 from chronotile.errors import (
     BadFileError,
@@ -190,8 +191,8 @@ def encode(
         filters.append(struct.pack("<BI", _AES_256_GCM, 0))
     pipeline = struct.pack("<II", CHUNK_SIZE, len(filters)) + b"".join(filters)
     chunks = [
-        _filter(payload[start : start + CHUNK_SIZE], level, key, random_bytes)
-        for start in range(0, len(payload), CHUNK_SIZE)
+        _filter(_deflated(chunk, level, is_alone=chunk is payload), len(chunk), key, random_bytes)
+        for chunk in _cut(payload)
     ]
     body = struct.pack("<Q", len(chunks)) + b"".join(chunks)
     sizes = len(body), len(payload)
@@ -270,14 +271,30 @@ def _decrypt_part(part: Any, data: bytes, where: str, key: bytes | None) -> byte
         raise WrongKeyError(where, problem) from cause
 
 
+def _cut(payload: bytes) -> list[bytes]:
+    """A payload in chunks; a small one is its own only chunk."""
+    if 0 < len(payload) <= CHUNK_SIZE:
+        return [payload]
+    return [payload[at : at + CHUNK_SIZE] for at in range(0, len(payload), CHUNK_SIZE)]
+
+
+def _deflated(chunk: bytes, level: int, *, is_alone: bool) -> bytes:
+    """A chunk as a zlib stream.
+
+    One that is a whole tile, such as a delete, is what the engine itself would write. One of many
+    is made by zlib-ng, in a third of the time; its level 2 packs as well as level 1 of zlib.
+    """
+    return zlib.compress(chunk, level) if is_alone else zlib_ng.compress(chunk, max(level, 2))
+
+
 def _filter(
-    chunk: bytes, level: int, key: bytes | None, random_bytes: Callable[[int], bytes]
+    data: bytes, len_original: int, key: bytes | None, random_bytes: Callable[[int], bytes]
 ) -> bytes:
-    data = zlib.compress(chunk, level)
-    metadata = struct.pack("<IIII", 0, 1, len(chunk), len(data))
+    """A compressed chunk with its lengths, encrypted if there is a key."""
+    metadata = struct.pack("<IIII", 0, 1, len_original, len(data))
     if key is not None:
         metadata, data = _encrypt(metadata, data, key, random_bytes)
-    return struct.pack("<III", len(chunk), len(data), len(metadata)) + metadata + data
+    return struct.pack("<III", len_original, len(data), len(metadata)) + metadata + data
 
 
 def _encrypt(
