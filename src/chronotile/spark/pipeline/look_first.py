@@ -5,19 +5,20 @@ nothing to do, and the tasks that are left. Lists folders and asks for times; re
 
 A task of Spark takes its time even if it finds nothing to do, and a bucket of large arrays has few
 of them. So one task looks at many small buckets; those in which something has changed are then read
-by a task each.
+by a task each, which looks again. On a disk a look costs little; in a bucket of the cloud it costs
+requests, so there nobody looks first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark.known_listing import known_store
 from chronotile.spark.pipeline.task import Done, Task, sum_of
 from chronotile.spark.pipeline.unchanged_arrays import is_unchanged
-from chronotile.spark.source.read_share import in_order
 from chronotile.spark.surviving_tasks import Care, Results, run_job
+from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from chronotile.spark.bucket_share import Place
+    from chronotile.spark.bucket_share import BucketShare
     from chronotile.spark.pipeline.unchanged_arrays import Noted
 
 ARRAYS_AT_ONCE = 1024
@@ -90,30 +91,27 @@ def done_if_unchanged(task: Task) -> Done | None:
     """What a task does if no array of its bucket has changed; None if one has, or may have."""
     if not _may_be_unchanged(task) or task.older is None:
         return None
-    places = {place.uri: place for place in task.share.places(task.run)}
+    arrays = task.share.arrays
     noted, totals = task.older.noted()
-    if not places or places.keys() != noted.keys():
+    if {*arrays} != noted.keys() or not all(_is_unchanged(uri, noted[uri]) for uri in arrays):
         return None
-
-    def is_same(uri: str) -> bool:
-        return _is_unchanged(task, places[uri], noted[uri])
-
-    if not all(same for _, same in in_order(is_same, places)):
-        return None
-    return Done(same=(task.share.bucket,), totals=totals, unchanged=len(places))
+    return Done(same=(task.share.bucket,), totals=totals, unchanged=len(arrays))
 
 
 def _may_be_unchanged(task: Task) -> bool:
     # Cells can go bad while the listing stays the same.
-    is_asked = task.since_last and task.options.check != "deep"
-    return is_asked and not task.problems and task.older is not None and task.older.can_stay
+    is_asked = task.since_last and task.options.check != "deep" and not task.problems
+    can_stay = task.older is not None and task.older.can_stay
+    return is_asked and can_stay and _is_on_disk(task.share)
 
 
-def _is_unchanged(task: Task, place: Place, noted: Noted) -> bool:
+def _is_on_disk(share: BucketShare) -> bool:
+    schemes = {find_place(array).scheme for array in share.arrays}
+    return schemes == {"file"}
+
+
+def _is_unchanged(array: str, noted: Noted) -> bool:
     try:
-        store = open_store(place.uri, task.options.storage_options)
-        if place.entries is not None:
-            store = known_store(store, place.entries, task.fresh_ms)
-        return is_unchanged(store, noted, now_ms())
-    except Exception:  # the task that reads the array finds it again, and tells
+        return is_unchanged(open_store(array), noted, now_ms())
+    except ChronotileError:  # the task that reads the array finds it again, and tells
         return False
