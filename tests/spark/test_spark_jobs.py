@@ -11,11 +11,12 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 from support.corpus_cases import CASES
 from support.fleets import FIRST_MS, FleetMaker, age, make_template
 from support.groups import member, put_array, put_list
@@ -23,6 +24,7 @@ from support.large_arrays import make_large_array
 from support.spark_sessions import local_session
 
 import chronotile as ct
+import chronotile.log as log_module
 from chronotile.change.consolidate import consolidate
 from chronotile.change.vacuum import vacuum
 from chronotile.cli import program as cli
@@ -47,9 +49,10 @@ from chronotile.spark.pipeline.runs import Run, last_run, new_run
 from chronotile.spark.pipeline.task import Task, run_task, sum_of
 from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
 from chronotile.spark.source import shares
-from chronotile.spark.source.data_source import TableReader
+from chronotile.spark.source.data_source import ChronotileSource, TableReader
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
+from chronotile.tables import array_tables
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.our_open_requests import requests_after_maintenance
 from chronotile.tables.time_twins import with_twins
@@ -259,10 +262,72 @@ def test_each_stage_fails_in_words(
         frame.collect()
 
 
-def test_another_schema_is_refused(spark: SparkSession, fleet: Path) -> None:
-    frame = spark.read.format("chronotile").schema("array string").load(str(fleet))
-    with pytest.raises(Exception, match="expected no schema, or struct<array:string,name"):
+@pytest.mark.parametrize(
+    "schema", ["array string, cells bigint", "array bigint", "t1 bigint, T1 bigint", "t1 int"]
+)
+def test_columns_of_no_table_are_refused(spark: SparkSession, fleet: Path, schema: str) -> None:
+    frame = spark.read.format("chronotile").schema(schema).load(str(fleet))
+    with pytest.raises(Exception, match="expected columns of struct<array:string,name"):
         frame.collect()
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_chooses_columns(spark: SparkSession, fleet: Path, name: str) -> None:
+    whole = read(spark, fleet, name, cells="true", sizes="true")
+    for chosen in (whole.columns[::-3], ["array"]):
+        fields = [f"{one} {whole.schema[one].dataType.simpleString()}" for one in chosen]
+        reader = spark.read.format("chronotile").option("table", name)
+        frame = reader.schema(", ".join(fields)).load(str(fleet))
+        assert frame.columns == chosen
+        assert sorted(map(repr, frame.collect())) == sorted(
+            map(repr, whole.select(*chosen).collect())
+        )
+
+
+def test_a_schema_chooses_columns_of_a_stream(spark: SparkSession, fleet: Path) -> None:
+    stream = spark.readStream.format("chronotile").schema("t1_time timestamp, name string")
+    query = stream.load(str(fleet)).writeStream.format("memory").queryName("chosen")
+    query.trigger(availableNow=True).start().awaitTermination()
+    whole = read(spark, fleet, "commits").select("t1_time", "name")
+    found = spark.table("chosen").collect()
+    assert sorted(map(repr, found)) == sorted(map(repr, {*whole.collect()}))
+
+
+def test_footers_and_sizes_are_read_only_for_chosen_columns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = CASES["inside-sparse-v22"].copy_to(tmp_path)
+    asked: list[str] = []
+
+    def noted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def call(*given: Any, **more: Any) -> Any:
+            asked.append(name)
+            return real(*given, **more)
+
+        monkeypatch.setattr(module, name, call)
+
+    noted(log_module, "read_facts")
+    noted(array_tables, "bytes_by_reason")
+
+    def read_here(table: str, schema: str, **options: str) -> list[str]:
+        """What a task reads for these columns, in this process."""
+        asked.clear()
+        source = ChronotileSource({"path": array, "table": table, **options})
+        reader: Any = source.reader(cast("StructType", StructType.fromDDL(schema)))
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        assert sum(batch.num_rows for batch in batches) > 0
+        return [*asked]
+
+    assert read_here("fragments", "name string, t1 bigint", cells="true") == []
+    assert read_here("fragments", "name string, cells bigint") == ["read_facts"]
+    assert read_here("fragments", "metadata string") == ["read_facts"]
+    assert read_here("arrays", "array string, commits bigint", sizes="true") == []
+    assert read_here("arrays", "bytes_visible bigint") == ["bytes_by_reason"]
+    view = f"USING chronotile OPTIONS (path '{array}', table 'fragments')"
+    spark.sql(f"CREATE TEMPORARY VIEW facts (domain STRING, name STRING) {view}")
+    assert spark.sql("SELECT count(*), count(domain) FROM facts").collect()[0] == (4, 4)
 
 
 def test_filters_go_down_where_spark_lets_them(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from chronotile.errors import ChronotileError
 from chronotile.spark.large_arrays import PartPartition, divided, read_parts
 from chronotile.spark.source.change_table import (
     ChangePartition,
@@ -20,6 +19,7 @@ from chronotile.spark.source.change_table import (
     read_changes,
     schema_of_changes,
 )
+from chronotile.spark.source.chosen_columns import choose, with_choice
 from chronotile.spark.source.inventory_shares import ListedPartition, inventory_partitions
 from chronotile.spark.source.options import OF_STREAMS, Options, read_options
 from chronotile.spark.source.pushed_filters import Filters, FilterTaker
@@ -76,10 +76,7 @@ class ChronotileSource(DataSource):
     @staticmethod
     def _checked(schema: StructType, options: Options) -> Options:
         columns = _columns(options)
-        own = from_arrow_schema(columns)
-        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
-            problem = f"expected no schema, or {own.simpleString()}, found {schema.simpleString()}"
-            raise ChronotileError(f"table {options.table}", problem)
+        options = with_choice(schema, columns, options)
         # Tasks hold to it, whatever schema the array gets meanwhile.
         return options if options.rows == "json" else replace(options, row_columns=columns)
 
@@ -119,12 +116,13 @@ class TableReader(DataSourceReader):
         """The rows of one share."""
         if isinstance(partition, ChangePartition):
             for table in read_changes(partition, self.options):
-                yield from map(self.filters.keep, table.to_batches())
+                for batch in map(self.filters.keep, table.to_batches()):
+                    yield choose(self.options, batch)
             return
         for batch in self._batches(partition):
             kept = self.filters.keep(batch)
             if kept.num_rows:
-                yield twinned(kept)
+                yield choose(self.options, twinned(kept))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PartPartition):

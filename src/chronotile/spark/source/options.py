@@ -92,6 +92,8 @@ class Options:
     """How the table `changes` gives rows: as text, or in columns of their own."""
     row_columns: pa.Schema | None = None
     """Where rows are read: those columns, as Spark was promised."""
+    columns: tuple[str, ...] = ()
+    """The columns that the user chose; none for all."""
     cells: bool = False
     sizes: bool = False
     key: bytes | None = field(default=None, repr=False)

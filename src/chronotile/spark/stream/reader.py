@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from chronotile.spark.source.chosen_columns import choose
 from chronotile.spark.source.read_share import BATCH_ROWS
 from chronotile.spark.stream.changed_arrays import Watch
 from chronotile.spark.stream.next_batch import planner_of
@@ -121,7 +122,7 @@ class CommitStream(_Reader):
         for table in tables:
             # Fields of an array may be called as columns of ms are.
             told = table if self.options.table == "changes" else twinned(table)
-            yield from told.to_batches(BATCH_ROWS)
+            yield from choose(self.options, told).to_batches(BATCH_ROWS)
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         warnings = {place: f"{place} {why}" for place, why in problems.items()}
