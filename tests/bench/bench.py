@@ -1,7 +1,8 @@
 """How fast, side by side with the engine: `make bench`.
 
 Every comparison is made in this one run, on the same files, in turns, and the best of the rounds
-counts. Nothing here is a test: it prints a table and JSON, which --json FILE also keeps.
+counts. Each part has a process of its own: what one leaves of its memory slows the next. Nothing
+here is a test: it prints a table and JSON, which --json FILE also keeps.
 
 The arrays are made by our own writers, with a schema that the engine wrote. Fragments of so many
 commits would fill the disk, and the engine refuses to open a commit without its fragment inside
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,26 +167,37 @@ PARTS = ("log", "facts", "open-cost", "first-hour", "rows")
 
 
 def run(folder: Path, rounds: int, most: int, parts: Sequence[str]) -> list[dict[str, Any]]:
+    """Measures some parts, each in a process of its own."""
+    rows: list[dict[str, Any]] = []
+    for part in parts:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            rows += pool.submit(run_part, folder, rounds, most, part).result()
+    return rows
+
+
+def run_part(folder: Path, rounds: int, most: int, part: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def say(work: str, aim: str, **measured: float) -> None:
         rows.append({"work": work, "aim": aim, **measured})
         print(f"{work}: done", file=sys.stderr, flush=True)
 
-    if "log" in parts:
+    if part == "log":
         whole_log(folder, rounds, most, say)
-    if "facts" in parts:
+    if part == "facts":
         bench_facts.on_disk(folder, rounds, say, in_turns)
         bench_facts.in_bucket(folder, say)
-    if "open-cost" in parts:
+    if part == "open-cost":
         bench_open_cost.making(folder, rounds, say)
         bench_open_cost.requests(folder, say)
-    if "first-hour" in parts:
+    if part == "first-hour":
         bench_first_hour.history(consolidated(folder / "long", 100_000), say)
         bench_first_hour.fleet(folder, say)
-    if "rows" in parts:
+    if part == "rows":
         bench_rows.rows(folder, rounds, say)
         bench_row_mixes.mixes(folder, rounds, say)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{part}: peak of its process {peak_mib} MiB", file=sys.stderr, flush=True)
     return rows
 
 
@@ -314,7 +328,6 @@ def main() -> None:
     print(json.dumps(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2))
-    print(f"peak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ def _list_commits(store: Store, samples: list[U64]) -> tuple[Names, list[str], i
     loose = 0
     for found in stream_names(store, COMMITS):
         names, t1, left = split_names(COMMITS, found)
-        samples.append(t1[::_EVERY])
+        samples.append(_sample(t1))
         tiles += [name for name in names if name.endswith(TILES)]
         files += left.files
         folders += left.folders
@@ -282,7 +282,7 @@ def _index(store: Store, path: str, samples: list[U64]) -> tuple[LogFile, Kept]:
             uris = piece.uris
             if path.endswith(".con"):
                 _check_plain(piece, path)
-                samples.append(uris.t1[::_EVERY])
+                samples.append(_sample(uris.t1))
             blocks.append(piece.block)
             last = max(last, int(uris.t2.max()))
             if name is not None:
@@ -315,6 +315,11 @@ def _in_frame(piece: Piece, *, whole: bool) -> Mask:
     if not piece.is_con:
         mask[[int(uris.t1.argmin()), int(uris.t2.argmax())]] = True
     return mask
+
+
+def _sample(times: U64) -> U64:
+    """Some of many times; a copy, as a view would hold all of them in memory."""
+    return times[::_EVERY].copy()
 
 
 def _cuts(samples: Sequence[U64], step: int) -> tuple[int, ...]:

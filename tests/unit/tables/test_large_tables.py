@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -209,3 +210,20 @@ def test_an_array_is_large_by_its_names_or_by_its_records(tmp_path: Path) -> Non
         (tmp_path / "array" / COMMITS / f"__1_1_{number:032x}_22.wrt").touch()
     with pytest.raises(LargeArrayError, match="at most 12 names"):
         read_history(store, largest=1_000)
+
+
+def test_the_search_for_parts_holds_no_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four times the commits take about the same memory: of their times a few are kept."""
+    monkeypatch.setattr(array_parts, "_EVERY", 64)
+    monkeypatch.setattr(log_pieces, "PIECE", 1 << 18)
+    peaks = []
+    for number, commits in enumerate((100_000, 400_000)):
+        array = tmp_path / f"array-{number}"
+        make_large_array(array, commits)
+        tracemalloc.start()
+        assert divide_array(open_store(array)) is not None
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 1 << 20, "the times of all would be 2.4 MB more"
