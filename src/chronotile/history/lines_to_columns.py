@@ -32,6 +32,7 @@ from chronotile.history.uri_columns import (
     single_value,
     taken,
 )
+from chronotile.storage.place import PlainNames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,10 +226,11 @@ def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
     >>> uris.t1.tolist(), uris.bad
     ([7, 0], (1,))
     """
-    text = "\n".join(names).encode("utf-8", "surrogateescape") + b"\n"
-    if not names or text.count(b"\n") != len(names):
+    if isinstance(names, PlainNames):
+        text = names.lines
+    else:
         clean = [name.replace("\n", "\0") for name in names]
-        text = "\n".join(clean).encode("utf-8", "surrogateescape") + b"\n" if names else b""
+        text = "\n".join((*clean, "")).encode("utf-8", "surrogateescape")
     uris = scan_lines(text, 0, len(text))
     assert uris is not None  # every line ends in a newline
     return uris, text

@@ -32,6 +32,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import is_name, parse_name, version_of
 from chronotile.history.folder_kinds import no_array
+from chronotile.storage.place import PlainNames
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
@@ -157,10 +158,9 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     return Listing(
         commits=found[COMMITS].files,
-        # Comparing a slice is faster than calling `endswith`.
-        non_writes=tuple(sorted([n for n in found[COMMITS].files if n[-4:] != ".wrt"])),
+        non_writes=_non_writes(found[COMMITS].files),
         root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
-        fragments=(*found[FRAGMENTS].folders, *inside) if fragments else (),
+        fragments=_joined(found[FRAGMENTS].folders, inside) if fragments else (),
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         implied=implied,
         fragment_meta=(
@@ -183,6 +183,17 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
         absent_folders=len(wanted) - len(listed),
         stamps=_stamps(found.values()),
     )
+
+
+def _joined(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*names, *more) if more else names
+
+
+def _non_writes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(names, PlainNames) and names.lines.count(b".wrt\n") == len(names):
+        return ()
+    # Comparing a slice is faster than calling `endswith`.
+    return tuple(sorted([name for name in names if name[-4:] != ".wrt"]))
 
 
 def folder_times(store: Store) -> dict[str, int | None]:

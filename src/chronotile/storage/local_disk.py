@@ -32,8 +32,8 @@ from chronotile.storage.place import (
     Place,
     Stranger,
     StrangerError,
-    are_plain,
     is_path,
+    plain_names,
 )
 from chronotile.storage.prefetch import ahead, cores
 from chronotile.storage.unnamed_file import unnamed_file
@@ -100,10 +100,11 @@ class Disk:
             where = self._place.uri_of(path)
             raise TooLargeError(where, f"expected at most {most} names, found more")
         files, folders = _told_apart(items)
-        odd = len(files) + len(folders) != len(items)
-        if odd or not are_plain(files) or not are_plain(folders):
+        named_files, named_folders = plain_names(files), plain_names(folders)
+        is_odd = len(files) + len(folders) != len(items)
+        if is_odd or named_files is None or named_folders is None:
             return self.list_dir(path, sizes=False).bare()._replace(change_time=changed)
-        return Names(tuple(files), tuple(folders), change_time=changed, folder_stamp=stamp)
+        return Names(named_files, named_folders, change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""

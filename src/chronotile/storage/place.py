@@ -36,6 +36,7 @@ _LEN_PATH_MAX = 4096
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 _ODD_START = re.compile(rb"\n[.\n-]")
+_ODD_FIRSTS = (b".", b"-", b"\n")
 _PLAIN_FIRSTS = (string.ascii_letters + string.digits + "_").encode()
 _PLAIN_LETTERS = _PLAIN_FIRSTS + b".-"
 
@@ -240,11 +241,34 @@ def are_plain(names: Sequence[str]) -> bool:
     >>> are_plain(["__1_1_a_22.wrt", "b.del"]), are_plain(["a b"]), are_plain([".."])
     (True, False, False)
     """
-    if not names:
-        return True
-    text = ("\n" + "\n".join(names) + "\n").encode("utf-8", "replace")
-    newlines = text.translate(None, _PLAIN_LETTERS)
-    return newlines == b"\n" * (len(names) + 1) and _ODD_START.search(text) is None
+    return plain_names(names) is not None
+
+
+class PlainNames(tuple[str, ...]):  # noqa: SLOT001 - a tuple takes no slot of its own
+    """Names that consist of the characters of the format's own names, with all of them as text.
+
+    A tuple, so that nobody can change one without the other.
+    """
+
+    lines: bytes
+    """The names one below the other, each with a newline behind it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return plain_names, (tuple(self),)
+
+
+def plain_names(names: Sequence[str]) -> PlainNames | None:
+    r"""Names with their text; None unless all of them are plain, as `are_plain` says.
+
+    >>> plain_names(["__1_1_a_22.wrt", "b.del"]).lines
+    b'__1_1_a_22.wrt\nb.del\n'
+    """
+    found = PlainNames(names)
+    found.lines = "\n".join((*names, "")).encode("utf-8", "replace")
+    newlines = found.lines.translate(None, _PLAIN_LETTERS)
+    if newlines != b"\n" * len(names) or found.lines[:1] in _ODD_FIRSTS:
+        return None
+    return None if _ODD_START.search(found.lines) else found
 
 
 def are_plain_letters(text: bytes, firsts: bytes) -> bool:
