@@ -229,8 +229,10 @@ def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
     if isinstance(names, PlainNames):
         text = names.lines
     else:
-        clean = [name.replace("\n", "\0") for name in names]
-        text = "\n".join((*clean, "")).encode("utf-8", "surrogateescape")
+        text = "\n".join((*names, "")).encode("utf-8", "surrogateescape")
+        if text.count(b"\n") != len(names):
+            clean = [name.replace("\n", "\0") for name in names]
+            text = "\n".join((*clean, "")).encode("utf-8", "surrogateescape")
     uris = scan_lines(text, 0, len(text))
     assert uris is not None  # every line ends in a newline
     return uris, text
