@@ -39,7 +39,7 @@ from chronotile.errors import ChronotileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
 
 Window: TypeAlias = tuple[int, int]
 Answers: TypeAlias = dict[Window, Any]

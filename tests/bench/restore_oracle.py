@@ -32,7 +32,7 @@ from chronotile.time_machine.past_state import UnreachableError
 if TYPE_CHECKING:
     from support.engine_arrays import EngineArray, Window
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
 
 LATER = 1_900_000_000_000
 """A time after every restore."""

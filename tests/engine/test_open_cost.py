@@ -35,7 +35,7 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.storage.store import Store
 
 PATIENT = {"vfs.s3.request_timeout_ms": "60000", "vfs.s3.connect_timeout_ms": "60000"}

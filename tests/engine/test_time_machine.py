@@ -29,7 +29,7 @@ from chronotile.time_machine.past_state import UnreachableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
 
 NOW = (0, 1 << 60)
 

@@ -24,7 +24,7 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
 
 KILLED_AT = 3
 SCRIPT = f"""

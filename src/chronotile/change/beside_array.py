@@ -91,7 +91,7 @@ def save_part(store: Store, begun: str, number: int, text: str) -> None:
 def save_report(store: Store, report: Saved, begun: str | None = None, parts: int = 0) -> str:
     """Writes a report beside the array, removes what was begun and its parts, and gives the URI.
 
-    >>> from chronotile.change.change_report import Report
+    >>> from chronotile.change.plan import Report
     >>> from chronotile.storage.store import open_store
     >>> report = Report("vacuum", "a", dry_run=False, steps=(), at_ms=1)
     >>> save_report(open_store("memory:doc-report/a"), report)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import pyarrow.compute as pc
 
-from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
 from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.merged_files import array_metadata
+from chronotile.change.plan import Before, Report, Step, check_mode, put, tell
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text

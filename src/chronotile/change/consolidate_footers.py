@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.change.change_report import Step, put
+from chronotile.change.plan import Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.engine_open_cost import FIRST_BY_NAME
 from chronotile.check.findings import count_text

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
 from chronotile.change.merged_files import (
     MergeFolder,
@@ -30,6 +29,7 @@ from chronotile.change.merged_files import (
     put_vacuum,
     take_back,
 )
+from chronotile.change.plan import Before, Report, Step, put, tell
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import encode_lines

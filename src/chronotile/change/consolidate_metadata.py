@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Step, put
 from chronotile.change.merged_files import put_vacuum, take_back
+from chronotile.change.plan import Step, put
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError, ChangedError
 from chronotile.format import tiles

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, put
+from chronotile.change.plan import Report, put
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect

@@ -14,7 +14,7 @@ from chronotile.format.timestamps import now_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import put
+from chronotile.change.plan import put
 
 if TYPE_CHECKING:
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.check.findings import Finding
 
 

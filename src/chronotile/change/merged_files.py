@@ -26,7 +26,7 @@ from chronotile.storage.store import MissingObjectError, ObjectExistsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.beside_array import folder_beside
-from chronotile.change.change_report import Step
+from chronotile.change.plan import Step
 from chronotile.check.commit_files import consolidated
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect

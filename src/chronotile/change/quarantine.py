@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.beside_array import folder_beside, stamp
-from chronotile.change.change_report import Report, Step, json_text, put
+from chronotile.change.plan import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import is_commit_line

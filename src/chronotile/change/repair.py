@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.plan import Before, Report, Step, tell
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.mending import Mending
+from chronotile.change.plan import put
 from chronotile.change.repair_fragments import FragmentMender, is_usable
 from chronotile.change.sound_array import array_version
 from chronotile.change.stand_in_deletes import row_words

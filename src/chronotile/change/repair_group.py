@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.plan import Before, Report, Step, put, tell
 from chronotile.change.quarantine import new_quarantine
 from chronotile.check.findings import Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata

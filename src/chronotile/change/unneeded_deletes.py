@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.change.change_report import Step, put
 from chronotile.change.consolidate import ignore_removed, put_con, wanted_rows
+from chronotile.change.plan import Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
 from chronotile.conditions.match_nothing import is_harmless

@@ -31,7 +31,7 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 

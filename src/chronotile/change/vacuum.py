@@ -24,7 +24,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.kept_windows import Keep, held_by_windows, kept_windows
 from chronotile.change.orphan_fragments import (
@@ -34,6 +33,7 @@ from chronotile.change.orphan_fragments import (
     remove_orphan,
     still_orphans,
 )
+from chronotile.change.plan import Before, Report, Step, check_mode, put, tell
 from chronotile.change.sound_array import sound_history
 from chronotile.change.unneeded_deletes import (
     Unneeded,

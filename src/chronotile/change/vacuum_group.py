@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.consolidate_group import sound_group
 from chronotile.change.group_tags import tags_of_group
 from chronotile.change.kept_windows import Keep, windows_of
 from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
+from chronotile.change.plan import Before, Report, tell
 from chronotile.change.vacuum_metadata import Replaced, remove_replaced
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
@@ -27,7 +27,7 @@ from chronotile.visibility.group_members import files_at, last_entries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import VacuumFile

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Step
 from chronotile.change.merged_files import MergeFolder, array_metadata
+from chronotile.change.plan import Step
 from chronotile.errors import ChangedError
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META

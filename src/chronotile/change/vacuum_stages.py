@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.change_report import Step, put
+from chronotile.change.plan import Step, put
 from chronotile.change.sound_array import array_version
 from chronotile.check.findings import count_text
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, encode_lines

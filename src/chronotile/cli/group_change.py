@@ -189,7 +189,7 @@ class Begun:
     def member(self, planned: Outcome) -> None:
         """Writes down what is about to happen to one member, by name: `undo` needs it."""
         from chronotile.change.beside_array import save_part
-        from chronotile.change.change_report import json_text
+        from chronotile.change.plan import json_text
 
         if self.path is not None:
             save_part(self.change.store, self.path, self.parts, json_text(planned.to_dict()))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.cli.options import Access
     from chronotile.storage.store import Store
 

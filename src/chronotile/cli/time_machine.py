@@ -16,7 +16,7 @@ from chronotile.cli.options import MOMENT, Place, access_options, json_option, s
 from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.cli.options import Access
     from chronotile.storage.store import Store
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from chronotile.change.change_report import Report, json_text
+from chronotile.change.plan import Report, json_text
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError

@@ -33,7 +33,7 @@ from chronotile.time_machine.publish import Load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment

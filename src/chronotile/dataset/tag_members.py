@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.change_report import Report
 from chronotile.change.group_tags import metadata_of_group, tags_of_group
 from chronotile.change.merged_files import group_metadata
+from chronotile.change.plan import Report
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
@@ -38,7 +38,7 @@ from chronotile.time_machine.tag import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.array_metadata import MetadataItem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chronotile.change.change_report import Report
+from chronotile.change.plan import Report
 from chronotile.change.quarantine import new_quarantine, restore
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, Outcome, targets

@@ -25,7 +25,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, Step, put, tell
+from chronotile.change.plan import Report, Step, put, tell
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
@@ -52,7 +52,7 @@ from chronotile.storage.store import ObjectExistsError, open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.change.change_report import Before
+    from chronotile.change.plan import Before
     from chronotile.change.quarantine import Quarantine
     from chronotile.rows.apply_in_con import NewCons
     from chronotile.rows.apply_rows import UpdatedRows

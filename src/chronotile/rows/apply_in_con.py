@@ -20,7 +20,7 @@ from chronotile.format.kinds import COMMITS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
 

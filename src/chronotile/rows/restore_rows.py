@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, Step, put, tell
 from chronotile.change.consolidate import CommitsPlan, plan_commits
+from chronotile.change.plan import Report, Step, put, tell
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.commit_files import encode_lines, write_uri
@@ -40,7 +40,7 @@ from chronotile.time_machine.schema_and_metadata import metadata_back, schema_ba
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.change.change_report import Before
+    from chronotile.change.plan import Before
     from chronotile.format.timestamps import Moment
     from chronotile.rows.cells.engine_read import Cells
     from chronotile.storage.store import Store

@@ -29,7 +29,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Step, put
 from chronotile.change.consolidate import (
     CommitsPlan,
     ignore_removed,
@@ -37,6 +36,7 @@ from chronotile.change.consolidate import (
     put_con,
     wanted_order,
 )
+from chronotile.change.plan import Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, StorageError

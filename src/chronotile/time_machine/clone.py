@@ -18,8 +18,8 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.change_report import Report, Step, put
 from chronotile.change.consolidate import wanted_order
+from chronotile.change.plan import Report, Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text

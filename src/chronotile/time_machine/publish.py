@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate import plan_commits
+from chronotile.change.plan import Before, Report, Step, put, tell
 from chronotile.change.sound_array import sound_history
 from chronotile.check.check_array import check
 from chronotile.check.findings import RefusedError, count_text

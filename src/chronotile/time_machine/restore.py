@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Before, Report, tell
+from chronotile.change.plan import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
@@ -31,7 +31,7 @@ from chronotile.time_machine.schema_and_metadata import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.time_machine.past_state import Part

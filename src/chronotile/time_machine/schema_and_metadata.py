@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.change_report import Step, put
+from chronotile.change.plan import Step, put
 from chronotile.change.sound_array import array_version
 from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.conditions.tree import fields

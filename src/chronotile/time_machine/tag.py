@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, put
+from chronotile.change.plan import Report, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError
 from chronotile.check.read_tags import moment_in, tags_of
@@ -28,7 +28,7 @@ from chronotile.visibility.rules import Rules, visible_metadata
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from chronotile.change.change_report import Step
+    from chronotile.change.plan import Step
     from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.names import Name
     from chronotile.format.timestamps import Moment

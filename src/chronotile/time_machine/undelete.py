@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Before, Report, tell
+from chronotile.change.plan import Before, Report, tell
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair import mend, moves_of
 from chronotile.change.repair_files import Mender

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change import quarantine
-from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.plan import Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadTimeError
 from chronotile.format.commit_files import (

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change.beside_array import folder_beside
-from chronotile.change.change_report import Report
+from chronotile.change.plan import Report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError
 from chronotile.format.commit_files import commit_name, decode_con, encode_lines

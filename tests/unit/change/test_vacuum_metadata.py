@@ -20,7 +20,7 @@ from chronotile.format.consolidated_footers import (
 if TYPE_CHECKING:
     import pathlib
 
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
 
 KEY = "0123456789abcdef0123456789abcdef"
 

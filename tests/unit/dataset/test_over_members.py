@@ -9,8 +9,8 @@ import pytest
 from support.groups import member, put_array, put_list
 
 import chronotile as ct
-from chronotile.change.change_report import Report, put
 from chronotile.change.consolidate_group import consolidate_group
+from chronotile.change.plan import Report, put
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Target, change_members
 from chronotile.errors import ChronotileError
 

@@ -24,7 +24,7 @@ from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import columns
 
 if TYPE_CHECKING:
-    from chronotile.change.change_report import Report
+    from chronotile.change.plan import Report
     from chronotile.spark.maintenance.policy import Rule
     from chronotile.spark.pipeline.runs import Run
     from chronotile.spark.source.options import Options
