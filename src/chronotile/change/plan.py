@@ -1,7 +1,7 @@
-"""What a change is about to do to an array, or has done.
+"""A change as values: what it does, stage by stage, and the report of what it did.
 
-In: steps. Out: `Report`: the steps as one line for people and as JSON. Does nothing to the array
-itself.
+In: steps. Out: `Plan`, which `executor` carries out, and `Report`: the steps as one line for people
+and as JSON. A dry run is the report of a plan that nobody executed. Touches no array.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError, html_card, printable, printable_json
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from collections.abc import Callable, Mapping, Sequence
     from chronotile.check.findings import Finding
+    from chronotile.storage.store import Store
 
-Op: TypeAlias = Literal["put", "remove", "move", "copy", "replace"]
+Op: TypeAlias = Literal["put", "copy", "replace", "move", "remove"]
 Before: TypeAlias = "Callable[[Report], None] | None"
 """Called with the planned steps before the first of them; an error that it raises stops the run."""
 
@@ -32,12 +32,22 @@ _DONE = {
     "remove": "removed",
     "move": "moved",
 }
-"""What a step is called once it is done."""
+"""Operation -> the word for it once it is done."""
+
+
+class Source(NamedTuple):
+    """The files of a copy: where they are, and the names that they get."""
+
+    store: Store
+    names: Mapping[str, str]
+    """Path in that store -> path in the array."""
+    sizes: Mapping[str, int | None]
+    """Path in the array -> bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens to one file."""
+    """One file, or one folder that is copied, and what happens to it."""
 
     op: Op
     path: str
@@ -47,16 +57,113 @@ class Step:
     reason: str
     data: bytes = field(default=b"", repr=False, compare=False)
     """The content of a file that is put, replaced or moved."""
+    old: bytes = field(default=b"", repr=False, compare=False)
+    """The content that a replacement expects to find."""
+    source: Source | None = field(default=None, repr=False, compare=False)
+    """The files of a copy."""
+    may_vanish: bool = field(default=False, compare=False)
+    """Another maintainer may remove the file at once, for a later one that holds the same."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form; a file that is put has the digest by which an undo knows it again."""
+        """Give the JSON form; a file that is put has the digest by which an undo recognises it."""
         document = {"op": self.op, "path": self.path, "size": self.size, "reason": self.reason}
-        if self.op in ("put", "replace"):
+        if self.op in ("put", "replace", "move"):
             document["sha256"] = hashlib.sha256(self.data).hexdigest()
         return document
 
 
-_FEW = 8
+class Seen(NamedTuple):
+    """What a look found that the plan could not know."""
+
+    steps: tuple[Step, ...] = ()
+    """Steps that have become necessary."""
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class Look(Protocol):
+    """A look at the array just before the steps of a stage."""
+
+    def __call__(self, store: Store) -> Seen | None:
+        """Look; give what was found.
+
+        Raises:
+            ChangedError: What the plan relies on is gone or has changed.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Steps between which the array is never in doubt; a run may stop before or after them."""
+
+    name: str
+    seen: str
+    """What a reader sees if the run stops before the next stage."""
+    looks: tuple[Look, ...] = ()
+    steps: tuple[Step, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Folders that go once the files in them are removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that one change of one array, or of a group's own files, is going to do."""
+
+    command: str
+    array: str
+    stages: tuple[Stage, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the user must know: what the change loses, what it leaves alone and why."""
+    findings: tuple[Finding, ...] = ()
+    """What a repair cannot mend."""
+    added: tuple[str, ...] = ()
+    """URIs of the commits that the change adds: an undo takes them out again, and no others."""
+    hidden: tuple[str, ...] = ()
+    """Names of fragments that the change hides: an undo needs them all."""
+    undoes: str | None = None
+    """The operation that this one takes back."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows that the change touches, by what happens to them; empty if nobody counted."""
+    engine_open_requests: tuple[int, int] | None = None
+    """Requests that an engine's open costs in a bucket, before and after; None if not known."""
+    at_ms: int = field(default_factory=now_ms)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in order."""
+        return tuple(step for stage in self.stages for step in stage.steps)
+
+    def report(self) -> Report:
+        """Report what would be done: the dry run."""
+        return Report(
+            self.command,
+            self.array,
+            dry_run=True,
+            steps=lasting(self.steps),
+            notes=self.notes,
+            findings=self.findings,
+            at_ms=self.at_ms,
+            added=self.added,
+            hidden=self.hidden,
+            undoes=self.undoes,
+            engine_open_requests=self.engine_open_requests,
+        )
+
+
+def lasting(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Leave out the files that a change puts and removes again.
+
+    >>> there = put("a", b"", "stands in")
+    >>> gone = Step(op="remove", path="a", size=0, reason="no longer needed")
+    >>> lasting((there, put("b", b"", "stays"), gone))
+    (Step(op='put', path='b', size=0, reason='stays', may_vanish=False),)
+    """
+    removed = {step.path for step in steps if step.op == "remove"}
+    passing = {step.path for step in steps if step.op == "put"} & removed
+    return tuple(step for step in steps if step.path not in passing)
+
+
+_MOST_SHOWN = 8
 """Steps that a notebook shows."""
 
 
@@ -83,7 +190,7 @@ class Report:
     hidden: tuple[str, ...] = ()
     """Names of fragments that the change hides: an undo needs them all."""
     undoes: str | None = None
-    """The report of the change that this one took back."""
+    """The operation that this one took back."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
 
@@ -93,18 +200,18 @@ class Report:
         return f"<{self.command} of {self.array}: {self.summary()}{printable(reason)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Show the report in a notebook."""
         rows: list[tuple[str, str]] = [
-            (step.op, f"{step.path}: {step.reason}") for step in self.steps[:_FEW]
+            (step.op, f"{step.path}: {step.reason}") for step in self.steps[:_MOST_SHOWN]
         ]
-        if len(self.steps) > _FEW:
-            rows.append(("…", f"and {len(self.steps) - _FEW:,} more"))
+        if len(self.steps) > _MOST_SHOWN:
+            rows.append(("…", f"and {len(self.steps) - _MOST_SHOWN:,} more"))
         rows += [("note", note) for note in self.notes]
         title = f"{self.command} of {self.array}: {self.summary()}"
         return html_card(title, [*rows, *((one.code, one.message) for one in self.findings)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report.
+        """Give the JSON report.
 
         >>> Report("vacuum", "a", dry_run=True, steps=()).to_dict()["steps"]
         []
@@ -132,15 +239,15 @@ class Report:
         return document
 
     def to_json(self) -> str:
-        """The JSON report as text."""
+        """Give the JSON report as text."""
         return json_text(self.to_dict())
 
     def begun_json(self) -> str:
-        """The JSON report of steps that are about to begin."""
+        """Give the JSON report of steps that are about to begin."""
         return json_text({"state": "begun", **self.to_dict()})
 
     def summary(self) -> str:
-        """The steps in one line.
+        """Count the steps in one line.
 
         >>> Report("vacuum", "a", dry_run=False, steps=()).summary()
         'nothing to do'
@@ -155,13 +262,13 @@ class Report:
 
 
 def tell(before: Before, planned: Report) -> None:
-    """Calls `before`, if there is one, with steps that are about to begin."""
+    """Call `before`, if there is one, with steps that are about to begin."""
     if before is not None and planned.steps:
         before(planned)
 
 
 def check_mode(where: str, mode: str, known: tuple[str, ...]) -> None:
-    """Refuses a mode that a command does not have.
+    """Refuse a mode that a command does not have.
 
     >>> check_mode("a", "everything", ("commits", "all"))
     Traceback (most recent call last):
@@ -171,11 +278,12 @@ def check_mode(where: str, mode: str, known: tuple[str, ...]) -> None:
         raise ChronotileError(where, f"expected a mode of {', '.join(known)}; found {mode!r:.80}")
 
 
-def put(path: str, data: bytes, reason: str) -> Step:
-    """The step that puts a new file."""
-    return Step(op="put", path=path, size=len(data), reason=reason, data=data)
+def put(path: str, data: bytes, reason: str, *, may_vanish: bool = False) -> Step:
+    """Make the step that puts a new file."""
+    size = len(data)
+    return Step(op="put", path=path, size=size, reason=reason, data=data, may_vanish=may_vanish)
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """A document as JSON text that can be printed."""
+    """Write a document as JSON text that can be printed."""
     return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"

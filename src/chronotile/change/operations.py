@@ -1,0 +1,232 @@
+"""Operations: what this package did to an array or a group, kept in its own folder.
+
+In: a plan that is about to begin, and then its report. Out: a file in `__chronotile/operations`
+for each change, and the list of them. The engine passes over that folder.
+
+The name of a file tells when, which, what and how it ended, so that a list costs one request:
+`20240501T080000.120Z-1f3a9c02-vacuum-done.json`. The file of a change is put before the change
+begins, as `begun`; when the change ends, a file with the new state takes its place. So a file that
+stays `begun` belongs to a change that was broken off.
+
+Paths in a file are relative to the array, and the file names the array's first schema: a folder
+that survives its array says nothing of another array at the same place.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import secrets
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+
+from chronotile.change.plan import json_text
+from chronotile.errors import BadFileError, ChronotileError, StorageError
+from chronotile.format.kinds import GROUP, OLD_SCHEMA, SCHEMA
+from chronotile.format.timestamps import iso_time, to_ms
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import MissingObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from chronotile.change.plan import Plan, Report
+    from chronotile.storage.store import Store
+
+OPERATIONS = "__chronotile/operations"
+QUARANTINE = "__chronotile/quarantine"
+
+State: TypeAlias = Literal["begun", "done", "failed", "undone", "final"]
+_LATER = {state: rank for rank, state in enumerate(("begun", "failed", "done", "undone", "final"))}
+"""State -> its rank: where a change of state was broken off, the later one counts."""
+
+_NAME = re.compile(
+    r"(?P<time>\d{8}T\d{6}\.\d{3}Z)-(?P<id>[0-9a-f]{8})-(?P<command>[a-z-]+)-(?P<state>[a-z]+)\.json"
+)
+
+
+class Who(NamedTuple):
+    """Who asks for a change, how and why: what the record of the operation says of it."""
+
+    author: str | None = None
+    """None for this user on this host; an empty text leaves them out."""
+    message: str | None = None
+    options: Mapping[str, Any] = {}
+    """The options of the command, without secrets."""
+    group: str | None = None
+    """The operation of the group that this one is a part of."""
+
+    @property
+    def name(self) -> str:
+        """The author."""
+        if self.author is not None:
+            return self.author
+        try:
+            return f"{getpass.getuser()}@{socket.gethostname()}"
+        except (OSError, KeyError):  # a container without a name for its user
+            return socket.gethostname()
+
+
+class Operation(NamedTuple):
+    """One change, as far as the name of its file tells."""
+
+    id: str
+    at_ms: int
+    command: str
+    state: State
+    path: str
+
+    @property
+    def quarantine(self) -> str:
+        """The folder for files that the change takes out."""
+        return f"{QUARANTINE}/{self.id}"
+
+
+def stamp(at_ms: int) -> str:
+    """Write a moment as part of a file's name.
+
+    >>> stamp(1_714_550_400_120)
+    '20240501T080000.120Z'
+    """
+    return (iso_time(at_ms) or str(at_ms)).replace("-", "").replace(":", "")
+
+
+def _path(id_: str, at_ms: int, command: str, state: State) -> str:
+    return f"{OPERATIONS}/{stamp(at_ms)}-{id_}-{command}-{state}.json"
+
+
+def operation_of(path: str) -> Operation | None:
+    """Read the name of a file; None if it is no file of an operation.
+
+    >>> operation_of("__chronotile/operations/20240501T080000.120Z-1f3a9c02-vacuum-done.json").state
+    'done'
+    >>> operation_of("notes.txt")
+    """
+    found = _NAME.fullmatch(path.rpartition("/")[2])
+    if found is None or found["state"] not in get_args(State):
+        return None
+    time = found["time"]
+    text = f"{time[:4]}-{time[4:6]}-{time[6:8]}T{time[9:11]}:{time[11:13]}:{time[13:]}"
+    try:
+        at_ms = to_ms(text)
+    except ChronotileError:
+        return None
+    state: State = found["state"]  # type: ignore[assignment]  # one of them, see above
+    return Operation(found["id"], at_ms, found["command"], state, path)
+
+
+def list_operations(store: Store) -> tuple[Operation, ...]:
+    """List the operations of an array or a group, the newest first, by one request.
+
+    >>> from chronotile.storage.store import open_store
+    >>> list_operations(open_store("memory:doc-operations"))
+    ()
+    """
+    newest: dict[str, Operation] = {}
+    for name in store.list_names(OPERATIONS).files:
+        found = operation_of(f"{OPERATIONS}/{name}")
+        if found is None:
+            continue
+        known = newest.get(found.id)
+        if known is None or _LATER[known.state] < _LATER[found.state]:
+            newest[found.id] = found
+    return tuple(sorted(newest.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
+
+
+def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
+    """Read the file of an operation.
+
+    Raises:
+        BadFileError: It is no record.
+        MissingObjectError: It is gone.
+    """
+    try:
+        document = json.loads(store.read(operation.path, limit=1 << 28))
+    except (ValueError, RecursionError) as cause:
+        problem = f"expected the record of an operation, found {cause!r:.80}"
+        raise BadFileError(store.uri_of(operation.path), problem) from cause
+    if not isinstance(document, dict) or document.get("id") != operation.id:
+        problem = "expected the record of an operation, found another document"
+        raise BadFileError(store.uri_of(operation.path), problem)
+    return document
+
+
+def is_of_this(document: Mapping[str, Any], store: Store) -> bool:
+    """Tell whether a record is of the array, or the group, that is there now."""
+    return document.get("schema") == first_file(store)
+
+
+def first_file(store: Store) -> str | None:
+    """Name the first schema of an array, or the first list of members of a group."""
+    for folder in (SCHEMA, GROUP):
+        names = store.list_names(folder).files
+        if names:
+            return f"{folder}/{min(names)}"
+    return OLD_SCHEMA if OLD_SCHEMA in store.list_names().files else None
+
+
+def begin(store: Store, plan: Plan, who: Who) -> Operation:
+    """Write down what is about to happen.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    id_ = secrets.token_hex(4)
+    operation = Operation(
+        id_, plan.at_ms, plan.command, "begun", _path(id_, plan.at_ms, plan.command, "begun")
+    )
+    document = _document(operation, plan.report(), who, first_file(store))
+    _put(store, operation.path, document)
+    return operation
+
+
+def end(
+    store: Store, operation: Operation, report: Report, who: Who, state: State = "done"
+) -> Operation:
+    """Write down how a change ended, in place of what was begun."""
+    path = _path(operation.id, operation.at_ms, operation.command, state)
+    ended = operation._replace(state=state, path=path)
+    _put(store, path, _document(ended, report, who, first_file(store)))
+    store.remove([operation.path])
+    return ended
+
+
+def _document(operation: Operation, report: Report, who: Who, first: str | None) -> dict[str, Any]:
+    document = report.to_dict()
+    # A moved array takes its records along: they say nothing of where it was.
+    for name in ("array", "dry_run", "quarantine", "restore"):
+        document.pop(name, None)
+    head: dict[str, Any] = {
+        "id": operation.id,
+        "command": operation.command,
+        "state": operation.state,
+        "author": who.name,
+        "message": who.message,
+        "options": dict(who.options),
+        "schema": first,
+    }
+    if who.group is not None:
+        head["group"] = who.group
+    return head | document
+
+
+def _put(store: Store, path: str, document: dict[str, Any]) -> None:
+    try:
+        put_compared(store, path, json_text(document).encode())
+    except StorageError as cause:
+        problem = f"expected to write down first what is about to happen, found: {cause.problem}"
+        hint = "--no-record goes on without a way back"
+        raise StorageError(store.uri_of(path), f"{problem}; {hint}") from cause
+
+
+def change_state(store: Store, operation: Operation, state: State, **more: Any) -> Operation:
+    """Give an operation another state: `undone`, `final`, or `done` again."""
+    document = read_operation(store, operation) | {"state": state} | more
+    path = _path(operation.id, operation.at_ms, operation.command, state)
+    with suppress(MissingObjectError):
+        store.remove([path])
+    put_compared(store, path, json_text(document).encode())
+    if path != operation.path:
+        store.remove([operation.path])
+    return operation._replace(state=state, path=path)
