@@ -31,6 +31,7 @@ from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
     from chronotile.change.plan import Plan, Report
     from chronotile.storage.store import Store
 

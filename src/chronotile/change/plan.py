@@ -17,6 +17,7 @@ from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
 
