@@ -1,8 +1,8 @@
 """New commits: deletes and updates, from a predicate to a file.
 
-In: an array, a predicate as text, values to set. Out: a `.del` or `.upd` in the array, and a
-report. Refuses a commit that would break the array, and one that does more than its author asked
-for, unless the caller allows that.
+In: an array, a predicate as text, values to set. Out: the plan of a `.del` or `.upd`. Refuses a
+commit that would break the array, and one that does more than its author asked for, unless the
+caller allows that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from chronotile.change.plan import Report, put
+from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect
@@ -30,61 +30,32 @@ from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import count_cells
 from chronotile.history.read_history import History, read_history
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
 
     from chronotile.format.schema import Schema
     from chronotile.format.timestamps import Moment
+    from chronotile.storage.store import Store
 
 FIRST_WITH_DELETES = 16
 """The first format version that has deletes and updates."""
 _ONLY_ASKED = "expected to remove only what was asked for"
 
 
-def write_delete(
-    array: str | os.PathLike[str],
-    where: str,
+def plan_delete(
+    store: Store,
+    key: bytes | None,
     *,
-    timestamp: Moment | None = None,
+    where: str,
+    at: Moment | None = None,
     any_time: bool = False,
     allow_null_loss: bool = False,
     allow_older_loss: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-) -> Report:
-    """Deletes the rows that satisfy a predicate, as of a moment.
-
-    Args:
-        array: A path or a URI.
-        where: The predicate, such as `a < 3 and s == 'x'`.
-        timestamp: The moment, as `Log.view` takes it; now, if it is left out.
-        any_time: Go on even if the moment is before all data, or in the future.
-        allow_null_loss: Go on even if the engine also removes rows with NULL or NaN.
-        allow_older_loss: Go on even if the engine also removes every row that was written before
-            a field of the predicate was added.
-        dry_run: Write nothing.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-
-    Raises:
-        PredicateError: The predicate cannot be read, or does not fit the schema.
-        RefusedError: The array is dense or too old, the delete would break it, or the delete
-            would remove further rows and the caller does not allow that.
-
-    >>> write_delete("memory:doc-nowhere", "a < 3")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
-    target = _Target(opened, key, timestamp, any_time=any_time)
+) -> Plan:
+    """Plan a delete commit; see `Handle.delete`."""
+    target = _Target(store, key, at, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
     removed = also_removes(stored, target.schema)
@@ -95,53 +66,25 @@ def write_delete(
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
-    return target.write("delete", codec.encode(stored), text, notes, dry_run=dry_run)
+    return target.plan("delete", codec.encode(stored), text, notes)
 
 
-def write_update(
-    array: str | os.PathLike[str],
+def plan_update(
+    store: Store,
+    key: bytes | None,
+    *,
     where: str,
     values: Mapping[str, object] | Sequence[str],
-    *,
-    timestamp: Moment | None = None,
+    at: Moment | None = None,
     any_time: bool = False,
     experimental: bool = False,
     allow_older_loss: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-) -> Report:
-    """Writes an update: new values for the rows that satisfy a predicate.
-
-    Today's engine takes an update for a delete: the rows disappear, and the values are dropped.
-
-    Args:
-        array: A path or a URI.
-        where: The predicate.
-        values: A value for each field, or texts such as `a=3`.
-        timestamp: The moment, as `Log.view` takes it; now, if it is left out.
-        any_time: Go on even if the moment is before all data, or in the future.
-        experimental: Confirm that the caller knows what the engine does with an update.
-        allow_older_loss: As for a delete.
-        dry_run: Write nothing.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-
-    Raises:
-        PredicateError: The predicate or a value cannot be read, or does not fit the schema.
-        RefusedError: `experimental` is not set, or as for a delete.
-
-    >>> write_update("memory:doc-nowhere", "a < 3", {"a": 4}, experimental=True)
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
+) -> Plan:
+    """Plan an update commit; see `Handle.update`."""
     effect = "the engine takes an update for a delete: the rows disappear, no value is set"
     if not experimental:
-        raise RefusedError(opened.uri, f"{effect} (--experimental permits it)")
-    target = _Target(opened, key, timestamp, any_time=any_time)
+        raise RefusedError(store.uri, f"{effect} (--experimental permits it)")
+    target = _Target(store, key, at, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
     wanted = (
@@ -152,22 +95,21 @@ def write_update(
     payload = codec.encode_update(stored, wanted)
     notes = [effect, *target.older_rows(stored, allowed=allow_older_loss)]
     notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
-    text = to_text(predicate, target.schema)
-    return target.write("update", payload, text, notes, dry_run=dry_run)
+    return target.plan("update", payload, to_text(predicate, target.schema), notes)
 
 
 class _Target:
     """An array that is about to get a commit."""
 
     def __init__(
-        self, store: Store, key: bytes | str | None, timestamp: Moment | None, *, any_time: bool
+        self, store: Store, key: bytes | None, at: Moment | None, *, any_time: bool
     ) -> None:
         self.store = store
         self.history = read_history(store, key=key, labels=True)
-        self.moment = now_ms() if timestamp is None else moment_in(store, self.history, timestamp)
+        self.moment = now_ms() if at is None else moment_in(store, self.history, at)
         self.schema = _schema_at(self.history, self.moment)
         self._refuse_unfit()
-        if timestamp is not None and not any_time:
+        if at is not None and not any_time:
             self._refuse_odd_time()
 
     def _refuse_unfit(self) -> None:
@@ -225,24 +167,16 @@ class _Target:
             raise RefusedError(store.uri, f"{problem} (--allow-older-loss permits it)")
         return [words]
 
-    def write(
-        self, kind: str, payload: bytes, text: str, notes: Iterable[str], *, dry_run: bool
-    ) -> Report:
-        """Puts the commit, or reports that it would be put."""
+    def plan(self, kind: str, payload: bytes, text: str, notes: Iterable[str]) -> Plan:
+        """Plan the put of the commit."""
         store, version = self.store, self.schema.version
         data = tiles.encode(payload, version=version, key=sealing_key(store, self.history))
         name = new_name(self.moment, self.moment, version)
         extension = EXTENSIONS[COMMIT_WORDS.index(kind)]
         step = put(f"{COMMITS}/{name}{extension}", data, f"{kind} where {text}")
-        if not dry_run:
-            put_compared(store, step.path, data)
-        return Report(
-            kind,
-            store.uri,
-            dry_run=dry_run,
-            steps=(step,),
-            notes=tuple(notes),
-            added=(step.path,),
+        stage = Stage(name="commit", seen=f"the {kind} is in force", steps=(step,))
+        return Plan(
+            command=kind, array=store.uri, stages=(stage,), notes=tuple(notes), added=(step.path,)
         )
 
 

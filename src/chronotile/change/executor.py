@@ -33,13 +33,21 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-def execute(store: Store, plan: Plan, who: Who | None = None, *, before: Before = None) -> Report:
+def execute(
+    store: Store,
+    plan: Plan,
+    who: Who | None = None,
+    *,
+    operation: Operation | None = None,
+    before: Before = None,
+) -> Report:
     """Carry out a plan.
 
     Args:
         store: The array, or the group.
         plan: What to do.
         who: What the record of the operation says of its author; None leaves no record.
+        operation: The operation that this is a part of, if somebody else keeps its record.
         before: Called with the planned steps, before anything is written.
 
     Raises:
@@ -50,20 +58,22 @@ def execute(store: Store, plan: Plan, who: Who | None = None, *, before: Before 
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
-    operation = None if who is None else operations.begin(store, plan, who)
-    run = _Run(store, plan, operation)
+    begun = None
+    if operation is None and who is not None:
+        begun = operations.begin(store, plan.report(), who)
+    run = _Run(store, plan, operation or begun)
     try:
         run.run()
     except Exception as error:
-        if operation is not None and who is not None:
+        if begun is not None and who is not None:
             failed = replace(run.report(), notes=(*run.notes, f"it failed: {error}"))
             # A storage that fails may refuse this too: then the record says `begun`.
             with suppress(ChronotileError):
-                operations.end(store, operation, failed, who, "failed")
+                operations.end(store, begun, failed, who, "failed")
         raise
     report = run.report()
-    if operation is not None and who is not None:
-        operations.end(store, operation, report, who)
+    if begun is not None and who is not None:
+        operations.end(store, begun, report, who)
     return report
 
 

@@ -20,7 +20,7 @@ import re
 import secrets
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from chronotile.change.plan import json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
@@ -32,7 +32,6 @@ from chronotile.storage.store import MissingObjectError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.change.plan import Plan, Report
     from chronotile.storage.store import Store
 
 OPERATIONS = "__chronotile/operations"
@@ -167,7 +166,22 @@ def first_file(store: Store) -> str | None:
     return OLD_SCHEMA if OLD_SCHEMA in store.list_names().files else None
 
 
-def begin(store: Store, plan: Plan, who: Who) -> Operation:
+class Told(Protocol):
+    """What a record tells: the report of an array or of a group."""
+
+    @property
+    def command(self) -> str:
+        """The name of the change."""
+
+    @property
+    def at_ms(self) -> int:
+        """When it was planned."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON report."""
+
+
+def begin(store: Store, planned: Told, who: Who) -> Operation:
     """Write down what is about to happen.
 
     Raises:
@@ -175,15 +189,19 @@ def begin(store: Store, plan: Plan, who: Who) -> Operation:
     """
     id_ = secrets.token_hex(4)
     operation = Operation(
-        id_, plan.at_ms, plan.command, "begun", _path(id_, plan.at_ms, plan.command, "begun")
+        id_,
+        planned.at_ms,
+        planned.command,
+        "begun",
+        _path(id_, planned.at_ms, planned.command, "begun"),
     )
-    document = _document(operation, plan.report(), who, first_file(store))
+    document = _document(operation, planned, who, first_file(store))
     _put(store, operation.path, document)
     return operation
 
 
 def end(
-    store: Store, operation: Operation, report: Report, who: Who, state: State = "done"
+    store: Store, operation: Operation, report: Told, who: Who, state: State = "done"
 ) -> Operation:
     """Write down how a change ended, in place of what was begun."""
     path = _path(operation.id, operation.at_ms, operation.command, state)
@@ -193,10 +211,10 @@ def end(
     return ended
 
 
-def _document(operation: Operation, report: Report, who: Who, first: str | None) -> dict[str, Any]:
+def _document(operation: Operation, report: Told, who: Who, first: str | None) -> dict[str, Any]:
     document = report.to_dict()
     # A moved array takes its records along: they say nothing of where it was.
-    for name in ("array", "dry_run", "quarantine", "restore"):
+    for name in ("array", "group", "dry_run", "quarantine", "restore"):
         document.pop(name, None)
     head: dict[str, Any] = {
         "id": operation.id,

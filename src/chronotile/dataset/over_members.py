@@ -1,43 +1,42 @@
 """One change over all members of a dataset.
 
-In: a dataset, and a function that changes one array, as `vacuum` does. Out: `GroupReport`: what
-happened to each member, and why something did not. Decides nothing about an array itself.
+In: a dataset, and a planner of one array, such as `plan_vacuum`. Out: `GroupReport`: what happened
+to each member, and why something did not. Decides nothing about an array itself.
 
-First every member is planned, by the function's own dry run: a member that cannot be changed is
-told before anything changes, and left alone. Then the members are changed one by one. An error of
-one stops no other. Nothing outside of the dataset's folder is changed unless the caller says so: a
-URI in a file must not lead a command to arrays that its user did not name.
+First every member is planned: a member that cannot be changed is named before anything changes, and
+left alone, or nothing is changed at all. Then the members are changed one by one, each by a plan of
+that moment. An error of one stops no other. Nothing outside of the dataset's folder is changed
+unless the caller says so: a URI in a file must not lead a command to arrays that its user did not
+name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from chronotile.change.plan import Report, json_text
+from chronotile.change import operations
+from chronotile.change.executor import execute
+from chronotile.change.plan import Plan, Report, json_text
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from chronotile.change.operations import Operation, Who
     from chronotile.check.findings import Finding
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.storage.store import Store
 
 OUTSIDE = "it lies outside of the dataset's folder"
 
-
-Change: TypeAlias = Callable[..., Report]
-"""A function that changes one array, or one group: `consolidate`, `vacuum`, `repair` and so on. It
-is called as `change(uri, dry_run=…, key=…, store=…, **options)`. With `dry_run` it changes nothing,
-and raises what the change itself would refuse."""
-
-Options: TypeAlias = Mapping[str, Any] | Callable[["Target"], Mapping[str, Any]]
-"""Further arguments of a change: the same for all members, or made for each."""
+Planner: TypeAlias = Callable[..., Plan]
+"""Plans the change of one array, or of a group's own files: `planner(store, key, **options)`. It
+raises what the change refuses, and changes nothing."""
 
 
 class Target(NamedTuple):
@@ -157,72 +156,168 @@ class GroupReport:
         return ", ".join(parts)
 
 
-def change_members(
+class MemberPlan(NamedTuple):
+    """What is to be done to one member."""
+
+    target: Target
+    outcome: Outcome
+    """What a dry run reports of it."""
+    make: Callable[[], Plan] | None
+    """Plans it, with what is there at that moment; None if it is left alone."""
+
+
+def plan_members(
     dataset: Dataset,
-    command: str,
-    change: Change,
-    options: Options | None = None,
+    planner: Planner,
+    options: Mapping[str, Any] | None = None,
     *,
-    change_group: Change | None = None,
-    group_options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
+    own: Planner | None = None,
+    own_options: Mapping[str, Any] | None = None,
     outside: bool = False,
     pattern: str | None = None,
-    all_or_none: bool = False,
-    before: Callable[[GroupReport], None] | None = None,
-    on_begin: Callable[[Outcome], None] | None = None,
     on_member: Callable[[str], None] | None = None,
-) -> GroupReport:
-    """Changes every array of a dataset, one by one.
+) -> list[MemberPlan]:
+    """Plan a change of every array of a dataset.
 
     Args:
         dataset: The group.
-        command: The name of the change, for the report.
-        change: Changes one array; see `Change`.
+        planner: Plans one array.
         options: Further arguments of it.
-        change_group: Changes the files of one group itself.
-        group_options: Further arguments of that.
-        dry_run: Plan only.
+        own: Plans the files of one group itself.
+        own_options: Further arguments of that.
         outside: Change also members that lie outside of the dataset's folder.
         pattern: Only members whose path fits, such as `ms/*/X`.
-        all_or_none: Refuse if a member cannot be changed: the dataset would be torn apart.
-        before: Called with the plan of all members before the first; what it raises stops the run.
-        on_begin: Called with what is about to happen to a member, by its last plan.
-        on_member: Called with each member's path before it is planned, and before it is changed.
+        on_member: Called with each member's path before it is planned.
 
     Raises:
         ChronotileError: The lists of members cannot be read.
+    """
+    planned = []
+    for target in targets(dataset, pattern=pattern, groups=own is not None):
+        if on_member is not None:
+            on_member(target.path)
+        chosen, given = (own, own_options) if target.is_group and own else (planner, options)
+        planned.append(_planned(dataset, target, chosen, given or {}, outside=outside))
+    planned += [
+        MemberPlan(Target(one.path, dataset.store, False, True), one, None)
+        for one in _lost(dataset, pattern)
+    ]
+    return planned
+
+
+def _planned(
+    dataset: Dataset, target: Target, planner: Planner, options: Mapping[str, Any], *, outside: bool
+) -> MemberPlan:
+    if not (target.is_inside or outside):
+        return MemberPlan(target, _outcome(target, error=OUTSIDE, skipped=True), None)
+
+    def make() -> Plan:
+        return planner(target.store, dataset.key, **options)
+
+    try:
+        report = make().report()
+    except ChronotileError as error:
+        return MemberPlan(target, _outcome(target, error=str(error)), None)
+    except Exception as error:  # no error of one member may stop the others
+        words = f"{type(error).__name__}: {error}"
+        return MemberPlan(target, _outcome(target, error=words), None)
+    return MemberPlan(target, _outcome(target, report=report), make)
+
+
+def change_members(
+    dataset: Dataset,
+    command: str,
+    planned: list[MemberPlan],
+    who: Who | None,
+    *,
+    dry_run: bool = False,
+    all_or_none: bool = False,
+    notes: tuple[str, ...] = (),
+    undoes: str | None = None,
+    before: Callable[[GroupReport], None] | None = None,
+    on_member: Callable[[str], None] | None = None,
+) -> GroupReport:
+    """Change the members of a dataset, one by one, as they were planned.
+
+    Args:
+        dataset: The group.
+        command: The name of the change.
+        planned: What is to be done to each.
+        who: What the record of the operation says of its author; None leaves no record.
+        dry_run: Report the plans only.
+        all_or_none: Refuse if a member cannot be changed: the dataset would be torn apart.
+        notes: What the user must know.
+        undoes: The operation that this one takes back.
+        before: Called with the plan of all members before the first; what it raises stops the run.
+        on_member: Called with each member's path before it is changed.
+
+    Raises:
         RefusedError: A member cannot be changed, and all must.
     """
-    tell = on_member or (lambda _: None)
-    more = (options, group_options)
-
-    def run(target: Target, *, dry_run: bool) -> Outcome:
-        tell(target.path)
-        if not (target.is_inside or outside):
-            return _outcome(target, error=OUTSIDE, skipped=True)
-        function = _function(target, change, change_group)
-        return _run(dataset, function, target, more, None if dry_run else on_begin, dry_run=dry_run)
-
-    found = list(targets(dataset, pattern=pattern, groups=change_group is not None))
-    planned = [run(target, dry_run=True) for target in found]
-    todo = [target for target, one in zip(found, planned, strict=True) if one.has_steps]
-    planned += _lost(dataset, pattern)
-    plan = GroupReport(command, dataset.uri, dry_run=True, outcomes=tuple(planned))
-    if all_or_none and not dry_run:
+    outcomes = tuple(one.outcome for one in planned)
+    plan = GroupReport(
+        command, dataset.uri, dry_run=True, outcomes=outcomes, notes=notes, undoes=undoes
+    )
+    if dry_run:
+        return plan
+    if all_or_none:
         plan.refuse_failed()
-    if dry_run or not todo:
-        return plan if dry_run else _with(plan, plan.outcomes)
+    if not plan.has_steps:
+        return replace(plan, dry_run=False)
     if before is not None:
         before(plan)
-    done = {target.store.uri: run(target, dry_run=False) for target in todo}
-    return _with(plan, tuple(done.get(one.array, one) for one in planned))
+    record = GroupRecord(dataset.store, plan, who)
+    done: list[Outcome] = []
+    for member in planned:
+        if member.make is None or not member.outcome.has_steps:
+            done.append(member.outcome)
+            continue
+        if on_member is not None:
+            on_member(member.target.path)
+        try:
+            report = execute(
+                member.target.store, member.make(), record.who, operation=record.of(member.target)
+            )
+        except ChronotileError as error:
+            done.append(replace(member.outcome, error=str(error), report=None))
+        except Exception as error:  # no error of one member may stop the others
+            words = f"{type(error).__name__}: {error}"
+            done.append(replace(member.outcome, error=words, report=None))
+        else:
+            done.append(replace(member.outcome, report=report))
+    report_of_all = replace(plan, dry_run=False, outcomes=tuple(done))
+    record.end(report_of_all)
+    return report_of_all
+
+
+class GroupRecord:
+    """The operation of a group: one record in the group, and one in each member that it changes."""
+
+    def __init__(self, store: Store, plan: GroupReport, who: Who | None) -> None:
+        self.store = store
+        self._who = who
+        self._operation: Operation | None = None
+        self.who: Who | None = None
+        """What the record of a member says."""
+        if who is not None:
+            self._operation = operations.begin(store, plan, who)
+            self.who = who._replace(group=self._operation.id)
+
+    def of(self, target: Target) -> Operation | None:
+        """Give the operation of the group, if it is the group's own files that are changed."""
+        return self._operation if target.store.uri == self.store.uri else None
+
+    def end(self, report: GroupReport) -> None:
+        """Write down how it ended."""
+        if self._operation is not None and self._who is not None:
+            state: operations.State = "failed" if report.failed else "done"
+            operations.end(self.store, self._operation, report, self._who, state)
 
 
 def targets(
     dataset: Dataset, *, pattern: str | None = None, groups: bool = False
 ) -> Iterator[Target]:
-    """The arrays of a dataset that a change applies to, and its groups if that is asked for."""
+    """List the arrays of a dataset that a change applies to, and its groups if asked for."""
     if groups and pattern is None:
         yield Target("", dataset.store, is_group=True, is_inside=True)
     for node in dataset.tree():
@@ -233,48 +328,11 @@ def targets(
 
 
 def _lost(dataset: Dataset, pattern: str | None) -> Iterator[Outcome]:
-    """The members that nobody can change, as they are not there."""
+    """List the missing members."""
     for node in dataset.tree():
         if node.found in LOST and node.fits(pattern):
             yield Outcome(path=node.path, array=node.uri, error=node.problem)
 
 
-def _function(target: Target, change: Change, change_group: Change | None) -> Change:
-    # Groups are targets only if there is something to do to them.
-    return change_group if target.is_group and change_group is not None else change
-
-
-def _outcome(target: Target, **said: Any) -> Outcome:
-    return Outcome(path=target.path, array=target.store.uri, is_group=target.is_group, **said)
-
-
-def _run(
-    dataset: Dataset,
-    change: Change,
-    target: Target,
-    options: tuple[Options | None, Options | None],
-    on_begin: Callable[[Outcome], None] | None,
-    *,
-    dry_run: bool,
-) -> Outcome:
-    """Changes an array, or a group, with the first or the second of the options."""
-    try:
-        given = options[target.is_group] or {}
-        more = dict(given(target) if callable(given) else given)
-        if on_begin is not None:
-            begin = on_begin
-            more["before"] = lambda report: begin(_outcome(target, report=report))
-        report = change(
-            target.store.uri, dry_run=dry_run, key=dataset.key, store=target.store, **more
-        )
-    except ChronotileError as error:
-        return _outcome(target, error=str(error))
-    except Exception as error:  # no error of one member may stop the others
-        return _outcome(target, error=f"{type(error).__name__}: {error}")
-    return _outcome(target, report=report)
-
-
-def _with(plan: GroupReport, outcomes: Sequence[Outcome]) -> GroupReport:
-    return GroupReport(
-        plan.command, plan.group, dry_run=False, outcomes=tuple(outcomes), at_ms=plan.at_ms
-    )
+def _outcome(target: Target, **more: Any) -> Outcome:
+    return Outcome(path=target.path, array=target.store.uri, is_group=target.is_group, **more)

@@ -1,0 +1,283 @@
+"""One array: its log, its rows, and every change of it.
+
+In: a store and a key. Out: tables, views, reports. Reads the log once, and again after a change.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
+
+from chronotile.change.plan import Report
+from chronotile.errors import html_card
+from chronotile.handle import Handle, How, who_asks, wrong_member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from chronotile.change.plan import Plan
+    from chronotile.check.findings import Finding
+    from chronotile.format.timestamps import Moment
+    from chronotile.log import Log, View
+    from chronotile.rows.read_rows import RowReader
+    from chronotile.storage.transfer import Link
+    from chronotile.visibility.explanation import Explanation
+
+
+class Array(Handle[Report]):
+    """An array that is open."""
+
+    def __repr__(self) -> str:
+        return f"<array at {self.uri}>"
+
+    def _repr_html_(self) -> str:
+        """Show the array in a notebook."""
+        return html_card(f"array at {self.uri}", self.log.facts())
+
+    @cached_property
+    def log(self) -> Log:
+        """The commit log, read once."""
+        from chronotile.history.read_history import read_history
+        from chronotile.log import Log
+
+        return Log(read_history(self.store, key=self.key), self.store)
+
+    @cached_property
+    def labelled_log(self) -> Log:
+        """The commit log with the labels of enumerations, as rows need it."""
+        from chronotile.rows.open_for_rows import open_labelled
+
+        return open_labelled(self.store, self.key)
+
+    def _read_again(self) -> None:
+        """Forget what was read: the array has changed."""
+        self.__dict__.pop("log", None)
+        self.__dict__.pop("labelled_log", None)
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The tags, with their moments in ms, the earliest first."""
+        return self.log.tags
+
+    def view(self, start: Moment = 0, end: Moment | None = None) -> View:
+        """Give what an open at a window sees; see `Log.view`."""
+        return self.log.view(start, end)
+
+    def explain(self, start: Moment = 0, end: Moment | None = None) -> Sequence[Explanation]:
+        """Explain why each object is, or is not, visible at a window."""
+        return self.view(start, end).explain()
+
+    def events(self, **options: Any) -> pa.Table:
+        """Tell what happened, in words, the newest first; see `Log.events`."""
+        return self.log.events(**options)
+
+    def commits(self) -> pa.Table:
+        """Give one row a commit record, in time order."""
+        return self.log.commits()
+
+    def fragments(self, *, names: Collection[str] | None = None, sizes: bool = True) -> pa.Table:
+        """Give one row a fragment: what it holds; see `Log.fragments`."""
+        return self.log.fragments(names=names, sizes=sizes)
+
+    def lifelines(self) -> pa.Table:
+        """Give one row a fragment: from when to when it is visible, and why it stops."""
+        return self.log.lifelines()
+
+    def usage(self) -> pa.Table:
+        """Give one row a file: why it is there, and the command that frees it."""
+        return self.log.usage()
+
+    def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
+        """Find what is wrong, the worst first, and what to do about it; see `Log.check`."""
+        return self.log.check(log_only=log_only, deep=deep)
+
+    def timeline(
+        self, out: str | Path, *, now: Moment | None = None, cells: bool = False
+    ) -> None:
+        """Draw the history into a file: `.html`, `.svg` or `.png`.
+
+        Args:
+            out: The file.
+            now: The moment that the picture calls now.
+            cells: Read footers, so that a fragment's height shows its cells.
+        """
+        from chronotile.timeline.page import draw
+
+        draw(self.log, out, now=now, cells=cells)
+
+    def row_reader(
+        self,
+        start: Moment = 0,
+        end: Moment | None = None,
+        *,
+        where: str | None = None,
+        fields: Sequence[str] | None = None,
+    ) -> RowReader:
+        """Open what `rows` reads, to be read batch by batch."""
+        from chronotile.rows.read_rows import rows_of
+
+        return rows_of(self.labelled_log, start, end, where=where, fields=fields)
+
+    def rows(
+        self,
+        start: Moment = 0,
+        end: Moment | None = None,
+        *,
+        where: str | None = None,
+        fields: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Read the rows that an open at a window should see, with updates carried out.
+
+        Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
+        every reader. Updates mean what SQL means: a comparison with NULL is no match. Needs
+        `chronotile[engine]`.
+
+        Args:
+            start: The start of the window.
+            end: The end of the window; now, if it is left out.
+            where: A predicate on the rows as they are at the end, such as `a < 3`.
+            fields: Dimensions and attributes; all if left out.
+
+        Returns:
+            A table; its schema's metadata holds notes under `chronotile.notes` if a commit that
+            the engine refuses had to be left out.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            PredicateError: The predicate or a field does not fit the schema.
+            EngineError: The engine refused.
+        """
+        return self.row_reader(start, end, where=where, fields=fields).table()
+
+    def removed_rows(self, name: str, values: Sequence[str] = ()) -> pa.Table:
+        """Read the rows that one delete removed, or one update changed, as they were before.
+
+        Args:
+            name: The name of the delete or update, or enough of its id.
+            values: Only rows with these values, such as `id=7`.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            ChronotileError: There is no such delete or update.
+        """
+        from chronotile.rows.removed_rows import removed_of
+
+        return removed_of(self.labelled_log, name, values).table()
+
+    def diff(self, t1: Moment, t2: Moment, *, rows: bool = False) -> pa.Table:
+        """Compare what opens at two moments see; see `chronotile.diff`.
+
+        Args:
+            t1: The earlier moment.
+            t2: The later one.
+            rows: Tell the rows that differ. This needs `chronotile[engine]`.
+        """
+        from chronotile.rows.diff import diff_of
+
+        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
+
+    def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
+        """List every commit that wrote, changed or removed a row, in order.
+
+        Args:
+            row: A value for some fields, or texts such as `id=7`. Dimensions say where the row is;
+                of attributes it is enough that it once had the value.
+        """
+        from chronotile.rows.blame import blame_of
+
+        return blame_of(self.labelled_log, row)
+
+    def _change(
+        self,
+        planner: Callable[..., Plan],
+        options: Mapping[str, Any],
+        how: How,
+        *,
+        own: Callable[..., Plan] | None = None,  # noqa: ARG002 (of groups)
+        all_or_none: bool = False,  # noqa: ARG002 (of groups)
+    ) -> Report:
+        if how.get("member") is not None or how.get("outside"):
+            raise wrong_member(self.uri)
+        plan = planner(self.store, self.key, **options)
+        if how.get("dry_run"):
+            return plan.report()
+        from chronotile.change.executor import execute
+
+        try:
+            who = who_asks(options, how)
+            return execute(self.store, plan, who, before=how.get("before"))
+        finally:
+            self._read_again()
+
+    def undelete(
+        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+    ) -> Report:
+        """Bring back the rows that one delete or update hides; see `Handle.undelete`."""
+        from chronotile.change.undelete import plan_undelete
+
+        options = {"name": self.log.find_name(name), "at": at, "ever": ever}
+        return self._change(plan_undelete, options, how)
+
+    def undo(self, operation: str | None = None, **how: Unpack[How]) -> Report:
+        """Take back a change of ours; see `Handle.undo`."""
+        from chronotile.change.undo import plan_undo
+
+        return self._change(plan_undo, {"operation": operation}, how)
+
+    def publish(
+        self,
+        staging: str | Sequence[str],
+        *,
+        at: Moment | None = None,
+        own_times: bool = False,  # noqa: ARG002 (of groups; an array's fragments have them anyway)
+        **how: Unpack[How],
+    ) -> Report:
+        """Make all fragments of staging arrays visible, in one step; see `Handle.publish`."""
+        from chronotile.change.publish import plan_publish
+
+        places = [staging] if isinstance(staging, str) else list(staging)
+        return self._change(plan_publish, {"staging": places, "at": at}, how)
+
+    def clone(
+        self,
+        target: str,
+        *,
+        start: Moment = 0,
+        end: Moment | None = None,
+        without: Iterable[str] = (),
+        link: Link = "hard",
+        dry_run: bool = False,
+    ) -> Report:
+        """Make an array elsewhere that shows what an open of this one shows."""
+        from chronotile.change.clone import clone
+        from chronotile.storage.store import open_store
+
+        there = open_store(target, dict(self.store.options))
+        names = [self.log.find_name(name) for name in without]
+        return clone(
+            self.store,
+            there,
+            self.key,
+            start=start,
+            end=end,
+            without=names,
+            link=link,
+            dry_run=dry_run,
+        )
+
+    def tag(
+        self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
+    ) -> Report:
+        """Give a moment a name; see `Handle.tag`."""
+        from chronotile.change.tag import plan_tag
+
+        return self._change(plan_tag, {"name": name, "at": at, "move": move}, how)
+
+    def untag(self, name: str, **how: Unpack[How]) -> Report:
+        """Take a tag away; see `Handle.untag`."""
+        from chronotile.change.tag import plan_untag
+
+        return self._change(plan_untag, {"name": name}, how)

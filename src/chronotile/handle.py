@@ -1,0 +1,437 @@
+"""The handle: what `ct.open` gives, with every verb of the command line as a method.
+
+In: the place of an array or a group. Out: `Array` or `Group`, by what is there. A change is the same
+call on both: an array is planned and changed; a group's members are planned, all of them, and then
+changed. Decides nothing about files: planners do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
+
+from chronotile.errors import ChronotileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from chronotile.change.plan import Plan, Report
+    from chronotile.dataset.over_members import GroupReport
+    from chronotile.format.timestamps import Moment
+    from chronotile.storage.store import Store
+    from chronotile.storage.transfer import Link
+
+R = TypeVar("R", bound="Report | GroupReport")
+
+
+class How(TypedDict, total=False):
+    """Options that every change takes."""
+
+    dry_run: bool
+    """Change nothing; report what would be done."""
+    message: str | None
+    """Why; the operation keeps it."""
+    author: str | None
+    """Who; this user on this host, if it is left out. An empty text leaves it out."""
+    record: bool
+    """False leaves no record, and so no way back."""
+    member: str | None
+    """Of a group: only members whose path fits this pattern."""
+    outside: bool
+    """Of a group: change also members that lie outside of its folder."""
+    before: Callable[[Any], None]
+    """Called with the report of the plan, before anything is written."""
+
+
+class Handle(ABC, Generic[R]):
+    """An array or a group that is open: the store and the key live in it."""
+
+    store: Store
+    key: bytes | None
+
+    def __init__(self, store: Store, key: bytes | None = None) -> None:
+        self.store, self.key = store, key
+
+    @property
+    def uri(self) -> str:
+        """The place, as a local path or URI."""
+        return self.store.uri
+
+    @abstractmethod
+    def _change(
+        self,
+        planner: Callable[..., Plan],
+        options: Mapping[str, Any],
+        how: How,
+        *,
+        own: Callable[..., Plan] | None = None,
+        all_or_none: bool = False,
+    ) -> R:
+        """Plan a change, and carry it out unless it is a dry run.
+
+        Args:
+            planner: Plans one array: `planner(store, key, **options)`.
+            options: Further arguments of it.
+            how: Options that every change takes.
+            own: Plans the files of a group itself.
+            all_or_none: Of a group: change no member if one of them cannot be changed.
+        """
+
+    def delete(
+        self,
+        where: str,
+        *,
+        at: Moment | None = None,
+        any_time: bool = False,
+        allow_null_loss: bool = False,
+        allow_older_loss: bool = False,
+        **how: Unpack[How],
+    ) -> R:
+        """Delete the rows that satisfy a predicate, as of a moment: write a delete commit.
+
+        Args:
+            where: The predicate, such as `a < 3 and s == 'x'`.
+            at: The moment; now, if it is left out.
+            any_time: Go on even if the moment is before all data, or in the future.
+            allow_null_loss: Go on even if the engine also removes rows with NULL or NaN.
+            allow_older_loss: Go on even if the engine also removes every row that was written
+                before a field of the predicate was added.
+            how: Options that every change takes; a group needs `member`.
+
+        Raises:
+            PredicateError: The predicate cannot be read, or does not fit the schema.
+            RefusedError: The array is dense or too old, the delete would break it, or the delete
+                would remove further rows and the caller does not allow that.
+        """
+        from chronotile.change.delete_update import plan_delete
+
+        options = {
+            "where": where,
+            "at": at,
+            "any_time": any_time,
+            "allow_null_loss": allow_null_loss,
+            "allow_older_loss": allow_older_loss,
+        }
+        return self._rows_of_members(plan_delete, options, how)
+
+    def update(
+        self,
+        where: str,
+        values: Mapping[str, object] | Sequence[str],
+        *,
+        at: Moment | None = None,
+        any_time: bool = False,
+        experimental: bool = False,
+        allow_older_loss: bool = False,
+        **how: Unpack[How],
+    ) -> R:
+        """Write an update commit: new values for the rows that satisfy a predicate.
+
+        Today's engine takes an update for a delete: the rows disappear, and the values are
+        dropped. `rows` shows the values, and `apply` writes them.
+
+        Args:
+            where: The predicate.
+            values: A value for each field, or texts such as `a=3`.
+            at: The moment; now, if it is left out.
+            any_time: Go on even if the moment is before all data, or in the future.
+            experimental: Confirm that the caller knows what the engine does with an update.
+            allow_older_loss: As for a delete.
+            how: Options that every change takes; a group needs `member`.
+
+        Raises:
+            PredicateError: The predicate or a value cannot be read, or does not fit the schema.
+            RefusedError: `experimental` is not set, or as for a delete.
+        """
+        from chronotile.change.delete_update import plan_update
+
+        options = {
+            "where": where,
+            "values": values,
+            "at": at,
+            "any_time": any_time,
+            "experimental": experimental,
+            "allow_older_loss": allow_older_loss,
+        }
+        return self._rows_of_members(plan_update, options, how)
+
+    def _rows_of_members(
+        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+    ) -> R:
+        """Change rows; of a group, of the members that the caller names."""
+        return self._change(planner, options, how, all_or_none=True)
+
+    def apply(self, **how: Unpack[How]) -> R:
+        """Carry out the updates, so that every TileDB program sees their values.
+
+        The rows that an update matches, as an open right before it sees them, are written with the
+        new values at the update's own time. NULL is no match. Needs `chronotile[engine]`.
+
+        Args:
+            how: Options that every change takes.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            RefusedError: The array is dense, or an earlier run left other rows.
+            ChangedError: Somebody wrote to the array meanwhile; try again.
+        """
+        from chronotile.rows.apply import plan_apply
+
+        return self._change(plan_apply, {}, how)
+
+    def consolidate(
+        self,
+        mode: Literal["commits", "fragment-meta", "array-meta", "all"] = "commits",
+        *,
+        updates: bool = False,
+        **how: Unpack[How],
+    ) -> R:
+        """Put what many files hold into one.
+
+        Every window sees the same before and after. Nothing is removed: `vacuum` does that. A
+        group's lists of members and metadata are merged too.
+
+        Args:
+            mode: `commits` (a `.con` with every effective commit), `fragment-meta` (a `.meta` with
+                the footer of every visible fragment), `array-meta` (one file of the metadata, and
+                a `.vac` for those that it replaces), or `all` of them.
+            updates: Put loose updates in too; the engine then no longer sees them.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: The array is damaged, or too old to have `.con` files.
+            KeyNeededError: The array is encrypted, and what is to be merged needs the key.
+            ChangedError: Somebody else changes the same files; try again.
+        """
+        from chronotile.change.consolidate import plan_consolidate
+        from chronotile.change.consolidate_group import plan_consolidate_group
+
+        options = {"mode": mode, "updates": updates}
+        return self._change(plan_consolidate, options, how, own=plan_consolidate_group)
+
+    def vacuum(
+        self,
+        mode: Literal["all", "commits", "fragments", "fragment-meta", "array-meta"] = "all",
+        *,
+        orphans: bool = False,
+        whole_orphans: bool = False,
+        orphan_age: float | str = "24h",
+        loose_deletes: bool = False,
+        deletes: bool = False,
+        updates: bool = False,
+        keep: Iterable[Moment] = (),
+        keep_days: float | None = None,
+        **how: Unpack[How],
+    ) -> R:
+        """Remove files that no window needs.
+
+        Every window sees the same before and after, except for the time travel of dense arrays and
+        of metadata; notes say so first.
+
+        Args:
+            mode: `commits` (commit files that a `.con` replaces), `fragments` (those that a `.vac`
+                lists), `fragment-meta` (`.meta` files), `array-meta` (merged metadata), or `all`.
+            orphans: Remove also unfinished fragments that no commit names.
+            whole_orphans: Remove also orphans that lack only a commit, which may have been lost.
+            orphan_age: How old an orphan, or a delete that goes, must be: `24h`, or a number of
+                hours.
+            loose_deletes: Remove also files of deletes in a `.con`: no engine consolidates then
+                (F1).
+            deletes: Remove also deletes that no fragment needs: all cells in their reach are
+                purged.
+            updates: Remove also loose updates that a `.con` holds; the engine does not see them
+                there.
+            keep: Moments: windows that end there stay as they are, as those of tags always do.
+            keep_days: And windows that end within these last days.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: The array is damaged.
+            ChangedError: Somebody else changes the array: try again.
+        """
+        from chronotile.change.vacuum import plan_vacuum
+        from chronotile.change.vacuum_group import plan_vacuum_group
+
+        options = {
+            "mode": mode,
+            "orphans": orphans,
+            "whole_orphans": whole_orphans,
+            "orphan_age": orphan_age,
+            "loose_deletes": loose_deletes,
+            "deletes": deletes,
+            "updates": updates,
+            "keep": tuple(keep),
+            "keep_days": keep_days,
+        }
+        return self._change(plan_vacuum, options, how, own=plan_vacuum_group)
+
+    def repair(
+        self, *, accept_loss: bool = False, commit_fragments: bool = False, **how: Unpack[How]
+    ) -> R:
+        """Take out what keeps the engine from reading, and mend what can be mended.
+
+        Nothing is destroyed: `undo` puts back what goes out.
+
+        Args:
+            accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
+                last line named, and take out fragments that can still be read in part.
+            commit_fragments: Commit whole fragments that no commit names: their commits may have
+                been lost. One of them may also be a write under way, or one that was deleted.
+            how: Options that every change takes.
+
+        Returns:
+            What was done; its `findings` are what is still wrong.
+        """
+        from chronotile.change.repair import plan_repair
+        from chronotile.change.repair_group import plan_repair_group
+
+        options = {"accept_loss": accept_loss, "commit_fragments": commit_fragments}
+        return self._change(plan_repair, options, how, own=plan_repair_group)
+
+    def restore(
+        self,
+        to: Moment,
+        *,
+        at: Moment | None = None,
+        keep_metadata: bool = False,
+        rewrite: bool = False,
+        **how: Unpack[How],
+    ) -> R:
+        """Make it, from a moment on, as it was at an earlier one: rows, schema and metadata.
+
+        Tags stay. Every window that ends before stays as it is. Of a group: every member or none.
+
+        Args:
+            to: The moment to go back to.
+            at: The moment from which on, after every commit; now, if it is left out.
+            keep_metadata: Leave the metadata as it is now.
+            rewrite: Write the rows again, with TileDB, where commits alone cannot do it.
+            how: Options that every change takes.
+
+        Raises:
+            UnreachableError: Merged fragments hold more than that state, and what they were merged
+                from is gone; the message names the nearest times that can be had.
+            RefusedError: The array is damaged, or a delete on newer fields would break it.
+        """
+        from chronotile.change.restore import plan_restore
+
+        options: dict[str, Any] = {"to": to, "at": at, "keep_metadata": keep_metadata}
+        if rewrite:
+            from chronotile.rows.restore_rows import plan_restore_rows
+
+            return self._change(plan_restore_rows, options, how, all_or_none=True)
+        return self._change(plan_restore, options, how, all_or_none=True)
+
+    @abstractmethod
+    def undelete(
+        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+    ) -> R:
+        """Bring back the rows that one delete or update hides.
+
+        Args:
+            name: The name of the delete or update, or enough of its id.
+            at: The moment from which on they come back, after every commit; now, if it is left
+                out. Every window that ends before stays as it is.
+            ever: Take it out of the whole history instead.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: There is no such delete, or no row would come back.
+            UnreachableError: Fragments have applied it, and what they were merged from is gone.
+        """
+
+    @abstractmethod
+    def undo(self, operation: str | None = None, **how: Unpack[How]) -> R:
+        """Take back a change of ours: the last one, or that one.
+
+        Args:
+            operation: The id of the operation.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: There is no such change, or it cannot be taken back any more.
+        """
+
+    @abstractmethod
+    def publish(
+        self,
+        staging: str | Sequence[str],
+        *,
+        at: Moment | None = None,
+        own_times: bool = False,
+        **how: Unpack[How],
+    ) -> R:
+        """Make all fragments of staging arrays visible, in one step.
+
+        A reader sees none of it or all. In a group, what is staged for all members shows at one
+        moment, just ahead.
+
+        Args:
+            staging: Paths or URIs of staging arrays, or groups, or one of them.
+            at: The moment that the first fragment gets; the others follow in their order, a
+                millisecond each. Without it the fragments of an array keep their own times.
+            own_times: Of a group: let all fragments keep their own times; members follow each
+                other then.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: An array is damaged, schemas differ, or a staging array has deletes in
+                force.
+        """
+
+    @abstractmethod
+    def clone(
+        self,
+        target: str,
+        *,
+        start: Moment = 0,
+        end: Moment | None = None,
+        without: Iterable[str] = (),
+        link: Link = "hard",
+        dry_run: bool = False,
+    ) -> R:
+        """Make an array, or a group, elsewhere that shows what an open of this one shows.
+
+        Args:
+            target: A path or a URI of nothing yet, or of a clone that was broken off.
+            start: The start of the window.
+            end: The end of the window; now, if it is left out.
+            without: Names of commits to leave out, or enough of their ids.
+            link: `hard` (on one disk; elsewhere a copy), `symbolic` (of fragments on one disk: they
+                dangle once the source is vacuumed, and only the engine follows them), or `copy`.
+            dry_run: Write nothing.
+
+        Raises:
+            RefusedError: Something else is at the target.
+            UnreachableError: A merged fragment holds more than the window sees, and what it was
+                merged from is gone.
+        """
+
+    @abstractmethod
+    def tag(
+        self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
+    ) -> R:
+        """Give a moment a name, which every option of a time takes.
+
+        Args:
+            name: A letter first, then letters, digits and _.:/@+-.
+            at: The moment; now, if it is left out.
+            move: Let a tag of that name name another moment.
+            how: Options that every change takes.
+
+        Raises:
+            RefusedError: There is such a tag already, or the moment cannot be read whole any more.
+        """
+
+    @abstractmethod
+    def untag(self, name: str, **how: Unpack[How]) -> R:
+        """Take a tag away: from then on a vacuum may remove what only it needs.
+
+        Raises:
+            RefusedError: There is no such tag.
+        """
+
+
+def wrong_member(uri: str) -> ChronotileError:
+    """Make the error of a pattern of members where there are none."""
+    return ChronotileError(uri, "expected a group, as members are named, found an array")
