@@ -8,16 +8,21 @@ changed. Decides nothing about files: planners do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Iterable, Sequence
 
+    from chronotile.array import Array
+    from chronotile.change.operations import Who
     from chronotile.change.plan import Plan, Report
     from chronotile.dataset.over_members import GroupReport
     from chronotile.format.timestamps import Moment
+    from chronotile.group import Group
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
@@ -430,6 +435,62 @@ class Handle(ABC, Generic[R]):
         Raises:
             RefusedError: There is no such tag.
         """
+
+
+def who_asks(options: Mapping[str, Any], how: How) -> Who | None:
+    """Say who asks for a change, for its record; None if there is to be none."""
+    from chronotile.change.operations import Who
+
+    if not how.get("record", True):
+        return None
+    plain = {name: _plain(value) for name, value in options.items() if value not in (None, False)}
+    return Who(how.get("author"), how.get("message"), plain)
+
+
+def _plain(value: Any) -> Any:
+    """Give an option in a form that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def open(  # noqa: A001 (the name that users call)
+    uri: str | os.PathLike[str],
+    *,
+    key: bytes | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Array | Group:
+    """Open an array or a group, by what is there.
+
+    Args:
+        uri: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
+        key: The AES-256 key of an encrypted array, or of encrypted members: 32 bytes, or 32
+            characters as the engine takes them.
+        storage_options: Options of the storage, such as `aws_endpoint`.
+
+    Raises:
+        ArrayNotFoundError: There is neither; the message says what is below.
+        StorageError: The storage failed.
+
+    >>> open("memory:doc-nowhere")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    """
+    from chronotile.storage.store import open_store
+
+    return open_at(open_store(uri, storage_options), key)
+
+
+def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
+    """Open what is at a store: an array, or a group."""
+    from chronotile.array import Array
+    from chronotile.group import Group
+    from chronotile.history.folder_kinds import is_group_at
+
+    raw = key.encode() if isinstance(key, str) else key
+    return Group(store, raw) if is_group_at(store) else Array(store, raw)
 
 
 def wrong_member(uri: str) -> ChronotileError:

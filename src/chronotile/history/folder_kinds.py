@@ -21,7 +21,9 @@ from chronotile.format.kinds import (
 )
 
 if TYPE_CHECKING:
-    from chronotile.storage.store import Folder, Names, Store
+    from collections.abc import Collection
+
+    from chronotile.storage.store import Folder, Store
 
 OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
 """Folders that only an array has."""
@@ -30,10 +32,6 @@ OF_GROUPS = frozenset({GROUP, META})
 
 _MOST_LISTED = 200
 """Folders to list before the answer is "at least"."""
-
-
-class GroupFoundError(ArrayNotFoundError):
-    """A group where an array was expected."""
 
 
 class Below(NamedTuple):
@@ -105,13 +103,27 @@ def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
     return Below(tuple(arrays), tuple(groups), not waiting)
 
 
-def no_array(store: Store, root: Names) -> ArrayNotFoundError:
-    """The error of a folder that is no array: it says what the folder is instead."""
-    if GROUP in root.folders or GROUP_MARKER in root.files:
-        problem = "expected an array, found a group; name one of its members"
-        return GroupFoundError(store.uri, problem)
+def is_group_at(store: Store) -> bool:
+    """Look what is at a place: True for a group, False for an array.
+
+    Raises:
+        ArrayNotFoundError: It is neither; the message says what is below.
+    """
+    root = store.list_dir()
+    if is_array(root):
+        return False
+    if is_group(root):
+        return True
+    raise no_array(store, root.folders)
+
+
+def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
+    """Make the error of a folder that is no array: it says what the folder is instead."""
     problem = "expected an array, found no schema"
-    if not root.folders or not OF_ARRAYS.isdisjoint(root.folders):
+    if GROUP in folders:
+        problem = "expected an array, found a group; name one of its members"
+        return ArrayNotFoundError(store.uri, problem)
+    if not folders or not OF_ARRAYS.isdisjoint(folders):
         return ArrayNotFoundError(store.uri, problem)
     below = find_below(store)
     near = [*below.groups, *below.arrays]
