@@ -94,9 +94,7 @@ class Array(Handle[Report]):
         """Find what is wrong, the worst first, and what to do about it; see `Log.check`."""
         return self.log.check(log_only=log_only, deep=deep)
 
-    def timeline(
-        self, out: str | Path, *, now: Moment | None = None, cells: bool = False
-    ) -> None:
+    def timeline(self, out: str | Path, *, now: Moment | None = None, cells: bool = False) -> None:
         """Draw the history into a file: `.html`, `.svg` or `.png`.
 
         Args:

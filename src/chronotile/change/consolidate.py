@@ -1,6 +1,6 @@
 """Consolidation: one file in place of many, of commits, of fragment metadata, of metadata.
 
-In: an array. Out: new files, and a report; nothing is removed, and every window sees the same.
+In: an array. Out: the plan of new files; nothing is removed, and every window sees the same.
 Knows nothing of cells. Of commits, here: they need no key, and no look at fragments. The others are
 in `consolidate_footers` and `consolidate_metadata`.
 
@@ -13,97 +13,69 @@ engine that takes a tile for text then misreads nothing behind it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
-from chronotile.change.consolidate_metadata import MetadataPlan, plan_metadata, put_metadata
+from chronotile.change.consolidate_metadata import plan_metadata
 from chronotile.change.engine_open_cost_change import requests_of_opens
-from chronotile.change.merged_files import array_metadata
-from chronotile.change.plan import Before, Report, Step, check_mode, put, tell
+from chronotile.change.merged_files import Merge, array_metadata
+from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
-from chronotile.errors import ChangedError
 from chronotile.format.commit_files import Record, commit_name, encode_lines
 from chronotile.format.con_names import later_name, later_name_at, rank
 from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
 from chronotile.format.names import time_order
 from chronotile.history import text_columns
 from chronotile.history.columns_to_con import encode_rows
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History
     from chronotile.history.uri_columns import I64
-    from chronotile.visibility.rules import Rules
+    from chronotile.storage.store import Store
 
 Mode: TypeAlias = Literal["commits", "fragment-meta", "array-meta", "all"]
 
+SAME = "every window sees what it saw before"
+"""What a reader sees between stages that only repeat what other files say."""
 
-def consolidate(
-    array: str | os.PathLike[str],
-    *,
-    mode: Mode = "commits",
-    dry_run: bool = False,
-    updates: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Writes one file that holds what many hold.
 
-    Every window sees the same before and after. Nothing is removed: `vacuum` does that.
-
-    Args:
-        array: A path or a URI.
-        mode: `commits` (a `.con` with every effective commit), `fragment-meta` (a `.meta` with the
-            footer of every visible fragment), `array-meta` (one file of the array's metadata, and
-            a `.vac` for those that it replaces), or `all` of them.
-        dry_run: Write nothing.
-        updates: Put loose updates in too; the engine then no longer sees them.
-        key: The key of an encrypted array. Commits do not need it; with it, damaged deletes are
-            noticed.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Raises:
-        RefusedError: The array is damaged, or too old to have `.con` files.
-        KeyNeededError: The array is encrypted, and what is to be merged needs the key.
-        ChangedError: Somebody else changes the same files; try again.
-
-    >>> consolidate("memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
-    check_mode(opened.uri, mode, get_args(Mode))
-    history, rules = sound_history(opened, key, fragments=mode != "commits")
-    plan = _planned(opened, history, rules, mode, updates=updates)
-    costs = requests_of_opens(opened, rules, plan.steps, plan.footers.fragments)
-    report = Report(
-        "consolidate",
-        opened.uri,
-        dry_run=dry_run,
-        steps=plan.steps,
-        notes=plan.notes,
-        engine_open_requests=costs,
+def plan_consolidate(
+    store: Store, key: bytes | None, *, mode: Mode = "commits", updates: bool = False
+) -> Plan:
+    """Plan one file that holds what many hold; see `Handle.consolidate`."""
+    check_mode(store.uri, mode, get_args(Mode))
+    history, rules = sound_history(store, key, fragments=mode != "commits")
+    commits, footers, merge = CommitsPlan(), FootersPlan(), None
+    if mode in ("commits", "all"):
+        commits = plan_commits(history, updates=updates)
+    if mode in ("fragment-meta", "all"):
+        footers = plan_footers(store, history, rules)
+    if mode in ("array-meta", "all"):
+        merge = plan_metadata(store, array_metadata(history))
+    stages = (
+        *commits.stages(history),
+        Stage(name="footers", seen=SAME, steps=footers.steps),
+        *(merge.stages() if isinstance(merge, Merge) else ()),
     )
-    if dry_run or not plan.steps:
-        return report
-    tell(before, report)
-    more, late = _carry_out(opened, history, plan)
-    return replace(report, steps=(*plan.steps, *more), notes=(*plan.notes, *late))
+    merged = merge.steps if isinstance(merge, Merge) else ()
+    steps = (*commits.steps, *footers.steps, *merged)
+    notes = (*commits.notes, *footers.notes, *((merge,) if isinstance(merge, str) else ()))
+    return Plan(
+        command="consolidate",
+        array=store.uri,
+        stages=stages,
+        notes=notes,
+        engine_open_requests=requests_of_opens(store, rules, steps, footers.fragments),
+    )
 
 
 class CommitsPlan(NamedTuple):
@@ -114,47 +86,15 @@ class CommitsPlan(NamedTuple):
     rows: I64 = np.zeros(0, np.int64)
     """The commits that it holds."""
 
-
-class _Plan(NamedTuple):
-    """All that is to be put."""
-
-    commits: CommitsPlan = CommitsPlan()
-    footers: FootersPlan = FootersPlan()
-    metadata: MetadataPlan = MetadataPlan()
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (*self.commits.steps, *self.footers.steps, *self.metadata.steps)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self.commits.notes, *self.footers.notes, *self.metadata.notes)
-
-
-def _planned(store: Store, history: History, rules: Rules, mode: Mode, *, updates: bool) -> _Plan:
-    plan = _Plan()
-    if mode in ("commits", "all"):
-        plan = plan._replace(commits=plan_commits(history, updates=updates))
-    if mode in ("fragment-meta", "all"):
-        plan = plan._replace(footers=plan_footers(store, history, rules))
-    if mode in ("array-meta", "all"):
-        plan = plan._replace(metadata=plan_metadata(store, array_metadata(history)))
-    return plan
-
-
-def _carry_out(
-    store: Store, history: History, plan: _Plan
-) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """Puts what is planned; gives further steps that became necessary, and notes."""
-    put_first = (*plan.commits.steps, *plan.footers.steps)
-    gone = [step.path for step in put_first if not put_con(store, step)]
-    more: tuple[Step, ...] = ()
-    if plan.commits.steps:
-        more = ignore_removed(store, history, plan.commits.rows)
-    if plan.metadata.steps:
-        put_metadata(store, array_metadata(history), plan.metadata)
-    late = (f"{path} is gone already: another maintainer's file replaced it" for path in gone)
-    return more, tuple(late)
+    def stages(self, history: History) -> tuple[Stage, ...]:
+        """Put it, and look whether somebody removed a write of it meanwhile."""
+        if not self.steps:
+            return ()
+        look = RemovedMeanwhile(history, self.rows)
+        return (
+            Stage(name="commits", seen=SAME, steps=self.steps),
+            Stage(name="writes that were removed meanwhile", seen=SAME, looks=(look,)),
+        )
 
 
 def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
@@ -170,7 +110,8 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
     data = encode_rows(table, rows)
     counts = table.counts_by_kind(rows).items()
     reason = ", ".join(count_text(count, kind) for kind, count in counts)
-    return CommitsPlan((put(f"{COMMITS}/{name}.con", data, reason),), notes, rows)
+    step = put(f"{COMMITS}/{name}.con", data, reason, may_vanish=True)
+    return CommitsPlan((step,), notes, rows)
 
 
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
@@ -219,26 +160,23 @@ def _is_there(table: CommitTable, rows: I64) -> bool:
     return bool((table.source[rows[(ext == DEL) | (ext == UPD)]] == latest).all())
 
 
-def ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...]:
-    """Puts an `.ign` for the writes that somebody removed while the `.con` was made."""
-    lines = removed_meanwhile(store, history, rows)
-    if not lines:
-        return ()
-    path = f"{COMMITS}/{later_name(lines, (), write_version(history))}.ign"
-    was = "was" if len(lines) == 1 else "were"
-    reason = f"{count_text(len(lines), 'write')} {was} removed meanwhile"
-    step = put(path, encode_lines(lines), reason)
-    put_con(store, step)
-    return (step,)
+@dataclass(frozen=True, slots=True, eq=False)
+class RemovedMeanwhile:
+    """Look for writes that somebody removed while a `.con` with them was made: they are ignored."""
 
+    history: History
+    rows: I64
+    """The commits in the `.con`."""
 
-def put_con(store: Store, step: Step) -> bool:
-    """Puts a file; false if another maintainer has already vacuumed it for a later one."""
-    try:
-        put_compared(store, step.path, step.data)
-    except ChangedError:
-        return False
-    return True
+    def __call__(self, store: Store) -> Seen | None:
+        """Look; give the `.ign` that has become necessary."""
+        lines = removed_meanwhile(store, self.history, self.rows)
+        if not lines:
+            return None
+        path = f"{COMMITS}/{later_name(lines, (), write_version(self.history))}.ign"
+        was = "was" if len(lines) == 1 else "were"
+        reason = f"{count_text(len(lines), 'write')} {was} removed meanwhile"
+        return Seen(steps=(put(path, encode_lines(lines), reason, may_vanish=True),))
 
 
 def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:

@@ -103,7 +103,8 @@ def _step(
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
     folder = f"{FRAGMENT_META}/" if version >= FIRST_WITH_COMMITS else ""
-    return put(f"{folder}{text}.meta", data, f"{count_text(len(listed), 'footer')}")
+    reason = count_text(len(listed), "footer")
+    return put(f"{folder}{text}.meta", data, reason, may_vanish=True)
 
 
 def _listed_uri(store: Store, name: str) -> str:

@@ -1,38 +1,31 @@
 """Consolidation of the array's metadata: one file of `__meta` for all, and a `.vac` beside it.
 
-In: what was read of an array. Out: the files that one merged file needs, and then these files in
-the array. Removes nothing; knows nothing of fragments.
+In: what was read of an array, or of a group. Out: `Merge`: the merged file and its `.vac`. Knows
+nothing of fragments.
 
 The merged file holds each key that is set, with the bytes of the last file that sets it; a removed
 key is not in it. Its name has the true range of all files that it replaces. A window that covers
 this range sees the merged file, and the `.vac` hides the others; any other window sees neither.
 
-The merged file goes first, and then the `.vac`. In between every window reads the same: the engine
+The merged file goes first. Until its `.vac` is there every window reads the same: the engine
 applies the files in the order of their first moment, so whatever the merged file says, each other
-file says again after it, or says nothing about that key. The other order would hide metadata that
-nothing replaces.
-
-After the put of the merged file, and before the `.vac`, `__meta` is listed again. If somebody else
-changed it, other than by writing later metadata, then the merged file is taken back, and nothing
-has happened. Of two maintainers at once at least one sees the other's file.
+file says again after it, or says nothing about that key.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.merged_files import put_vacuum, take_back
-from chronotile.change.plan import Step, put
+from chronotile.change.merged_files import Merge
+from chronotile.change.plan import put
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.errors import BadFileError, ChangedError
+from chronotile.errors import BadFileError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import MetadataItem, encode_items
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import META
 from chronotile.format.names import Name, new_name, time_order, try_parse
 from chronotile.history.array_metadata_files import MetadataFile, read_metadata
-from chronotile.storage.compared_put import put_compared
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -42,22 +35,15 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataPlan:
-    """The files that merged metadata needs, in the order in which they are put."""
-
-    steps: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = ()
-    last: int = 0
-    """The last moment of the merged file."""
-
-
-def plan_metadata(store: Store, known: MergeFolder) -> MetadataPlan:
-    """Plans one file for the metadata that an open at any later time sees.
+def plan_metadata(store: Store, known: MergeFolder) -> Merge | str | None:
+    """Plan one file for the metadata that an open at any later time sees.
 
     Args:
         store: Where the array, or the group, is.
         known: Its metadata.
+
+    Returns:
+        The merge; or, in words, why there can be none; None if there is nothing to merge.
 
     Raises:
         ChangedError: A file is gone since the array was listed.
@@ -68,49 +54,29 @@ def plan_metadata(store: Store, known: MergeFolder) -> MetadataPlan:
     listed = {target for vacuum in known.vacuums for target in vacuum.targets}
     live = sorted((name for name in names if name.text not in listed), key=time_order)
     if len(live) < 2:
-        return MetadataPlan()
+        return None
     first, last = min(name.t1 for name in live), max(name.t2 for name in live)
     seen = _seen_again(known, [n for n in names if n.text in listed], first, last)
     if seen is not None:
-        note = f"metadata stays as it is: {META}/{seen} is hidden from some windows only"
-        return MetadataPlan(notes=(note,))
+        return f"metadata stays as it is: {META}/{seen} is hidden from some windows only"
     files = list(_read(store, known, live))
     items, undecided = _merged(files)
     if undecided is not None:
         note = f"metadata stays as it is: several files of one time set {undecided!r:.80}, and "
-        return MetadataPlan(notes=(f"{note}which of them counts is not defined",))
+        return f"{note}which of them counts is not defined"
     payload = encode_items(items)
     done = _already_merged(known, files, payload, first, last)
-    steps: list[Step] = []
+    merged = None
     text = done or new_name(first, last, None)
     if done is None:
         key = known.key if any(file.is_encrypted for file in files) else None
         data = tiles.encode(payload, version=known.version, key=key)
         keys = count_text(len(items), "key")
-        steps.append(put(f"{META}/{text}", data, f"{keys} of {count_text(len(files), 'file')}"))
+        merged = put(f"{META}/{text}", data, f"{keys} of {count_text(len(files), 'file')}")
     replaced = [name.text for name in live if name.text != done]
     data = encode_lines(known.lines(store, replaced))
-    steps.append(put(f"{META}/{text}.vac", data, f"hides {count_text(len(replaced), 'file')}"))
-    return MetadataPlan(steps=tuple(steps), last=last)
-
-
-def put_metadata(store: Store, known: MergeFolder, plan: MetadataPlan) -> None:
-    """Puts merged metadata and its `.vac`.
-
-    Raises:
-        ChangedError: Somebody else changed the metadata; the array is as it was.
-    """
-    *merged, vacuum = plan.steps
-    for step in merged:
-        put_compared(store, step.path, step.data)
-    before = {*known.names, *(step.path.rpartition("/")[2] for step in merged)}
-    now = set(store.list_names(META).files)
-    fresh = [try_parse(text) for text in now - before]
-    if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
-        take_back(store, META, merged)
-        problem = "expected the metadata as it was read, found it changed; try again"
-        raise ChangedError(store.uri_of(META), problem)
-    put_vacuum(store, vacuum)
+    vacuum = put(f"{META}/{text}.vac", data, f"hides {count_text(len(replaced), 'file')}")
+    return Merge(known=known, merged=merged, vacuum=vacuum, last=last)
 
 
 def _seen_again(known: MergeFolder, hidden: Iterable[Name], first: int, last: int) -> str | None:

@@ -25,12 +25,15 @@ from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from chronotile.change.operations import Operation, Who
     from chronotile.change.plan import Before, Plan, Step
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
+
+ATTEMPTS = 3
+"""How often to plan a change that somebody else disturbs."""
 
 
 def execute(
@@ -39,6 +42,7 @@ def execute(
     who: Who | None = None,
     *,
     operation: Operation | None = None,
+    again: Callable[[], Plan] | None = None,
     before: Before = None,
 ) -> Report:
     """Carry out a plan.
@@ -48,6 +52,7 @@ def execute(
         plan: What to do.
         who: What the record of the operation says of its author; None leaves no record.
         operation: The operation that this is a part of, if somebody else keeps its record.
+        again: Plans the change once more, if somebody else changed the same files meanwhile.
         before: Called with the planned steps, before anything is written.
 
     Raises:
@@ -63,7 +68,14 @@ def execute(
         begun = operations.begin(store, plan.report(), who)
     run = _Run(store, plan, operation or begun)
     try:
-        run.run()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                run.run()
+                break
+            except ChangedError:
+                if again is None or attempt == ATTEMPTS:
+                    raise
+            run = _Run(store, again(), operation or begun)
     except Exception as error:
         if begun is not None and who is not None:
             failed = replace(run.report(), notes=(*run.notes, f"it failed: {error}"))
@@ -106,7 +118,8 @@ class _Run:
                 if seen is not None:
                     self._do(seen.steps)
                     self.notes += seen.notes
-                    self.findings += seen.findings
+                    if seen.findings is not None:
+                        self.findings = [*seen.findings]
             self._do(stage.steps)
             for folder in stage.folders:
                 self.store.remove_folder(folder)
@@ -135,7 +148,8 @@ class _Run:
             put_compared(self.store, step.path, step.data)
         except ObjectExistsError:
             if self.store.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
-                raise
+                problem = "expected to be the one who writes it, found another; try again"
+                raise ChangedError(self.store.uri_of(step.path), problem) from None
         except ChangedError:
             if not step.may_vanish:
                 raise

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from chronotile.change.plan import Stage
 from chronotile.change.sound_array import array_version
 from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format import tiles
@@ -66,36 +67,96 @@ class MergeFolder:
         return True
 
 
-def put_vacuum(store: Store, step: Step) -> None:
-    """Puts the `.vac` of a merged file, unless another maintainer has put the same.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """One file that replaces many of a folder, and the `.vac` that hides those."""
+
+    known: MergeFolder
+    merged: Step | None
+    """The put of the merged file; None if one that was broken off has left it."""
+    vacuum: Step
+    last: int
+    """Whatever others write from this moment on comes after the merged file."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The merged file, and then the `.vac`."""
+        return (self.vacuum,) if self.merged is None else (self.merged, self.vacuum)
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Put the merged file, look whether anybody else wrote, hide what it replaces.
+
+        In between every window reads the same. The other order would hide files that nothing
+        replaces. Of two maintainers at once at least one sees the other's file.
+        """
+        same = "every window sees what it saw before"
+        merged = () if self.merged is None else (self.merged,)
+        return (
+            Stage(name="merge", seen=same, steps=merged),
+            Stage(
+                name="hide what was merged",
+                seen=same,
+                looks=(Undisturbed(self.known.folder, self.known.names, self.last, self.merged),),
+                steps=(self.vacuum,),
+            ),
+            Stage(name="confirm", seen=same, looks=(MergedStays(self.vacuum.path),)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """Look whether a folder is as it was read, less what is written later.
+
+    If somebody else changed it, the merged file is taken back, and nothing has happened.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+    last: int
+    merged: Step | None
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: Somebody else changed the folder; it is as it was.
+        """
+        merged = () if self.merged is None else (self.merged,)
+        before = {*self.names, *(step.path.rpartition("/")[2] for step in merged)}
+        now = set(store.list_names(self.folder).files)
+        fresh = [try_parse(text.removesuffix(".vac")) for text in now - before]
+        if before - now or any(name is None or name.t1 <= self.last for name in fresh):
+            take_back(store, self.folder, merged)
+            problem = "expected the files as they were read, found them changed; try again"
+            raise ChangedError(store.uri_of(self.folder), problem)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedStays:
+    """Look whether the merged file of a `.vac` is there.
 
     A `.vac` whose merged file is gone would hide files that nothing replaces. So the merged file is
     looked up after the put; `take_back` looks the other way, and one of the two sees the other.
-
-    Raises:
-        ChangedError: Another maintainer has put another, or took the merged file back; try again.
     """
-    try:
-        put_compared(store, step.path, step.data)
-    except ObjectExistsError as cause:
-        try:
-            found: bytes | None = store.read(step.path)
-        except MissingObjectError:
-            found = None
-        if found != step.data:
-            problem = "expected to be the one who writes it, found another; try again"
-            raise ChangedError(store.uri_of(step.path), problem) from cause
 
-    try:
-        store.head(step.path.removesuffix(".vac"))
-    except MissingObjectError as cause:
-        store.remove([step.path])
-        problem = "expected the merged file that it belongs to, found it gone; try again"
-        raise ChangedError(store.uri_of(step.path), problem) from cause
+    vacuum: str
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: Another maintainer took the merged file back; the `.vac` is removed.
+        """
+        try:
+            store.head(self.vacuum.removesuffix(".vac"))
+        except MissingObjectError as cause:
+            store.remove([self.vacuum])
+            problem = "expected the merged file that it belongs to, found it gone; try again"
+            raise ChangedError(store.uri_of(self.vacuum), problem) from cause
 
 
 def take_back(store: Store, folder: str, merged: Sequence[Step]) -> None:
-    """Removes merged files that were just put; one that a `.vac` relies on meanwhile comes back."""
+    """Remove merged files that were just put; one that a `.vac` relies on meanwhile comes back."""
     store.remove([step.path for step in merged])
     now = set(store.list_names(folder).files)
     for step in merged:

@@ -79,7 +79,8 @@ class Seen(NamedTuple):
     steps: tuple[Step, ...] = ()
     """Steps that have become necessary."""
     notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] | None = None
+    """What is wrong now, in place of what the plan knew; None if the look was for something else."""
 
 
 class Look(Protocol):

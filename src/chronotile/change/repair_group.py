@@ -1,7 +1,7 @@
 """Repair of a group's own files: the engine opens the group again.
 
-In: a group. Out: the group without the lists of members and the metadata that the engine cannot
-read, which lie in a quarantine beside it, and a report. Touches no member.
+In: a group. Out: the plan of the group without the lists of members and the metadata that the
+engine cannot read, which go into the quarantine. Touches no member.
 
 An engine writes a list in place, so a session that was killed can leave one that is empty or cut
 short, and no window that sees it opens any more. What stands before the cut is as it was written:
@@ -13,11 +13,10 @@ compared and removed. Broken off anywhere, the same command goes on.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.plan import Before, Report, Step, put, tell
-from chronotile.change.quarantine import new_quarantine
+from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.check.findings import Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
@@ -27,17 +26,17 @@ from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.format.plain_tiles import readable_start
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import GroupHistory, read_group
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.overlay import overlaid
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.group_members import last_entries, members_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from chronotile.format.groups import ReadableStart
     from chronotile.history.read_history import Problem
     from chronotile.storage.place import Entry
+    from chronotile.storage.store import Store
 
 _FRESH_MS = 60_000
 """A list on a disk that changed within this time may still be in the writing."""
@@ -46,63 +45,47 @@ _SHOWN = 10
 
 
 @dataclass(slots=True)
-class _Plan:
+class _Mend:
     puts: list[Step] = field(default_factory=list)
     moves: list[Step] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
 
 
-def repair_group(
-    group: str,
-    *,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Takes out of a group what keeps the engine from opening it, and saves what can be read.
-
-    Args:
-        group: A path or a URI.
-        dry_run: Change nothing.
-        key: The key of an encrypted group.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Returns:
-        What was done; its `findings` are what is still wrong.
+def plan_repair_group(store: Store, key: bytes | None) -> Plan:
+    """Plan to take out of a group what keeps the engine from opening it, and save what is readable.
 
     Raises:
         RefusedError: A damaged list has just changed: somebody may be writing it.
-
-    >>> repair_group("memory:doc-no-group")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-no-group: expected a group, found ...
     """
-    opened = store or open_store(group, storage_options)
-    history = read_group(opened, key=key)
-    plan = _planned(opened, history)
-    report = Report(
-        "repair",
-        opened.uri,
-        dry_run=dry_run,
-        steps=(*plan.puts, *plan.moves),
-        notes=tuple(plan.notes),
-        findings=tuple(plan.left),
+    mend = _planned(store, read_group(store, key=key))
+    stages = (
+        Stage(name="save", seen="the group is as it was", steps=tuple(mend.puts)),
+        Stage(
+            name="take out",
+            seen="windows that saw no damaged list open, and those without one left",
+            steps=tuple(mend.moves),
+        ),
+        Stage(name="check", seen="the group is mended", looks=(StillWrong(key),)),
     )
-    if plan.moves:
-        quarantine = new_quarantine(opened, report.at_ms)
-        if not dry_run:
-            tell(before, replace(report, findings=()))
-            quarantine.declare(plan.moves, plan.puts, report.at_ms)
-            for step in plan.puts:
-                put_compared(opened, step.path, step.data)
-            quarantine.move(plan.moves)
-        report = replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
-    return report if dry_run else replace(report, findings=tuple(_wrong(opened, key)))
+    return Plan(
+        command="repair",
+        array=store.uri,
+        stages=stages if mend.moves else (),
+        notes=tuple(mend.notes),
+        findings=tuple(mend.left),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StillWrong:
+    """Look why the engine still cannot open the group."""
+
+    key: bytes | None = field(repr=False)
+
+    def __call__(self, store: Store) -> Seen:
+        """Look; give what is left."""
+        return Seen(findings=tuple(_wrong(store, self.key)))
 
 
 def mended_history(store: Store, key: bytes | None) -> GroupHistory:
@@ -127,8 +110,8 @@ def is_passed_over(problem: Problem) -> bool:
     return problem.path.endswith(".vac")
 
 
-def _planned(store: Store, history: GroupHistory) -> _Plan:
-    plan = _Plan()
+def _planned(store: Store, history: GroupHistory) -> _Mend:
+    plan = _Mend()
     there = {entry.path: entry for entry in store.list_dir(GROUP, sizes=True).files}
     told = False
     for problem in history.problems:
@@ -178,7 +161,7 @@ def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:
         yield finding(history.group, code or "tile-corrupt", problem.path, problem.message, hint="")
 
 
-def _save(history: GroupHistory, path: str, data: bytes, plan: _Plan) -> None:
+def _save(history: GroupHistory, path: str, data: bytes, plan: _Mend) -> None:
     """Puts the members that a damaged list still tells into a new one."""
     start = decode_start(readable_start(data), path)
     plan.notes.append(_loss(path, data, start))
@@ -209,7 +192,7 @@ def _loss(path: str, data: bytes, start: ReadableStart | None) -> str:
     )
 
 
-def _strays(store: Store, history: GroupHistory, plan: _Plan) -> Iterator[str]:
+def _strays(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[str]:
     """Folders in the group that no list tells of, as the damaged one may have done."""
     shown = overlaid(
         store, {one.path: one.data for one in plan.puts}, without=[one.path for one in plan.moves]

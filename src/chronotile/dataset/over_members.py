@@ -276,7 +276,11 @@ def change_members(
             on_member(member.target.path)
         try:
             report = execute(
-                member.target.store, member.make(), record.who, operation=record.of(member.target)
+                member.target.store,
+                member.make(),
+                record.who,
+                operation=record.of(member.target),
+                again=member.make if member.target.is_group else None,
             )
         except ChronotileError as error:
             done.append(replace(member.outcome, error=str(error), report=None))
