@@ -25,7 +25,7 @@ from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from chronotile.change.operations import Operation, Who
     from chronotile.change.plan import Before, Plan, Step
@@ -65,7 +65,9 @@ def execute(
         before(plan.report())
     begun = None
     if operation is None and who is not None:
-        begun = operations.begin(store, plan.report(), who)
+        # Files that are put and removed again are named too: a run that is killed may leave them.
+        planned = replace(plan.report(), steps=plan.steps)
+        begun = operations.begin(store, planned, who, exclusive=plan.exclusive)
     run = _Run(store, plan, operation or begun)
     try:
         for attempt in range(1, ATTEMPTS + 1):
@@ -86,7 +88,21 @@ def execute(
     report = run.report()
     if begun is not None and who is not None:
         operations.end(store, begun, report, who)
+    if plan.undoes is not None:
+        _mark_undone(store, plan.undoes)
     return report
+
+
+def _mark_undone(store: Store, undone: str) -> None:
+    """Mark an operation that was taken back; taking back an undo brings its change again."""
+    by_id = {one.id: one for one in operations.list_operations(store)}
+    target = by_id.get(undone)
+    if target is None:
+        return
+    before = operations.read_operation(store, target).get("undoes")
+    operations.change_state(store, target, "undone")
+    if before in by_id:
+        operations.change_state(store, by_id[before], "done")
 
 
 class _Run:
@@ -159,24 +175,48 @@ class _Run:
         """Move a file into the quarantine: it leaves the array after its copy was compared."""
         assert self.operation is not None  # whoever moves files wants them back
         name = f"{self.kept:04}-{step.path.rpartition('/')[2]}"
-        put_compared(self.store, f"{self.operation.quarantine}/{name}", step.data)
+        kept = f"{self.operation.quarantine}/{name}"
         self.kept += 1
+        if step.source is not None:
+            self._move_folder(step, kept)
+            return
+        with suppress(ObjectExistsError):
+            put_compared(self.store, kept, step.data)
         if self.store.read(step.path) != step.data:
             problem = "expected the bytes that were read before, found others"
             raise ChangedError(self.store.uri_of(step.path), problem)
         self.store.remove([step.path])
 
+    def _move_folder(self, step: Step, kept: str) -> None:
+        """Move a folder likewise, file by file."""
+        assert step.source is not None
+        start = len(step.path) + 1
+        names = {path: f"{kept}/{path[start:]}" for path in step.source.names}
+        _transfer(self.store, self.store, names)
+        sizes = {names[path]: size for path, size in step.source.sizes.items()}
+        _compare(self.store, kept, sizes)
+        self.store.remove_folder(step.path)
+
 
 def _copy(store: Store, step: Step) -> None:
     source = step.source
     assert source is not None
+    _transfer(source.store, store, source.names)
+    _compare(store, step.path, source.sizes)
+
+
+def _transfer(source: Store, target: Store, names: Mapping[str, str]) -> None:
     try:
-        Transfer(source.store, store).files(source.names)
+        Transfer(source, target).files(names)
     except MissingObjectError as cause:
         problem = "expected it to stay, found it gone: the array is changing; try again"
         raise ChangedError(cause.where, problem) from cause
-    found = {entry.path: entry.size for entry in store.list_prefix(step.path, sizes=True)}
-    if found != dict(source.sizes):
+
+
+def _compare(store: Store, folder: str, sizes: Mapping[str, int | None]) -> None:
+    """Compare the sizes of copied files with what they should be."""
+    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+    if found != dict(sizes):
         files = count_text(len(found), "file")
         problem = f"expected a copy of the same sizes, found {files} with differences"
-        raise StorageError(store.uri_of(step.path), problem)
+        raise StorageError(store.uri_of(folder), problem)

@@ -15,7 +15,9 @@ that survives its array says nothing of another array at the same place.
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
+import os
 import re
 import secrets
 import socket
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 from chronotile.change.plan import json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, SCHEMA
-from chronotile.format.timestamps import iso_time, to_ms
+from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chronotile.storage.store import Store
+
+_FOREIGN_MS = 3_600_000
+"""A change of another host that began this long ago and has not ended counts as broken off."""
 
 OPERATIONS = "__chronotile/operations"
 QUARANTINE = "__chronotile/quarantine"
@@ -181,7 +186,28 @@ class Told(Protocol):
         """Give the JSON report."""
 
 
-def begin(store: Store, planned: Told, who: Who) -> Operation:
+def _this_process() -> dict[str, Any]:
+    host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
+    return {"host": host, "pid": os.getpid()}
+
+
+def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
+    """Tell whether the process that began an operation may still be at it."""
+    process = document.get("process")
+    if not isinstance(process, Mapping):
+        return False
+    if process.get("host") != _this_process()["host"]:
+        return now_ms() - operation.at_ms < _FOREIGN_MS
+    try:
+        os.kill(int(process["pid"]), 0)
+    except (ProcessLookupError, KeyError, ValueError, TypeError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> Operation:
     """Write down what is about to happen.
 
     Raises:
@@ -196,6 +222,7 @@ def begin(store: Store, planned: Told, who: Who) -> Operation:
         _path(id_, planned.at_ms, planned.command, "begun"),
     )
     document = _document(operation, planned, who, first_file(store))
+    document |= {"process": _this_process(), "exclusive": exclusive}
     _put(store, operation.path, document)
     return operation
 

@@ -37,7 +37,7 @@ _DONE = {
 
 
 class Source(NamedTuple):
-    """The files of a copy: where they are, and the names that they get."""
+    """The files of a folder: where they are, and the names that they get."""
 
     store: Store
     names: Mapping[str, str]
@@ -61,15 +61,25 @@ class Step:
     old: bytes = field(default=b"", repr=False, compare=False)
     """The content that a replacement expects to find."""
     source: Source | None = field(default=None, repr=False, compare=False)
-    """The files of a copy."""
+    """The files of a folder that is copied, or moved into the quarantine."""
     may_vanish: bool = field(default=False, compare=False)
     """Another maintainer may remove the file at once, for a later one that holds the same."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON form; a file that is put has the digest by which an undo recognises it."""
-        document = {"op": self.op, "path": self.path, "size": self.size, "reason": self.reason}
-        if self.op in ("put", "replace", "move"):
+        """Give the JSON form, with all that an undo needs to recognise the file."""
+        document: dict[str, Any] = {
+            "op": self.op,
+            "path": self.path,
+            "size": self.size,
+            "reason": self.reason,
+        }
+        if self.source is not None:
+            start = len(self.path) + 1
+            document["files"] = {path[start:]: size for path, size in self.source.sizes.items()}
+        elif self.op in ("put", "replace", "move"):
             document["sha256"] = hashlib.sha256(self.data).hexdigest()
+        if self.op == "replace":
+            document["old"] = self.old.decode("utf-8", "replace")
         return document
 
 
@@ -128,6 +138,8 @@ class Plan:
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
+    exclusive: bool = False
+    """Refused while another such change is under way."""
     at_ms: int = field(default_factory=now_ms)
 
     @property

@@ -1,0 +1,522 @@
+"""Undo: a change of ours is taken back, by the record that it left.
+
+In: an array or a group's own files, and the record of an operation. Out: the plan that takes it
+back, with all that others wrote since left as it is; or a refusal. What the change put goes into
+the quarantine of the undo, what it moved comes out of its own; so an undo can be undone too.
+
+A change is taken back only if that loses nothing and leaves nothing half done:
+
+  - what it put is there as it was put, or gone;
+  - no other commit stands only in one of these files;
+  - none of its commits stands in another file too, or was merged into a fragment since;
+  - what it hid is still there: a vacuum makes a change final;
+  - no later change that stands builds on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.change import operations
+from chronotile.change.executor import execute
+from chronotile.change.plan import Plan, Source, Stage, Step, put
+from chronotile.check.findings import RefusedError
+from chronotile.errors import BadTimeError
+from chronotile.format.commit_files import commit_name, decode_con, decode_vac, vacuumed_name
+from chronotile.format.fragment_footer import read_head
+from chronotile.format.kinds import (
+    COMMITS,
+    FRAGMENT_META,
+    FRAGMENTS,
+    GROUP,
+    META,
+    SCHEMA,
+    WRITES,
+)
+from chronotile.format.names import parse_name
+from chronotile.format.timestamps import time_text, to_ms
+from chronotile.history.folder_kinds import is_group_at
+from chronotile.history.read_footers import FooterReader, RawFooter
+from chronotile.history.read_history import read_history
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.place import is_path
+from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from chronotile.change.operations import Operation
+    from chronotile.history.read_history import History
+    from chronotile.storage.store import Store
+
+FINAL = "it is final"
+"""How a message says that nobody can take a change back any more."""
+_FOLDERS = (COMMITS, META, SCHEMA, FRAGMENT_META, FRAGMENTS, GROUP)
+"""Where changes put files."""
+_WHOLE = ("restore", "undelete")
+"""Changes that say what the whole array shows: an older change cannot be taken back below them."""
+
+
+def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) -> Plan:
+    """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
+    known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
+    target = _chosen(store, known, operation)
+    record = read_record(store, target)
+    refuse_final(store, record)
+    later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
+    if operation is not None:
+        _refuse_built_on(store, target, record, later)
+    plan = plan_inverse(store, key, record)
+    if not plan.steps:
+        problem = "expected what the change put, found nothing of it"
+        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+    return plan
+
+
+def _is_ours(store: Store, operation: Operation) -> bool:
+    """Tell whether a record is of this array, and not of one that was here before."""
+    with suppress(MissingObjectError):
+        return operations.is_of_this(operations.read_operation(store, operation), store)
+    return False
+
+
+def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:
+    """Choose the operation that is to be taken back."""
+    if wanted is not None:
+        fitting = [one for one in known if one.id.startswith(wanted.lower())]
+        if len(fitting) != 1:
+            found = "none" if not fitting else f"{len(fitting)} that begin so"
+            problem = f"expected the id of an operation, found {wanted!r:.40}: {found}"
+            raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
+        if fitting[0].state == "undone":
+            raise RefusedError(store.uri, f"expected a change that stands, found {wanted} undone")
+        return fitting[0]
+    for one in known:
+        if one.state in ("done", "final") and one.command != "undo":
+            return one
+    raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+
+
+class Record(NamedTuple):
+    """What an operation left behind."""
+
+    id: str
+    document: Mapping[str, Any]
+    kept: Store
+    """Where the files are that it moved."""
+    folder: str
+    """In that store."""
+
+    @property
+    def command(self) -> str:
+        """The name of the change."""
+        return str(self.document.get("command"))
+
+    @property
+    def steps(self) -> list[Mapping[str, Any]]:
+        """What it did, in order."""
+        return list(self.document.get("steps", ()))
+
+    @property
+    def added(self) -> frozenset[str]:
+        """URIs of the commits that it added."""
+        return frozenset(str(uri) for uri in self.document.get("added", ()))
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Names of the fragments that it hid."""
+        return frozenset(str(name) for name in self.document.get("hidden", ()))
+
+
+def read_record(store: Store, operation: Operation) -> Record:
+    """Read the record of an operation."""
+    document = operations.read_operation(store, operation)
+    return Record(operation.id, document, store, operation.quarantine)
+
+
+def refuse_final(store: Store, record: Record) -> None:
+    """Refuse a change that removed files."""
+    if record.document.get("state") == "final" or any(
+        s.get("op") == "remove" for s in record.steps
+    ):
+        problem = f"expected a change that can be taken back, found {record.command!r:.40}, which"
+        hint = f"chronotile restore {store.uri} --to TIME may bring an earlier state back"
+        raise RefusedError(store.uri, f"{problem} removed files: {FINAL}; {hint}")
+
+
+def _refuse_built_on(
+    store: Store, target: Operation, record: Record, later: Sequence[Operation]
+) -> None:
+    """Refuse to take back an older change below a later one that builds on it."""
+    names = {commit_name(uri).text for uri in record.added} | record.hidden
+    paths = {str(step.get("path")) for step in record.steps}
+    for one in later:
+        if one.state != "done" or one.command == "undo":
+            continue
+        other = read_record(store, one)
+        touched = {str(step.get("path")) for step in other.steps}
+        shares = not names.isdisjoint(other.hidden) or not paths.isdisjoint(touched)
+        if one.command in _WHOLE or shares:
+            problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
+            hint = f"take that back first: chronotile undo {store.uri} {one.id}"
+            raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
+
+
+def taken_back(document: Mapping[str, Any]) -> str:
+    """Say what is taken back."""
+    when = document.get("time")
+    with suppress(BadTimeError):  # if it is no time, it is shown as it is
+        when = time_text(to_ms(str(when), "time"))
+    return f"taken back: {document.get('command')} of {when}"
+
+
+def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
+    """Plan the steps of a record backwards, as far as they were done.
+
+    Raises:
+        RefusedError: It cannot be taken back without a loss.
+    """
+    inverse = _Inverse(store, record)
+    steps = inverse.steps()
+    if not is_group_at(store):
+        _Judge(store, read_history(store, key=key), record, inverse).judge()
+    else:
+        _refuse_gone_lists(store, inverse)
+    stage = Stage(name="take back", seen="the change is there in part", steps=steps)
+    return Plan(
+        command="undo",
+        array=store.uri,
+        stages=(stage,) if steps else (),
+        notes=(taken_back(record.document),),
+        undoes=record.id,
+    )
+
+
+class _Inverse:
+    """The steps of a record, backwards, from what is there now."""
+
+    def __init__(self, store: Store, record: Record) -> None:
+        self.store, self.record = store, record
+        self.puts: dict[str, bytes] = {}
+        """Files that the change put, and that go."""
+        self._now: dict[str, bytes | None] = {}
+        """Files as they are after the steps so far; None if gone."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Plan them."""
+        numbered: list[tuple[int, Mapping[str, Any]]] = []
+        moves = 0
+        for step in self.record.steps:
+            numbered.append((moves, step))
+            moves += step.get("op") == "move"
+        found: list[Step] = []
+        for number, step in reversed(numbered):
+            path = str(step.get("path"))
+            if not is_path(path) or not path.startswith(tuple(f"{f}/" for f in _FOLDERS)):
+                problem = f"expected what a change touches, found {path!r:.120}"
+                raise RefusedError(self.store.uri, problem)
+            found += self._inverse(number, step, path)
+        # What ignores commits goes after what holds them.
+        return tuple(sorted(found, key=lambda one: one.path.endswith(".ign")))
+
+    def _content(self, path: str) -> bytes | None:
+        if path not in self._now:
+            try:
+                self._now[path] = self.store.read(path)
+            except MissingObjectError:
+                self._now[path] = None
+        return self._now[path]
+
+    def _inverse(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
+        op, reason = step.get("op"), str(step.get("reason"))
+        if op == "put":
+            data = self._content(path)
+            if data is None or self._is_kept(path, data):
+                return
+            self._refuse_other(path, data, step)
+            self.puts[path] = data
+            self._now[path] = None
+            yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
+        elif op == "replace":
+            data, old = self._content(path), str(step.get("old")).encode()
+            if data is None or data == old:
+                return
+            self._refuse_other(path, data, step)
+            self._now[path] = old
+            yield Step(
+                op="replace", path=path, size=len(old), reason="as before", data=old, old=data
+            )
+        elif op == "move":
+            yield from self._put_back(number, step, path)
+        elif op == "copy":
+            yield from self._take_folder(path, reason)
+
+    def _is_kept(self, path: str, data: bytes) -> bool:
+        """Tell whether a file may stay: a `.con` that holds only what was there before."""
+        added = self.record.added
+        if not added or not path.endswith(".con"):
+            return False
+        return added.isdisjoint(record.uri for record in decode_con(data, path))
+
+    def _refuse_other(self, path: str, data: bytes, step: Mapping[str, Any]) -> None:
+        if hashlib.sha256(data).hexdigest() != step.get("sha256"):
+            problem = f"expected {path} as it was put, found other bytes"
+            raise RefusedError(self.store.uri, f"{problem}: it cannot be taken back")
+
+    def _put_back(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
+        """Put a file back that the change moved into its quarantine."""
+        kept = f"{self.record.folder}/{number:04}-{path.rpartition('/')[2]}"
+        if step.get("files"):
+            yield from self._copy_back(kept, path, step)
+            return
+        there = self._content(path)
+        if there is not None and hashlib.sha256(there).hexdigest() == step.get("sha256"):
+            return
+        try:
+            data = self.record.kept.read(kept)
+        except MissingObjectError:
+            problem = f"expected {path} in the quarantine, found it gone: {FINAL}"
+            raise RefusedError(self.store.uri, problem) from None
+        if there is not None:
+            problem = f"expected no {path}, found another one: it cannot be taken back"
+            raise RefusedError(self.store.uri, problem)
+        self._refuse_other(path, data, step)
+        self._now[path] = data
+        yield put(path, data, "out of the quarantine")
+
+    def _copy_back(self, kept: str, path: str, step: Mapping[str, Any]) -> Iterator[Step]:
+        """Copy a folder back that an undo moved into its quarantine."""
+        names = {str(name): int(size) for name, size in dict(step["files"]).items()}
+        if self.store.list_prefix(path):
+            return
+        source = Source(
+            self.record.kept,
+            {f"{kept}/{name}": f"{path}/{name}" for name in names},
+            {f"{path}/{name}": size for name, size in names.items()},
+        )
+        size = sum(names.values())
+        yield Step(op="copy", path=path, size=size, reason="out of the quarantine", source=source)
+
+    def _take_folder(self, path: str, reason: str) -> Iterator[Step]:
+        """Move a copied fragment into the quarantine of the undo."""
+        files = self.store.list_prefix(path, sizes=True)
+        if not files:
+            return
+        sizes = {entry.path: entry.size for entry in files}
+        source = Source(self.store, {name: name for name in sizes}, sizes)
+        size = sum(entry.size or 0 for entry in files)
+        yield Step(op="move", path=path, size=size, reason=reason, source=source)
+
+
+def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
+    """Refuse if what a `.vac` of a group hides is gone."""
+    for path, data in inverse.puts.items():
+        if path.endswith(".vac"):
+            folder = path.partition("/")[0]
+            listed = {vacuumed_name(line) for line in decode_vac(data, path)}
+            gone = sorted(name for name in listed - set(store.list_names(folder).files) if name)
+            if gone:
+                problem = f"expected what {path} hides, found {gone[0]} gone: {FINAL}"
+                raise RefusedError(store.uri, problem)
+
+
+class _Judge:
+    """Whether a change can be taken back without loss."""
+
+    def __init__(self, store: Store, history: History, record: Record, inverse: _Inverse) -> None:
+        self.store, self.history, self.record = store, history, record
+        self.puts = inverse.puts
+        self.there = {*history.listing.fragments, *history.listing.root_fragments}
+        self.added = {commit_name(uri).text for uri in record.added}
+        self.rules = Rules(history)
+
+    def judge(self) -> None:
+        """Raise an error if it cannot."""
+        self._refuse_vacuumed()
+        self._refuse_merged()
+        self._refuse_lost()
+        self._refuse_used_schema()
+
+    def _refused(self, problem: str) -> RefusedError:
+        return RefusedError(self.store.uri, f"expected a change that can be taken back, {problem}")
+
+    def _refuse_vacuumed(self) -> None:
+        meta = set(self.history.listing.meta)
+        table = self.history.table
+        effective = {table.name(row) for row in self.rules.fragments.tolist()}
+        lost = sorted(self.record.hidden - (self.there & effective))
+        if lost:
+            problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
+            raise self._refused(problem)
+        for path, data in self.puts.items():
+            if not path.endswith(".vac"):
+                continue
+            listed = [vacuumed_name(line) for line in decode_vac(data, path)]
+            in_meta = path.startswith(f"{META}/")
+            # A run that was broken off may have exchanged it already: it then lists what was added.
+            here = meta if in_meta else (self.there & effective) | self.added
+            gone = [name for name in listed if name not in here]
+            if gone:
+                problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
+                raise self._refused(problem)
+            if self.history.dense and not in_meta:
+                self._refuse_spanning(commit_name(path).t2)
+
+    def _refuse_merged(self) -> None:
+        """Refuse if the change's own commits have been merged into others since."""
+        if not self.record.added:
+            return
+        names = {commit_name(uri).text: uri for uri in self.record.added}
+        for vacuum in self.history.vacuums:
+            if vacuum.path not in self.puts and not names.keys().isdisjoint(vacuum.targets):
+                problem = f"found {vacuum.name.text}, which was merged from what it added"
+                raise self._refused(f"{problem}: {FINAL}")
+        writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
+        gone = [name for name in writes if name not in self.there]
+        if gone and self.puts:
+            raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
+        tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
+        self._refuse_applied(tiles)
+
+    def _refuse_applied(self, deletes: set[str]) -> None:
+        if not deletes:
+            return
+        table = self.history.table
+        names = [table.name(row) for row in self.rules.fragments[~self.rules.missing].tolist()]
+        reader = FooterReader(self.store, self.history)
+        for name, stored in reader.read(names, applied=True):
+            applied = getattr(stored, "applied", None) or ()
+            found = deletes.intersection(applied)
+            if found:
+                problem = f"found {name}, which has applied {min(found)}"
+                raise self._refused(f"{problem}: {FINAL}")
+
+    def _refuse_spanning(self, moment: int) -> None:
+        """Refuse if a dense array was consolidated over the change: order would be wrong."""
+        table = self.history.table
+        for row in self.rules.fragments.tolist():
+            name = parse_name(table.name(row))
+            if name.t1 < moment <= name.t2 and name.text not in self.added:
+                raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
+
+    def _refuse_lost(self) -> None:
+        """Refuse if other commits would go, or if its own would stay."""
+        shown = overlaid(self.store, {}, without=self.puts)
+        after = _effective(read_history(shown, key=self.history.key))
+        before = _effective(self.history)
+        lost = sorted(before - after - self.record.added)
+        if lost:
+            raise self._refused(f"found {lost[0]} in no other file: it would be lost")
+        left = sorted(self.record.added & after)
+        if left:
+            raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
+
+    def _refuse_used_schema(self) -> None:
+        names = {
+            path.rpartition("/")[2]
+            for path in self.puts
+            if path.startswith(f"{SCHEMA}/") and path.count("/") == 1
+        }
+        if not names:
+            return
+        table = self.history.table
+        later = [
+            table.name(row)
+            for row in self.rules.fragments[~self.rules.missing].tolist()
+            if table.name(row) not in self.added
+        ]
+        for name, raw in FooterReader(self.store, self.history).read_raw(later):
+            if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
+                raise self._refused(f"found {name}, which was written with its schema: {FINAL}")
+
+
+def _effective(history: History) -> set[str]:
+    table = history.table
+    return {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
+
+
+def settle(store: Store, key: bytes | None, *, exclusive: bool) -> tuple[str, ...]:
+    """Finish or take back what changes that were broken off have left; say what was done.
+
+    Args:
+        store: The array, or the group.
+        key: Its key.
+        exclusive: The change that comes next is an exclusive one.
+
+    Raises:
+        RefusedError: Another change is under way.
+    """
+    notes = []
+    for operation in operations.list_operations(store):
+        if operation.state != "begun":
+            continue
+        try:
+            document = operations.read_operation(store, operation)
+        except MissingObjectError:
+            continue  # it has just ended
+        if not operations.is_of_this(document, store):
+            continue
+        what = f"{operation.command} {operation.id} of {time_text(operation.at_ms)}"
+        if operations.may_be_running(operation, document):
+            if exclusive and document.get("exclusive"):
+                problem = f"expected no other change, found {what} under way"
+                raise RefusedError(store.uri, f"{problem}; try again when it has ended")
+            continue
+        notes.append(f"{what} was broken off: {_settled(store, key, operation)}")
+    return tuple(notes)
+
+
+def _settled(store: Store, key: bytes | None, operation: Operation) -> str:
+    """Take back one change that was broken off, or finish it; say which."""
+    record = read_record(store, operation)
+    if record.command == "undo":
+        target = str(record.document.get("undoes"))
+        known = [one for one in operations.list_operations(store) if one.id == target]
+        if known:
+            execute(
+                store,
+                plan_inverse(store, key, read_record(store, known[0])),
+                None,
+                operation=operation,
+            )
+            operations.change_state(store, operation, "done")
+            return "it is finished"
+    if any(step.get("op") == "remove" for step in record.steps):
+        # Every stop of a removal leaves all windows as they were; what it put may be needed.
+        operations.change_state(store, operation, "failed")
+        return "what it removed stays removed"
+    if _is_complete(store, record):
+        operations.change_state(store, operation, "done")
+        return "it had done everything"
+    try:
+        plan = plan_inverse(store, key, record)
+    except RefusedError as error:
+        operations.change_state(store, operation, "final")
+        return f"it stays as it is: {error.problem}"
+    execute(store, replace(plan, undoes=None), None, operation=operation)
+    operations.change_state(store, operation, "failed")
+    return "it is taken back"
+
+
+def _is_complete(store: Store, record: Record) -> bool:
+    """Tell whether a change that was broken off had done every step."""
+    last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
+    for path, step in last.items():
+        if step.get("op") == "copy":
+            if not store.list_prefix(path):
+                return False
+            continue
+        try:
+            data: bytes | None = store.read(path)
+        except MissingObjectError:
+            data = None
+        if step.get("op") == "move":
+            if data is not None:
+                return False
+        elif data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
+            return False
+    return True
