@@ -50,7 +50,10 @@ class Group(Handle[GroupReport]):
 
         return Dataset(self.store, read_group(self.store, key=self.key))
 
-    log = dataset
+    @property
+    def log(self) -> Dataset:
+        """The logs of all members."""
+        return self.dataset
 
     @property
     def tags(self) -> dict[str, int]:

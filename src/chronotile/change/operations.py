@@ -21,6 +21,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -32,8 +33,6 @@ from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from chronotile.storage.store import Store
 
 _FOREIGN_MS = 3_600_000

@@ -90,7 +90,7 @@ class Seen(NamedTuple):
     """Steps that have become necessary."""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] | None = None
-    """What is wrong now, in place of what the plan knew; None if the look was for something else."""
+    """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 
 
 class Look(Protocol):

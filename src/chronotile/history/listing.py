@@ -149,7 +149,7 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
     names = set(root.files)
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
-        raise no_array(store, root)
+        raise no_array(store, root.folders)
     links = _links(found, "folder-link")
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]

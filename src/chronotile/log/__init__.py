@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.usage import measure_usage
 from chronotile.check.check_array import check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
@@ -76,10 +75,14 @@ class Log:
         return f"<log of {self.array}: {len(self.history.table)} commit records>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Show the log in a notebook."""
+        return html_card(f"log of {self.array}", self.facts())
+
+    def facts(self) -> list[tuple[str, object]]:
+        """List a few facts, for a notebook."""
         view, commits = self.view(), self.history.table.uris.t2
         last = "none" if not len(commits) else time_text(int(commits.max()))
-        rows = [
+        return [
             ("kind", "dense" if self.history.dense else "sparse"),
             ("commit records", len(self.history.table)),
             ("fragments visible now", len(view.fragments)),
@@ -87,7 +90,6 @@ class Log:
             ("updates in force now", len(view.updates)),
             ("last commit", last),
         ]
-        return html_card(f"log of {self.array}", rows)
 
     @cached_property
     def rules(self) -> Rules:
@@ -283,6 +285,9 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
+        # The plans of changes are not needed to read a log.
+        from chronotile.change.usage import measure_usage
+
         return measure_usage(self.storage, self.history, self.rules).table
 
     @property
