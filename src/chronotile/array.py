@@ -5,6 +5,7 @@ In: a store and a key. Out: tables, views, reports. Reads the log once, and agai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -196,17 +197,21 @@ class Array(Handle[Report]):
         *,
         own: Callable[..., Plan] | None = None,  # noqa: ARG002 (of groups)
         all_or_none: bool = False,  # noqa: ARG002 (of groups)
+        exclusive: bool = False,
     ) -> Report:
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
-        plan = planner(self.store, self.key, **options)
         if how.get("dry_run"):
-            return plan.report()
+            return planner(self.store, self.key, **options).report()
         from chronotile.change.executor import execute
+        from chronotile.change.undo import settle
 
         try:
+            settled = settle(self.store, self.key, exclusive=exclusive)
+            plan = planner(self.store, self.key, **options)
+            plan = replace(plan, notes=(*settled, *plan.notes))
             who = who_asks(options, how)
-            return execute(self.store, plan, who, before=how.get("before"))
+            return execute(self.store, plan, who, exclusive=exclusive, before=how.get("before"))
         finally:
             self._read_again()
 
@@ -217,13 +222,13 @@ class Array(Handle[Report]):
         from chronotile.change.undelete import plan_undelete
 
         options = {"name": self.log.find_name(name), "at": at, "ever": ever}
-        return self._change(plan_undelete, options, how)
+        return self._change(plan_undelete, options, how, exclusive=True)
 
     def undo(self, operation: str | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""
         from chronotile.change.undo import plan_undo
 
-        return self._change(plan_undo, {"operation": operation}, how)
+        return self._change(plan_undo, {"operation": operation}, how, exclusive=True)
 
     def publish(
         self,
@@ -237,7 +242,7 @@ class Array(Handle[Report]):
         from chronotile.change.publish import plan_publish
 
         places = [staging] if isinstance(staging, str) else list(staging)
-        return self._change(plan_publish, {"staging": places, "at": at}, how)
+        return self._change(plan_publish, {"staging": places, "at": at}, how, exclusive=True)
 
     def clone(
         self,

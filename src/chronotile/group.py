@@ -142,6 +142,7 @@ class Group(Handle[GroupReport]):
         *,
         own: Callable[..., Plan] | None = None,
         all_or_none: bool = False,
+        exclusive: bool = False,
     ) -> GroupReport:
         from chronotile.dataset.over_members import change_members, plan_members
 

@@ -71,8 +71,11 @@ class Handle(ABC, Generic[R]):
         *,
         own: Callable[..., Plan] | None = None,
         all_or_none: bool = False,
+        exclusive: bool = False,
     ) -> R:
         """Plan a change, and carry it out unless it is a dry run.
+
+        First, changes that were broken off are finished or taken back.
 
         Args:
             planner: Plans one array: `planner(store, key, **options)`.
@@ -80,6 +83,7 @@ class Handle(ABC, Generic[R]):
             how: Options that every change takes.
             own: Plans the files of a group itself.
             all_or_none: Of a group: change no member if one of them cannot be changed.
+            exclusive: Refuse while another such change is under way.
         """
 
     def delete(
@@ -182,7 +186,7 @@ class Handle(ABC, Generic[R]):
         """
         from chronotile.rows.apply import plan_apply
 
-        return self._change(plan_apply, {}, how)
+        return self._change(plan_apply, {}, how, exclusive=True)
 
     def consolidate(
         self,
@@ -291,7 +295,7 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.repair_group import plan_repair_group
 
         options = {"accept_loss": accept_loss, "commit_fragments": commit_fragments}
-        return self._change(plan_repair, options, how, own=plan_repair_group)
+        return self._change(plan_repair, options, how, own=plan_repair_group, exclusive=True)
 
     def restore(
         self,
@@ -324,8 +328,8 @@ class Handle(ABC, Generic[R]):
         if rewrite:
             from chronotile.rows.restore_rows import plan_restore_rows
 
-            return self._change(plan_restore_rows, options, how, all_or_none=True)
-        return self._change(plan_restore, options, how, all_or_none=True)
+            return self._change(plan_restore_rows, options, how, all_or_none=True, exclusive=True)
+        return self._change(plan_restore, options, how, all_or_none=True, exclusive=True)
 
     @abstractmethod
     def undelete(

@@ -42,6 +42,7 @@ def execute(
     who: Who | None = None,
     *,
     operation: Operation | None = None,
+    exclusive: bool = False,
     again: Callable[[], Plan] | None = None,
     before: Before = None,
 ) -> Report:
@@ -52,6 +53,7 @@ def execute(
         plan: What to do.
         who: What the record of the operation says of its author; None leaves no record.
         operation: The operation that this is a part of, if somebody else keeps its record.
+        exclusive: Other such changes are refused until this one has ended.
         again: Plans the change once more, if somebody else changed the same files meanwhile.
         before: Called with the planned steps, before anything is written.
 
@@ -67,7 +69,7 @@ def execute(
     if operation is None and who is not None:
         # Files that are put and removed again are named too: a run that is killed may leave them.
         planned = replace(plan.report(), steps=plan.steps)
-        begun = operations.begin(store, planned, who, exclusive=plan.exclusive)
+        begun = operations.begin(store, planned, who, exclusive=exclusive)
     run = _Run(store, plan, operation or begun)
     try:
         for attempt in range(1, ATTEMPTS + 1):
@@ -201,7 +203,15 @@ class _Run:
 def _copy(store: Store, step: Step) -> None:
     source = step.source
     assert source is not None
-    _transfer(source.store, store, source.names)
+    for path, data in source.content.items():
+        # No commit names the folder yet: a run that was broken off may have left another file.
+        try:
+            store.put_if_absent(path, data)
+        except ObjectExistsError:
+            store.remove([path])
+            store.put_if_absent(path, data)
+    if source.store is not None:
+        _transfer(source.store, store, source.names)
     _compare(store, step.path, source.sizes)
 
 

@@ -39,11 +39,19 @@ _DONE = {
 class Source(NamedTuple):
     """The files of a folder: where they are, and the names that they get."""
 
-    store: Store
+    store: Store | None
+    """None if they are at hand."""
     names: Mapping[str, str]
     """Path in that store -> path in the array."""
     sizes: Mapping[str, int | None]
     """Path in the array -> bytes."""
+    content: Mapping[str, bytes] = {}
+    """Path in the array -> content, of files that are at hand."""
+
+
+def at_hand(content: Mapping[str, bytes]) -> Source:
+    """Give files that are in memory: path in the array -> content."""
+    return Source(None, {}, {path: len(data) for path, data in content.items()}, content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +146,6 @@ class Plan:
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
-    exclusive: bool = False
-    """Refused while another such change is under way."""
     at_ms: int = field(default_factory=now_ms)
 
     @property

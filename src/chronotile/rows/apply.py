@@ -1,7 +1,7 @@
 """Updates, carried out: their rows are written, for every program that reads the array.
 
-In: an array. Out: the array with a fragment for each moment of updates, the updates themselves in
-the quarantine, and a report. What an open should see stays the same; what the engine shows now is
+In: an array. Out: the plan of the array with a fragment for each moment of updates, and the updates
+themselves in the quarantine. What an open should see stays the same; what the engine shows now is
 that.
 
 The order, for each moment that has updates, the earliest first:
@@ -15,18 +15,16 @@ The order, for each moment that has updates, the earliest first:
 
 At last every `.con` that holds one of the updates is written anew without it (see `apply_in_con`).
 
-A stop at any point leaves rows hidden that were hidden; the next run goes on from there, as the
-fragment's name follows from the updates.
+A stop at any point leaves rows hidden that were hidden.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.plan import Report, Step, put, tell
-from chronotile.change.quarantine import new_quarantine
+from chronotile.change.plan import Plan, Stage, Step, at_hand, put
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError, count_text
@@ -46,15 +44,10 @@ from chronotile.rows.cells.engine import require_engine
 from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
 from chronotile.rows.open_for_rows import last_time, schema_in_force
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import ObjectExistsError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.change.plan import Before
-    from chronotile.change.quarantine import Quarantine
-    from chronotile.rows.apply_in_con import NewCons
     from chronotile.rows.apply_rows import UpdatedRows
     from chronotile.rows.cells.staged_fragment import StagedFragment
     from chronotile.rows.changes_in_force import Change
@@ -77,72 +70,66 @@ class _Moment:
     in_con: tuple[Change, ...]
     """Those of its updates that a `.con` holds."""
 
-    def steps(self) -> Iterator[Step]:
-        """What is done, a line each file; of the fragment one for all."""
+    def stages(self, known: Known) -> Iterator[Stage]:
+        """The steps, in the order of the module's text."""
+        hidden = "rows stay hidden that were hidden"
         if self.fragment is not None:
             reason = f"{count_text(self.rows.count, 'row')} with new values, at {self.rows.t}"
             path = f"{FRAGMENTS}/{self.name}"
-            yield Step(op="copy", path=path, size=self.fragment.size, reason=reason)
-        yield from (*self.puts, *self.moves, *self.stand_ins)
+            files = {f"{path}/{name}": data for name, data in self.fragment.files.items()}
+            copy = Step(
+                op="copy", path=path, size=self.fragment.size, reason=reason, source=at_hand(files)
+            )
+            yield Stage(name="write rows", seen=hidden, steps=(copy,))
+        yield Stage(name="commit rows", seen=hidden, looks=(known,), steps=self.puts)
+        yield Stage(name="take the update out", seen="the new values", steps=self.moves)
+        yield Stage(name="stand in for it", seen="the new values", steps=self.stand_ins)
 
 
-def apply_updates(
-    array: str,
-    *,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Carries out the updates of an array, so that every TileDB program sees their values.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Look whether the commits are as they were read, less what the plan puts and moves."""
 
-    The rows that an update matches, as an open right before it sees them, are written with the new
-    values at the update's own time. NULL is no match; a row that has the values already is left as
-    it is. Memory grows with the rows of one update.
+    names: frozenset[str]
+    ours: frozenset[str]
 
-    Args:
-        array: A path or a URI.
-        dry_run: Change nothing; tell how many rows would be written.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
+    def __call__(self, store: Store) -> None:
+        """Look.
 
-    Raises:
-        NoEngineError: The engine, `chronotile[engine]`, is not installed.
-        RefusedError: The array is dense, or an earlier run left other rows.
-        ChangedError: Somebody wrote to the array meanwhile; try again.
+        Raises:
+            ChangedError: Somebody else committed meanwhile: those rows were not looked at.
+        """
+        fresh = (set(store.list_names(COMMITS).files) ^ self.names) - self.ours
+        if fresh:
+            problem = f"expected the commits as they were read, found {min(fresh)} changed"
+            raise ChangedError(store.uri, f"{problem}; try again")
 
-    >>> apply_updates("memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+
+def plan_apply(store: Store, key: bytes | None) -> Plan:
+    """Plan to carry out the updates of an array; see `Handle.apply`.
+
+    Memory grows with the rows of all updates.
     """
     require_engine()
-    opened = store or open_store(array, storage_options)
-    log = Log(read_history(opened, key=key, labels=True), opened)
+    log = Log(read_history(store, key=key, labels=True), store)
     moments, notes = _planned(log)
     cons = without_updates(log, [one.name for moment in moments for one in moment.in_con])
-    own = itertools.chain.from_iterable(moment.steps() for moment in moments)
-    steps = (*own, *cons.puts, *cons.moves)
-    report = Report("apply", opened.uri, dry_run=dry_run, steps=steps, notes=tuple(notes))
-    if not moments:
-        return report
-    quarantine = new_quarantine(opened, report.at_ms)
-    if not dry_run:
-        tell(before, report)
-        _declare(quarantine, moments, cons, report.at_ms)
-        moved = 0
-        for moment in moments:
-            _put(log, moment, moments)
-            quarantine.move(moment.moves, moved)
-            moved += len(moment.moves)
-            for step in moment.stand_ins:
-                put_compared(opened, step.path, step.data)
-        for step in cons.puts:
-            put_compared(opened, step.path, step.data)
-        quarantine.move(cons.moves, moved)
-    return replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
+    own = [step for moment in moments for step in (*moment.puts, *moment.moves)]
+    ours = frozenset(step.path.rpartition("/")[2] for step in own)
+    known = Known(frozenset(log.history.listing.commits), ours)
+    stages = [stage for moment in moments for stage in moment.stages(known)]
+    both = "every window sees the new values"
+    stages.append(Stage(name="new .con", seen=both, steps=cons.puts))
+    stages.append(Stage(name="old .con", seen=both, steps=cons.moves))
+    count = sum(moment.rows.count for moment in moments)
+    return Plan(
+        command="apply",
+        array=store.uri,
+        stages=tuple(stages) if moments else (),
+        notes=tuple(notes),
+        rows={"rewritten": count} if count else {},
+        added=tuple(step.path for moment in moments for step in moment.puts),
+    )
 
 
 def _planned(log: Log) -> tuple[list[_Moment], list[str]]:
@@ -219,67 +206,3 @@ def _left_in_con(cons: Mapping[str, list[str]], *, is_applied: bool) -> str:
     # With duplicates both the old and the new rows would show for a moment.
     why = "a fragment has applied it" if is_applied else "the array allows duplicates"
     return f"the update {', '.join(cons)} is left alone: it stands in {path}, and {why}"
-
-
-def _declare(quarantine: Quarantine, moments: list[_Moment], cons: NewCons, at_ms: int) -> None:
-    moves = [step for moment in moments for step in moment.moves]
-    puts = [step for moment in moments for step in (*moment.puts, *moment.stand_ins)]
-    quarantine.declare([*moves, *cons.moves], [*puts, *cons.puts], at_ms)
-
-
-def _put(log: Log, moment: _Moment, moments: list[_Moment]) -> None:
-    """Puts the fragment of a moment, and what commits it."""
-    store, fragment = log.storage, moment.fragment
-    is_there = bool(moment.puts) and _is_committed(store, moment)
-    if fragment is not None and not is_there:
-        folder = f"{FRAGMENTS}/{moment.name}"
-        for name, data in fragment.files.items():
-            _put_anew(store, f"{folder}/{name}", data)
-        _refuse_changed(log, moments)
-    for step in moment.puts:
-        try:
-            put_compared(store, step.path, step.data)
-        except ObjectExistsError:
-            # An earlier run got this far. A delete that was encrypted anew has other bytes.
-            if not is_there:
-                raise
-
-
-def _is_committed(store: Store, moment: _Moment) -> bool:
-    """Whether an earlier run has committed the fragment.
-
-    Raises:
-        RefusedError: It has, but with other rows.
-    """
-    fragment = moment.fragment
-    assert fragment is not None
-    wrt = moment.puts[0].path.rpartition("/")[2]
-    if wrt not in store.list_names(COMMITS).files:
-        return False
-    folder = f"{FRAGMENTS}/{moment.name}"
-    found = dict(store.read_many(f"{folder}/{name}" for name in fragment.files))
-    if any(found[f"{folder}/{name}"] != data for name, data in fragment.files.items()):
-        problem = f"expected {folder} with the rows of now, found other rows"
-        raise RefusedError(store.uri, f"{problem}: rows were written since a run was broken off")
-    return True
-
-
-def _put_anew(store: Store, path: str, data: bytes) -> None:
-    """Puts a file of a fragment that no commit names; a broken-off run may have left another."""
-    try:
-        put_compared(store, path, data)
-    except ObjectExistsError:
-        if store.read(path, limit=2 * len(data) + 1) != data:
-            store.remove([path])
-            put_compared(store, path, data)
-
-
-def _refuse_changed(log: Log, moments: list[_Moment]) -> None:
-    """Refuses if commits came since the log was read: their rows were not looked at."""
-    ours = {
-        step.path.rpartition("/")[2] for moment in moments for step in (*moment.puts, *moment.moves)
-    }
-    fresh = set(log.storage.list_names(COMMITS).files) ^ set(log.history.listing.commits)
-    if fresh - ours:
-        problem = f"expected the commits as they were read, found {min(fresh - ours)} changed"
-        raise ChangedError(log.array, f"{problem}; try again")
