@@ -1,0 +1,199 @@
+"""Functions of one line: the names that programs called before there was a handle.
+
+In: a place, and the options of a method. Out: what the method of `ct.open` gives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chronotile.handle import open as open_place
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from chronotile.array import Array
+    from chronotile.change.plan import Report
+    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.over_members import GroupReport
+    from chronotile.group import Group
+    from chronotile.log import Log
+
+    Uri = str | os.PathLike[str]
+    Key = bytes | str | None
+    Storage = Mapping[str, str] | None
+
+
+def _at(uri: Uri, key: Key, storage_options: Storage) -> Array | Group:
+    return open_place(uri, key=key, storage_options=storage_options)
+
+
+def open_log(
+    array: Uri,
+    key: Key = None,
+    storage_options: Storage = None,
+    *,
+    prune_to: tuple[int, int] | None = None,
+) -> Log:
+    """List and read the commit log of an array, once.
+
+    Args:
+        array: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
+        key: The AES-256 key of an encrypted array: 32 bytes, or 32 characters.
+        storage_options: Options of the storage, such as `aws_endpoint`.
+        prune_to: A window; see `history.read_history` for what it risks.
+
+    Raises:
+        ArrayNotFoundError: There is no array.
+        ChangedError: The array changed each time while it was read.
+        WrongKeyError: The key does not open it.
+        StorageError: The storage failed.
+    """
+    from chronotile.history.read_history import read_history
+    from chronotile.log import Log
+    from chronotile.storage.store import open_store
+
+    store = open_store(array, storage_options)
+    return Log(read_history(store, key=key, prune_to=prune_to), store)
+
+
+def open_dataset(uri: Uri, key: Key = None, storage_options: Storage = None) -> Dataset:
+    """List and read the lists of members of a group, once."""
+    from chronotile.dataset.open_dataset import open_dataset as opened
+
+    return opened(str(uri), key, storage_options)
+
+
+def write_delete(
+    array: Uri, where: str, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Delete the rows that satisfy a predicate: `Handle.delete`."""
+    return _at(array, key, storage_options).delete(where, **_at_moment(options))
+
+
+def write_update(
+    array: Uri,
+    where: str,
+    values: Mapping[str, object] | Sequence[str],
+    *,
+    key: Key = None,
+    storage_options: Storage = None,
+    **options: Any,
+) -> Report | GroupReport:
+    """Write an update: `Handle.update`."""
+    return _at(array, key, storage_options).update(where, values, **_at_moment(options))
+
+
+def _at_moment(options: dict[str, Any]) -> dict[str, Any]:
+    """Take `timestamp`, the older name of `at`."""
+    moment = options.pop("timestamp", None)
+    return options if moment is None else options | {"at": moment}
+
+
+def consolidate(
+    array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Put what many files hold into one: `Handle.consolidate`."""
+    return _at(array, key, storage_options).consolidate(**options)
+
+
+def vacuum(
+    array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Remove files that no window needs: `Handle.vacuum`."""
+    if "orphans_age_ms" in options:
+        options["orphan_age"] = options.pop("orphans_age_ms") / 3_600_000
+    return _at(array, key, storage_options).vacuum(**options)
+
+
+def repair(
+    array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Take out what keeps the engine from reading: `Handle.repair`."""
+    return _at(array, key, storage_options).repair(**options)
+
+
+def apply_updates(
+    array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Carry out updates: `Handle.apply`."""
+    return _at(array, key, storage_options).apply(**options)
+
+
+def restore(
+    array: Uri, to: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Make it, from a moment on, as it was at an earlier one: `Handle.restore`."""
+    return _at(array, key, storage_options).restore(to, **options)
+
+
+def undelete(
+    array: Uri, name: str, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Bring back the rows that one delete or update hides: `Handle.undelete`."""
+    return _at(array, key, storage_options).undelete(name, **options)
+
+
+def undo(
+    array: Uri,
+    report: Report | GroupReport | Mapping[str, Any] | str | None = None,
+    *,
+    key: Key = None,
+    storage_options: Storage = None,
+    **options: Any,
+) -> Report | GroupReport:
+    """Take back a change of ours: `Handle.undo`, also by the report of an earlier version."""
+    from chronotile.change.older_records import operation_or_report
+
+    place = _at(array, key, storage_options)
+    return place.undo(operation_or_report(report), **options)
+
+
+def publish(
+    staging: str | Sequence[str],
+    target: Uri,
+    *,
+    key: Key = None,
+    storage_options: Storage = None,
+    **options: Any,
+) -> Report | GroupReport:
+    """Make all fragments of staging arrays visible in one step: `Handle.publish`."""
+    return _at(target, key, storage_options).publish(staging, **options)
+
+
+def clone(
+    source: Uri, target: str, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> Report | GroupReport:
+    """Make an array elsewhere that shows what an open of this one shows: `Handle.clone`."""
+    return _at(source, key, storage_options).clone(target, **options)
+
+
+def read_rows(
+    array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> pa.Table:
+    """Read the rows that an open at a window should see: `Array.rows`."""
+    return _at(array, key, storage_options).rows(**options)
+
+
+def removed_rows(
+    array: Uri, name: str, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> pa.Table:
+    """Read the rows that one delete removed, or one update changed: `Array.removed_rows`."""
+    return _at(array, key, storage_options).removed_rows(name, **options)
+
+
+def diff(
+    array: Uri, t1: Any, t2: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> pa.Table:
+    """Compare what opens at two moments see: `Array.diff`."""
+    return _at(array, key, storage_options).diff(t1, t2, **options)
+
+
+def blame(
+    array: Uri, row: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
+) -> pa.Table:
+    """List every commit that had to do with a row: `Array.blame`."""
+    return _at(array, key, storage_options).blame(row, **options)
