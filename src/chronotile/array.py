@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log, View
     from chronotile.rows.read_rows import RowReader
+    from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
 
@@ -62,6 +63,10 @@ class Array(Handle[Report]):
     def tags(self) -> dict[str, int]:
         """The tags, with their moments in ms, the earliest first."""
         return self.log.tags
+
+    def moment(self, time: Moment, where: str = "time") -> int:
+        """Give a time in any spelling, or a tag's name, in ms."""
+        return self.log.moment(time, where)
 
     def view(self, start: Moment = 0, end: Moment | None = None) -> View:
         """Give what an open at a window sees; see `Log.view`."""
@@ -162,9 +167,13 @@ class Array(Handle[Report]):
             NoEngineError: The engine is not installed.
             ChronotileError: There is no such delete or update.
         """
+        return self.removed_reader(name, values).table()
+
+    def removed_reader(self, name: str, values: Sequence[str] = ()) -> RemovedRows:
+        """Open what `removed_rows` reads, to be read batch by batch."""
         from chronotile.rows.removed_rows import removed_of
 
-        return removed_of(self.labelled_log, name, values).table()
+        return removed_of(self.labelled_log, name, values)
 
     def diff(self, t1: Moment, t2: Moment, *, rows: bool = False) -> pa.Table:
         """Compare what opens at two moments see; see `chronotile.diff`.
@@ -174,9 +183,15 @@ class Array(Handle[Report]):
             t2: The later one.
             rows: Tell the rows that differ. This needs `chronotile[engine]`.
         """
+        return self.diff_with_notes(t1, t2, rows=rows)[0]
+
+    def diff_with_notes(
+        self, t1: Moment, t2: Moment, *, rows: bool = False
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of
 
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
+        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
 
     def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
         """List every commit that wrote, changed or removed a row, in order.
@@ -185,9 +200,15 @@ class Array(Handle[Report]):
             row: A value for some fields, or texts such as `id=7`. Dimensions say where the row is;
                 of attributes it is enough that it once had the value.
         """
+        return self.blame_with_notes(row)[0]
+
+    def blame_with_notes(
+        self, row: Mapping[str, object] | Sequence[str]
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.blame import blame_of
 
-        return blame_of(self.labelled_log, row)
+        return blame_of(self.labelled_log, row), ()
 
     def _change(
         self,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset, DatasetView
     from chronotile.format.timestamps import Moment
     from chronotile.rows.group_rows import GroupRows
+    from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
 
 _MOMENTS = ("at", "to", "keep")
@@ -68,6 +69,10 @@ class Group(Handle[GroupReport]):
         """Find the stretches of time at which every member can be read whole, in order."""
         return self.dataset.moments()
 
+    def moment(self, time: Moment, where: str = "time") -> int:
+        """Give a time in any spelling, or a tag's name, in ms."""
+        return self.dataset.moment(time, where)
+
     def view(self, end: Moment | None = None) -> DatasetView:
         """Give the members at a moment, and what an open of each sees."""
         return self.dataset.view(end)
@@ -110,25 +115,43 @@ class Group(Handle[GroupReport]):
         self, name: str, values: Sequence[str] = (), *, member: str | None = None
     ) -> pa.Table:
         """Read the rows that one delete or update of a member took; see `Array.removed_rows`."""
+        return self.removed_reader(name, values, member=member).table()
+
+    def removed_reader(
+        self, name: str, values: Sequence[str] = (), *, member: str | None = None
+    ) -> RemovedRows:
+        """Open what `removed_rows` reads, to be read batch by batch."""
         from chronotile.rows.group_rows import removed_in_group
 
-        return removed_in_group(self.dataset, name, member, values).table()
+        return removed_in_group(self.dataset, name, member, values)
 
     def diff(
         self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
     ) -> pa.Table:
         """Compare what opens of the group at two moments see; see `Array.diff`."""
+        return self.diff_with_notes(t1, t2, rows=rows, member=member)[0]
+
+    def diff_with_notes(
+        self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of_group
 
-        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)[0]
+        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
 
     def blame(
         self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
     ) -> pa.Table:
         """List every commit that had to do with a row, in all members; see `Array.blame`."""
+        return self.blame_with_notes(row, member=member)[0]
+
+    def blame_with_notes(
+        self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import blame_group
 
-        return blame_group(self.dataset, row, member)[0]
+        return blame_group(self.dataset, row, member)
 
     def _read_again(self) -> None:
         """Forget what was read: the group has changed."""

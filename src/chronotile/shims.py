@@ -186,7 +186,13 @@ def removed_rows(
 
 
 def diff(
-    array: Uri, t1: Any, t2: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
+    array: Uri,
+    t1: Any,
+    t2: Any,
+    *,
+    key: Key = None,
+    storage_options: Storage = None,
+    **options: Any,
 ) -> pa.Table:
     """Compare what opens at two moments see: `Array.diff`."""
     return _at(array, key, storage_options).diff(t1, t2, **options)

@@ -6,11 +6,11 @@ engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, or_group
+from chronotile.cli.options import access_options, array_argument, member_option
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
     required=True,
     help="What the row holds: where it is, or a value that it once had. Again for more fields.",
 )
+@member_option
 @access_options
 @row_options
-@or_group("group_rows:blame_of_group")
-def blame(array: str, row: tuple[str, ...], access: Access) -> RowsToPrint:
+def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Access) -> RowsToPrint:
     """Every commit that wrote, changed or removed a row of ARRAY, in order.
 
     A row that was removed is shown as it was before, any other as it was after. Of a group: in
     every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.report.output import place_text
-    from chronotile.rows.blame import blame_of
-    from chronotile.rows.open_for_rows import open_labelled
 
-    table = blame_of(open_labelled(array, access.key, access.storage), row)
-    heading = f"{place_text(array)}, what happened to the row with {', '.join(row)}"
-    return RowsToPrint(table.schema, table.to_batches(), (), heading)
+    place = access.open(array)
+    table, notes = place.blame_with_notes(row, **member)
+    heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
+    return RowsToPrint(table.schema, table.to_batches(), notes, heading)

@@ -393,9 +393,7 @@ def restore(call: Call, at: Any, older_at: Any, **options: Any) -> int:
     out of sight and what comes back. Where commits alone cannot do it, --rewrite can, in a sparse
     array, with TileDB installed.
     """
-    return call.show(
-        call.place.restore(at=older_at if at is None else at, **options, **call.how)
-    )
+    return call.show(call.place.restore(at=older_at if at is None else at, **options, **call.how))
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
@@ -473,9 +471,7 @@ def clone(
     array that the engine refuses to open.
     """
     place = access.open(array)
-    call = Call(
-        place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None
-    )
+    call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
     return call.show(place.clone(target, **options))
 
 

@@ -6,14 +6,14 @@ Needs the engine; what the rows are is decided in the room `rows`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chronotile.cli.options import (
     access_options,
     array_argument,
-    or_group,
+    member_option,
     window_options,
     wrong_call,
 )
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 @click.option(
     "--values", metavar="FIELD=VALUE", multiple=True, help="With --removed-by: only such rows."
 )
+@member_option
 @access_options
 @row_options
-@or_group("group_rows:rows_of_group")
 def rows(
     array: str,
     window: Ends,
@@ -45,6 +45,7 @@ def rows(
     fields: str | None,
     removed_by: str | None,
     values: tuple[str, ...],
+    member: dict[str, Any],
     access: Access,
 ) -> RowsToPrint:
     """The rows that an open of ARRAY at a window should see, with updates carried out.
@@ -53,32 +54,18 @@ def rows(
     group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.report.output import place_text, window_text
-    from chronotile.rows.read_rows import open_rows
 
+    place = access.open(array)
     if removed_by is not None:
         if where is not None or fields is not None:
             raise wrong_call("--removed-by: expected it without --where and --fields")
-        return _removed(array, removed_by, values, access)
+        found = place.removed_reader(removed_by, values, **member)
+        word = "changed" if found.change.is_update else "removed"
+        heading = f"{place_text(found.log.array)}, rows that {found.change.name} {word}"
+        return RowsToPrint(found.schema, found.batches(), (), heading)
     if values:
         raise wrong_call("--values: expected --removed-by with it")
-    reader = open_rows(
-        array,
-        start=window[0],
-        end=window[1],
-        where=where,
-        fields=None if fields is None else [name.strip() for name in fields.split(",")],
-        key=access.key,
-        storage_options=access.storage,
-    )
-    heading = f"{place_text(reader.log.array)}, rows at {window_text(reader.start, reader.end)}"
+    chosen = None if fields is None else [name.strip() for name in fields.split(",")]
+    reader = place.row_reader(*window, where=where, fields=chosen, **member)
+    heading = f"{place_text(place.uri)}, rows at {window_text(reader.start, reader.end)}"
     return RowsToPrint(reader.schema, reader.batches(), reader.notes, heading)
-
-
-def _removed(array: str, name: str, values: tuple[str, ...], access: Access) -> RowsToPrint:
-    from chronotile.report.output import place_text
-    from chronotile.rows.removed_rows import open_removed
-
-    found = open_removed(array, name, values=values, key=access.key, storage_options=access.storage)
-    word = "changed" if found.change.is_update else "removed"
-    heading = f"{place_text(found.log.array)}, rows that {found.change.name} {word}"
-    return RowsToPrint(found.schema, found.batches(), (), heading)

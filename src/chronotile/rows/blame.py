@@ -16,9 +16,7 @@ from chronotile.conditions.tree import AllOf, Compare, Op
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import rows_asked_for
 from chronotile.conditions.update_values import parse_cells
-from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import PredicateError
-from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.rows.cells.cell_columns import shown
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.cells.engine import Range
@@ -26,7 +24,7 @@ from chronotile.rows.cells.newest_cells import coordinate_codes, next_times
 from chronotile.rows.cells.written_by import Writers
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.differences.row_pairs import with_heads
-from chronotile.rows.open_for_rows import last_time, open_labelled, refuse_member, schema_in_force
+from chronotile.rows.open_for_rows import last_time, schema_in_force
 from chronotile.rows.updates.play_changes import Play
 
 if TYPE_CHECKING:
@@ -54,45 +52,16 @@ class _Event(NamedTuple):
     columns: tuple[pa.Array, ...]
 
 
-def blame(
-    array: str,
-    row: Mapping[str, object] | Sequence[str],
-    *,
-    member: str | None = None,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
-    """Every commit that wrote, changed or removed a row, in order.
-
-    Args:
-        array: A path or a URI; a group too: every array in it that has the fields.
-        row: What the row holds: a value for some fields, or texts such as `id=7`. Dimensions say
-            where it is; of attributes it is enough that it once had the value.
-        member: Of a group: only members whose path fits this pattern.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
+def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
+    """List every commit that wrote, changed or removed a row, in order; see `Array.blame`.
 
     Returns:
         Columns `event` (`wrote`, `changed`, `removed`), `commit`, `t`, then dimensions and
-        attributes: after the event; before it, if the row was removed. Of a group the column
-        `member` first.
+        attributes: after the event; before it, if the row was removed.
 
     Raises:
-        NoEngineError: The engine, `chronotile[engine]`, is not installed.
         PredicateError: A field or value does not fit the schema.
     """
-    try:
-        log = open_labelled(array, key, storage_options)
-    except GroupFoundError:
-        from chronotile.rows.group_rows import blame_group
-
-        return blame_group(open_dataset(array, key, storage_options), row, member)[0]
-    refuse_member(log, member)
-    return blame_of(log, row)
-
-
-def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
-    """Likewise for a log that has been read with its labels."""
     end = last_time(log)
     schema_file = schema_in_force(log, end)
     schema = schema_file.schema

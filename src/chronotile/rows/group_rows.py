@@ -122,8 +122,10 @@ def diff_group_rows(
     return _one_table(dataset.uri, found), tuple(dict.fromkeys((*gone, *lost)))
 
 
-def removed_in_group(dataset: Dataset, name: str, pattern: str | None = None) -> RemovedRows:
-    """What one delete or update of a member took.
+def removed_in_group(
+    dataset: Dataset, name: str, pattern: str | None = None, values: Sequence[str] = ()
+) -> RemovedRows:
+    """Find what one delete or update of a member took.
 
     Raises:
         ChronotileError: No member holds it, or several do.
@@ -134,7 +136,7 @@ def removed_in_group(dataset: Dataset, name: str, pattern: str | None = None) ->
     for node in nodes:
         log = _log(dataset, node)
         try:
-            found.append((node.path, removed_of(log, name)))
+            found.append((node.path, removed_of(log, name, values)))
         except ChronotileError as error:
             problem = error
     if len(found) > 1:

@@ -10,44 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.errors import ChronotileError, KeyNeededError
+from chronotile.errors import KeyNeededError
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.cells.engine import require_engine
-from chronotile.storage.store import open_store
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from chronotile.history.read_history import SchemaFile
+    from chronotile.storage.store import Store
 
 
-def open_labelled(
-    array: str,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> Log:
-    """The log of an array whose rows are going to be read.
+def open_labelled(store: Store, key: bytes | None) -> Log:
+    """Read the log of an array whose rows are going to be read.
 
     Raises:
         NoEngineError: The engine is not installed.
         ArrayNotFoundError: There is no array.
     """
     require_engine()
-    store = open_store(str(array), storage_options)
     return Log(read_history(store, key=key, labels=True), store)
-
-
-def refuse_member(log: Log, member: str | None) -> None:
-    """Refuse a pattern of members where there are none.
-
-    Raises:
-        ChronotileError: There is one, and this is the log of an array.
-    """
-    if member is not None:
-        raise ChronotileError(log.array, f"expected a group, as member is {member!r}: an array")
 
 
 def schema_in_force(log: Log, moment: int) -> SchemaFile:

@@ -25,9 +25,7 @@ from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import column_truth, rows_asked_for
-from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
-from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.rows.cells.bare_array import bare_array
 from chronotile.rows.cells.cell_columns import shown, shown_type
 from chronotile.rows.cells.cell_source import cell_source
@@ -36,7 +34,7 @@ from chronotile.rows.cells.engine import Engine
 from chronotile.rows.cells.engine_read import layout_of, read_cells
 from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
-from chronotile.rows.open_for_rows import open_labelled, refuse_member, schema_in_force
+from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.updates.played_batch import PlayedBatch
 from chronotile.rows.updates.sought_spans import SoughtSpans
 from chronotile.storage.prefetch import OneAhead
@@ -177,26 +175,6 @@ class RowReader:
                 yield self._filtered(named, read)
 
 
-def open_rows(
-    array: str,
-    *,
-    start: Moment = 0,
-    end: Moment | None = None,
-    where: str | None = None,
-    fields: Sequence[str] | None = None,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> RowReader:
-    """What `read_rows` reads, to be read batch by batch.
-
-    Raises:
-        NoEngineError: The engine is not installed.
-        PredicateError: The predicate or a field does not fit the schema.
-    """
-    log = open_labelled(array, key, storage_options)
-    return rows_of(log, start, end, where=where, fields=fields)
-
-
 def rows_of(
     log: Log,
     start: Moment,
@@ -240,57 +218,3 @@ def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:
     if not chosen:
         raise ChronotileError("fields", "expected at least one field, found none")
     return tuple(chosen)
-
-
-def read_rows(
-    array: str,
-    *,
-    start: Moment = 0,
-    end: Moment | None = None,
-    where: str | None = None,
-    fields: Sequence[str] | None = None,
-    member: str | None = None,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
-    """The rows that an open at a window should see: writes, deletes, and updates carried out.
-
-    Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
-    every reader. Updates mean what SQL means: a comparison with NULL is no match, NaN differs from
-    every number, and a row that does not match stays as it is. An update acts on the rows of before
-    its own millisecond; it counts as a write at its time.
-
-    Args:
-        array: A path or a URI; a group too: the rows of every array in it, with the column
-            `member`.
-        start: Of the window: ms since the epoch, a `datetime`, or a text such as `2024-05-01`.
-        end: Of the window; now if it is left out.
-        where: A predicate on the rows as they are then, such as `a < 3`.
-        fields: Which dimensions and attributes; all if left out.
-        member: Of a group: only members whose path fits this pattern.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-
-    Returns:
-        A table; its schema's metadata holds notes under `chronotile.notes` if a commit that the
-        engine refuses had to be left out.
-
-    Raises:
-        NoEngineError: The engine, `chronotile[engine]`, is not installed.
-        PredicateError: The predicate or a field does not fit the schema.
-        EngineError: The engine refused.
-
-    >>> read_rows("memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    try:
-        log = open_labelled(array, key, storage_options)
-    except GroupFoundError:
-        from chronotile.rows.group_rows import group_rows
-
-        dataset = open_dataset(array, key, storage_options)
-        found = group_rows(dataset, start, end, where=where, fields=fields, pattern=member)
-        return found.table()
-    refuse_member(log, member)
-    return rows_of(log, start, end, where=where, fields=fields).table()

@@ -6,7 +6,7 @@ else would have removed them later does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,19 +16,17 @@ from chronotile.conditions.masks import YES, Mask, both
 from chronotile.conditions.tree import Compare, Op
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.update_values import parse_cells
-from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
-from chronotile.history.folder_kinds import GroupFoundError
 from chronotile.log.short_ids import uuid_of
 from chronotile.rows.cells.cell_columns import shown, shown_type
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.open_for_rows import last_time, open_labelled, schema_in_force
+from chronotile.rows.open_for_rows import last_time, schema_in_force
 from chronotile.rows.updates.play_changes import Play
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -95,29 +93,13 @@ class RemovedRows:
             ]
             yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
 
-
-def open_removed(
-    array: str,
-    name: str,
-    *,
-    values: Sequence[str] = (),
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> RemovedRows:
-    """What `removed_rows` reads, to be read batch by batch; only rows with some `field=value`."""
-    try:
-        found = removed_of(open_labelled(array, key, storage_options), name)
-    except GroupFoundError:
-        from chronotile.rows.group_rows import removed_in_group
-
-        found = removed_in_group(open_dataset(array, key, storage_options), name)
-    schema = found.schema_file.schema
-    assert schema is not None
-    return replace(found, wanted=parse_cells(values, schema))
+    def table(self) -> pa.Table:
+        """Read all rows at once."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
 
 
-def removed_of(log: Log, name: str) -> RemovedRows:
-    """What one change of a log took.
+def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
+    """Find what one change of a log took; only rows with some `field=value`.
 
     Raises:
         ChronotileError: There is no such delete or update, or the engine cannot read it.
@@ -134,6 +116,7 @@ def removed_of(log: Log, name: str) -> RemovedRows:
         raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
     wanted = found[0].name
     schema_file = schema_in_force(log, found[0].t2)
+    assert schema_file.schema is not None
     in_force = changes_in_force(log.view(0, found[0].t2), schema_file.schema)
     is_update = isinstance(found[0], Update)
     at = next(
@@ -151,34 +134,5 @@ def removed_of(log: Log, name: str) -> RemovedRows:
         change=in_force.changes[at],
         schema_file=schema_file,
         before=in_force.changes[:at],
+        wanted=parse_cells(values, schema_file.schema),
     )
-
-
-def removed_rows(
-    array: str,
-    name: str,
-    *,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
-    """The rows that a delete removed, or that an update changed, as they were right before it.
-
-    A delete removes what the engine removes, rows with NULL among it; an update changes what its
-    predicate matches.
-
-    Args:
-        array: A path or a URI; of a group, the member that holds it is found.
-        name: Of the delete or update, as `log` shows it.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-
-    Raises:
-        NoEngineError: The engine, `chronotile[engine]`, is not installed.
-        ChronotileError: There is no such delete or update.
-
-    >>> removed_rows("memory:doc-nowhere", "__1_1_x_22")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    found = open_removed(array, name, key=key, storage_options=storage_options)
-    return pa.Table.from_batches(found.batches(), schema=found.schema)
