@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
 
 
-@click.command(epilog="\b\nExample:\n  chronotile blame demo/array --row id=7")
+@command(epilog="\b\nExample:\n  chronotile blame demo/array --row id=7")
 @array_argument
 @click.option(
     "--row",

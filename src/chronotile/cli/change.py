@@ -16,10 +16,12 @@ import click
 
 from chronotile.cli.options import (
     MOMENT,
+    Command,
     Place,
     access_options,
+    array_argument,
     json_option,
-    own_options_first,
+    command,
     say,
     shared_option,
     wrong_call,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.cli.options import Access
     from chronotile.dataset.over_members import GroupReport
+    from chronotile.format.tag_entries import Tags
     from chronotile.group import Group
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -214,7 +217,7 @@ def changing(function: F) -> F:
         )
         return function(made, **rest)
 
-    return own_options_first(call)
+    return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
 _older = click.option(
@@ -233,7 +236,7 @@ _from_now = click.option(
 _from = click.option("--from", "older_at", metavar="TIME", type=MOMENT, hidden=True)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 7' --dry-run")
+@command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 7' --dry-run")
 @changing
 @_where
 @_moment
@@ -251,7 +254,7 @@ def delete(call: Call, **options: Any) -> int:
     return call.ask(call.place.delete, **options)
 
 
-@click.command(
+@command(
     epilog="\b\nExample:\n"
     "  chronotile update demo/array --where 'id == 7' --set amount=4 --experimental --dry-run"
 )
@@ -277,7 +280,7 @@ def update(call: Call, **options: Any) -> int:
     return call.ask(call.place.update, **options)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
+@command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
 @changing
 def apply(call: Call) -> int:
     """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
@@ -288,7 +291,7 @@ def apply(call: Call) -> int:
     return call.show(call.place.apply(**call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")
+@command(epilog="\b\nExample:\n  chronotile consolidate demo/array --dry-run")
 @changing
 @click.option(
     "--mode",
@@ -308,7 +311,7 @@ def consolidate(call: Call, **options: Any) -> int:
     return call.show(call.place.consolidate(**options, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile vacuum demo/array --dry-run")
+@command(epilog="\b\nExample:\n  chronotile vacuum demo/array --dry-run")
 @changing
 @click.option(
     "--mode",
@@ -357,7 +360,7 @@ def vacuum(call: Call, keep_deletes: bool, **options: Any) -> int:
     return call.show(call.place.vacuum(loose_deletes=not keep_deletes, **options, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
+@command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
 @click.option(
@@ -379,7 +382,7 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     return call.show(call.place.change(plan_put_back, {"manifest": manifest}, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
+@command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
 @changing
 @click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
 @_from_now
@@ -396,7 +399,7 @@ def restore(call: Call, at: Any, older_at: Any, **options: Any) -> int:
     return call.show(call.place.restore(at=older_at if at is None else at, **options, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
+@command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
 @changing
 @click.argument("name", metavar="NAME")
 @_from_now
@@ -411,7 +414,7 @@ def undelete(call: Call, name: str, at: Any, older_at: Any, ever: bool) -> int:
     return call.show(call.place.undelete(name, at=moment, ever=ever, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
+@command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
 @changing
 @click.argument("operation", metavar="[ID]", required=False)
 def undo(call: Call, operation: str | None) -> int:
@@ -423,7 +426,7 @@ def undo(call: Call, operation: str | None) -> int:
     return call.show(call.place.undo(operation, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
+@command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=Place("dir"))
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
@@ -440,7 +443,7 @@ def publish(call: Call, staging: tuple[str, ...], own_times: bool, at: Any) -> i
     return call.show(call.place.publish(staging, at=at, own_times=own_times, **call.how))
 
 
-@click.command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
+@command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=Place("dir"))
 @click.argument("target", metavar="TARGET", type=Place("dir"))
 @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
@@ -486,7 +489,7 @@ def tag() -> None:
     """
 
 
-@tag.command()
+@tag.command(cls=Command)
 @changing
 @click.argument("name", metavar="NAME")
 @click.option("--at", metavar="TIME", type=MOMENT, help="The moment: now.")
@@ -496,9 +499,63 @@ def add(call: Call, name: str, **options: Any) -> int:
     return call.show(call.place.tag(name, **options, **call.how))
 
 
-@tag.command(short_help="Take a tag of ARRAY away.")
+@tag.command(cls=Command, short_help="Take a tag of ARRAY away.")
 @changing
 @click.argument("name", metavar="NAME")
 def remove(call: Call, name: str) -> int:
     """Take a tag of ARRAY away: a vacuum may then remove what only it needs."""
     return call.show(call.place.untag(name, **call.how))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagList:
+    """The tags of an array or a group, and those of groups that it is a member of."""
+
+    array: str
+    tags: Tags
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give a name and a moment each."""
+        from chronotile.format.timestamps import iso_time
+
+        return [
+            {"name": name, "at": at, "time": iso_time(at), "of_group": of_group}
+            for name, at, of_group in self._rows()
+        ]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a line, and a table."""
+        from chronotile.check.findings import count_text
+        from chronotile.format.timestamps import time_text
+        from chronotile.report.output import Text, plain_table
+
+        rows = self._rows()
+        known = " that can be read" if self.tags.doubts else ""
+        yield Text(f"{self.array}: {count_text(len(rows), 'tag')}{known}", "bold")
+        if rows:
+            table = plain_table("time", "ms", "tag")
+            for name, at, of_group in rows:
+                table.add_row(time_text(at), str(at), f"{name}, of its group" if of_group else name)
+            yield table
+
+    def _rows(self) -> list[tuple[str, int, bool]]:
+        own = [(name, at, False) for name, at in self.tags.own.items()]
+        return own + [(name, at, True) for name, at in self.tags.of_groups]
+
+
+@tag.command(name="list", cls=Command)
+@array_argument
+@access_options
+@json_option
+def list_tags(array: str, access: Access, as_json: bool) -> int:
+    """List the tags of ARRAY, the earliest first.
+
+    Exits with 3 if metadata cannot be read, which may hold more.
+    """
+    from chronotile.report.output import emit
+
+    place = access.open(array)
+    tags = place.log.known_tags
+    emit(TagList(array=place.uri, tags=tags), as_json=as_json)
+    tags.checked(place.uri)
+    return 0

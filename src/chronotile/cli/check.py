@@ -77,7 +77,7 @@ class CheckReport:
         yield Text(self.found.looked_at.words(self.reach), "dim")
 
 
-@click.command(
+@command(
     epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays"
 )
 @click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=Place("dir"))

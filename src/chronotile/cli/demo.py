@@ -141,7 +141,7 @@ def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
     return Outcome(command, status, step.file)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile demo")
+@command(epilog="\b\nExample:\n  chronotile demo")
 @click.argument("folder", metavar="[FOLDER]", default="demo", type=Place("dir"))
 @click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
 @json_option

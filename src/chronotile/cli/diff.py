@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
 
 
-@click.command(epilog="\b\nExample:\n  chronotile diff demo/array yesterday now --rows")
+@command(epilog="\b\nExample:\n  chronotile diff demo/array yesterday now --rows")
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)

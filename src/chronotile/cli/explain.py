@@ -149,7 +149,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
         yield Text(f"      to do: {advice.todo}", "cyan")
 
 
-@click.command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
+@command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @click.argument("name", metavar="[NAME]", required=False)
 @window_options

@@ -105,7 +105,7 @@ def domain_words(domain: str | None) -> str:
     return ", ".join(f"{low} to {high}" for low, high in ranges)
 
 
-@click.command(epilog="\b\nExample:\n  chronotile fragments demo/array")
+@command(epilog="\b\nExample:\n  chronotile fragments demo/array")
 @array_argument
 @click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
 @access_options

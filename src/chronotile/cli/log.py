@@ -159,7 +159,7 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
     return Story(opened, opened.view(), listed, counts, look=size is not False)
 
 
-@click.command(
+@command(
     epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01\n"
     "  chronotile log demo/array --oneline -n 20"
 )

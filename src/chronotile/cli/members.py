@@ -88,7 +88,7 @@ def _facts(row: MemberRow) -> str:
     return ", ".join(parts) + (f"; it cannot be read: {row.error}" if row.error else "")
 
 
-@click.command(epilog="\b\nExample:\n  chronotile members demo/dataset")
+@command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
 @click.option("--end", metavar="TIME", type=MOMENT, help="The members at this time: now.")
 @click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
@@ -147,7 +147,7 @@ class MomentsReport:
         yield table
 
 
-@click.command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
+@command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
 @group_argument
 @click.option(
     "-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last so many."

@@ -7,7 +7,6 @@ Light to load: a heavy module is imported only when a command runs.
 from __future__ import annotations
 
 import functools
-import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from chronotile.dataset.open_dataset import Dataset
+    from chronotile.array import Array
+    from chronotile.group import Group
     from chronotile.log import Log
     from chronotile.storage.store import Store
 
@@ -91,8 +91,8 @@ def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> No
 
 def json_option(function: F) -> F:
     """Adds `--json`, and `--local`, which sets the clock for all that the command prints."""
-    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-    local = click.option(
+    as_json = shared_option("--json", "as_json", is_flag=True, help="One JSON document.")
+    local = shared_option(
         "--local",
         is_flag=True,
         expose_value=False,
@@ -109,18 +109,20 @@ class Access:
     key: bytes | None = field(repr=False)
     storage: dict[str, str] = field(repr=False)
 
+    def open(self, uri: str) -> Array | Group:
+        """Open an array or a group."""
+        from chronotile.handle import open_at
+
+        return open_at(self.open_store(uri), self.key)
+
     def open_store(self, array: str) -> Store:
         """Opens the storage of an array."""
         from chronotile.storage.store import open_store
 
         return open_store(array, self.storage)
 
-    def open_log(self, array: str) -> Log:
-        """Opens a log; a terminal shows how many files have been read."""
-        return self.read_log(self.open_store(array))
-
     def read_log(self, store: Store) -> Log:
-        """Reads the log of an array; likewise."""
+        """Read the log of an array; a terminal shows how many files have been read."""
         from chronotile.history.read_history import read_history
         from chronotile.log import Log
         from chronotile.report.output import progress
@@ -129,60 +131,67 @@ class Access:
             watched = store.watched(lambda what, _: step() if what == "read.done" else None)
             return Log(read_history(watched, key=self.key), store)
 
-    def open_dataset(self, group: str) -> Dataset:
-        """Opens a group."""
-        from chronotile.dataset.open_dataset import open_dataset
 
-        return open_dataset(group, self.key, self.storage)
+class Command(click.Command):
+    """A command whose help lists its own options first, and those of many commands last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under two headings."""
+        own, shared = [], []
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                is_shared = isinstance(option, SharedOption) or option.name == "help"
+                (shared if is_shared else own).append(record)
+        for heading, records in (("Options", own), ("Options of many commands", shared)):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
-def or_group(handler: str) -> Callable[[F], F]:
-    """Lets a command take a group too, and adds `--member`.
+def command(**settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function."""
+    return click.command(cls=Command, **settings)
 
-    Where ARRAY is a group, the call goes to a handler, `module:function` below `chronotile.cli`:
-    `handler(command, dataset, pattern, **options)`. The handler gets the command itself, which it
-    may call for one array.
-    """
 
-    def wrap(function: F) -> F:
-        @click.option(
-            "--member",
-            "pattern",
-            metavar="PATTERN",
-            help="Of a group: only members whose path fits, as ms/*.",
-        )
-        @functools.wraps(function)
-        def call(*args: Any, pattern: str | None, **given: Any) -> Any:
-            from chronotile.history.folder_kinds import GroupFoundError
+class SharedOption(click.Option):
+    """An option that many commands take: their help lists it last, under a heading."""
 
-            try:
-                report = function(*args, **given)
-            except GroupFoundError:
-                module, _, name = handler.partition(":")
-                home = importlib.import_module(f"chronotile.cli.{module}")
-                dataset = given["access"].open_dataset(given["array"])
-                return getattr(home, name)(function, dataset, pattern, **given)
-            if pattern is not None:
-                raise wrong_call("--member: expected a group, found an array")
-            return report
 
-        return call  # type: ignore[return-value]  # the same to click, which passes names
+def shared_option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option that many commands take."""
+    return click.option(*names, cls=SharedOption, **settings)
 
-    return wrap
+
+def member_option(function: F) -> F:
+    """Add `--member`, which the command gets as keyword arguments in `member`."""
+
+    @shared_option(
+        "--member", metavar="PATTERN", help="Of a group: only members whose path fits, as ms/*."
+    )
+    @functools.wraps(function)
+    def call(*args: Any, member: str | None, **given: Any) -> Any:
+        return function(*args, member={} if member is None else {"member": member}, **given)
+
+    return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
 def access_options(function: F) -> F:
     """Adds `--key-file` and `--storage`, which the command gets as `access`."""
 
-    @click.option(
+    @shared_option(
         "--key-file",
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False),
         envvar="CHRONOTILE_KEY_FILE",
         help="File with the 32-byte key of an encrypted array.",
     )
-    @click.option(
-        "--storage", metavar="NAME=VALUE", multiple=True, help="What the storage needs to know."
+    @shared_option(
+        "--storage",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="An option of the storage: region, endpoint, access_key_id, secret_access_key, "
+        "session_token, skip_signature, allow_http; again for more.",
     )
     @functools.wraps(function)
     def call(*args: Any, key_file: str | None, storage: tuple[str, ...], **rest: Any) -> Any:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from chronotile.spark.pipeline.run_pipeline import Job
 
 
-@click.command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
+@command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
 @click.argument("roots", metavar="ROOT…", nargs=-1, type=Place("dir"))
 @click.option("--out", metavar="DIR", required=True, type=Place("dir"), help="For the tables.")
 @click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")

@@ -82,7 +82,7 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
     return links
 
 
-@click.command(epilog="\b\nExample:\n  chronotile report demo -o report.html")
+@command(epilog="\b\nExample:\n  chronotile report demo -o report.html")
 @click.argument("root", metavar="ROOT", type=Place("dir"))
 @click.option(
     "-o",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Ends
 
 
-@click.command(epilog="\b\nExample:\n  chronotile rows demo/array --where 'amount > 3' --limit 10")
+@command(epilog="\b\nExample:\n  chronotile rows demo/array --where 'amount > 3' --limit 10")
 @array_argument
 @window_options
 @click.option("--where", metavar="P", help="Only rows that satisfy this predicate.")

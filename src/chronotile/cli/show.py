@@ -197,7 +197,7 @@ def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
         return ()
 
 
-@click.command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
+@command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=Place("file"))
 @click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
 @click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")

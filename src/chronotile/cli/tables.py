@@ -49,7 +49,7 @@ class TablesReport:
             yield f"  {table['file']}: {count_text(table['rows'], 'row')} of {name}"
 
 
-@click.command(epilog="\b\nExample:\n  chronotile tables demo --out tables")
+@command(epilog="\b\nExample:\n  chronotile tables demo --out tables")
 @click.argument("roots", metavar="ROOT…", nargs=-1, required=True, type=Place("dir"))
 @click.option(
     "--out",

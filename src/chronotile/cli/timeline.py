@@ -64,7 +64,7 @@ class TimelineReport:
         yield f"{self.output}: {shown}, {marks}{how}; {size_text(self.size)}"
 
 
-@click.command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
+@command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
 @array_argument
 @click.option(
     "-o",

@@ -204,7 +204,7 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
     return table
 
 
-@click.command(epilog="\b\nExample:\n  chronotile usage demo/array -o usage.html")
+@command(epilog="\b\nExample:\n  chronotile usage demo/array -o usage.html")
 @array_argument
 @click.option(
     "-o", "--output", metavar="FILE", type=Place("file"), help="A treemap: .html, .svg or .png."

@@ -107,7 +107,7 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
         yield f"  … and {len(commits) - SHOWN:,} more (--json)"
 
 
-@click.command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
+@command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @window_options
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
