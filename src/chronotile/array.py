@@ -108,9 +108,14 @@ class Array(Handle[Report]):
             now: The moment that the picture calls now.
             cells: Read footers, so that a fragment's height shows its cells.
         """
-        from chronotile.timeline.page import draw
+        from pathlib import Path
 
-        draw(self.log, out, now=now, cells=cells)
+        from chronotile.format.timestamps import now_ms
+        from chronotile.timeline.picture import draw, make_picture
+
+        moment = now_ms() if now is None else self.moment(now)
+        picture = make_picture(self.log, moment, cells=cells, height="cells")
+        Path(out).write_bytes(draw(picture, Path(out).suffix.lower()))
 
     def row_reader(
         self,

@@ -113,7 +113,7 @@ class _Run:
     def __init__(self, store: Store, plan: Plan, operation: Operation | None) -> None:
         self.store, self.plan, self.operation = store, plan, operation
         self.done: list[Step] = []
-        self.notes: list[str] = [*plan.notes]
+        self.notes: list[str] = [*plan.losses, *plan.notes]
         self.findings: list[Finding] = [*plan.findings]
         self.kept = 0
         """Files in the quarantine so far."""

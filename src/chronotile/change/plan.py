@@ -142,6 +142,8 @@ class Plan:
     """Names of fragments that the change hides: an undo needs them all."""
     undoes: str | None = None
     """The operation that this one takes back."""
+    losses: tuple[str, ...] = ()
+    """What cannot be undone, in words: it is said before the first step."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
     engine_open_requests: tuple[int, int] | None = None
@@ -160,7 +162,9 @@ class Plan:
             self.array,
             dry_run=True,
             steps=lasting(self.steps),
-            notes=self.notes,
+            notes=(*self.losses, *self.notes),
+            losses=self.losses,
+            rows=self.rows,
             findings=self.findings,
             at_ms=self.at_ms,
             added=self.added,
@@ -213,6 +217,15 @@ class Report:
     """The operation that this one took back."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
+    losses: tuple[str, ...] = ()
+    """Those of the notes that say what cannot be undone."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows that the change touches, by what happens to them; empty if nobody counted."""
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether there is something to undo, and a way to do it."""
+        return bool(self.steps) and all(step.op != "remove" for step in self.steps)
 
     def __repr__(self) -> str:
         # A delete says in its only step what it deletes.
@@ -248,6 +261,8 @@ class Report:
         if self.engine_open_requests is not None:
             first, then = self.engine_open_requests
             document["engine_open_requests"] = {"before": first, "after": then}
+        if self.rows:
+            document["rows"] = dict(self.rows)
         if self.added:
             document["added"] = list(self.added)
         if self.hidden:

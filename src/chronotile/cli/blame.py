@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, member_option
+from chronotile.cli.options import access_options, array_argument, command, member_option
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:

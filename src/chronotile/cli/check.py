@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, Place, access_options, reporting
+from chronotile.cli.options import MOMENT, Place, access_options, command, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,9 +77,7 @@ class CheckReport:
         yield Text(self.found.looked_at.words(self.reach), "dim")
 
 
-@command(
-    epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays"
-)
+@command(epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays")
 @click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=Place("dir"))
 @click.option(
     "--severity",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli import sample
-from chronotile.cli.options import Place, json_option
+from chronotile.cli.options import Place, command, json_option
 from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument, member_option, wrong_call
+from chronotile.cli.options import (
+    MOMENT,
+    access_options,
+    array_argument,
+    command,
+    member_option,
+    wrong_call,
+)
 from chronotile.cli.row_output import RowsToPrint, row_options
 
 if TYPE_CHECKING:

@@ -7,14 +7,18 @@ and what to do about it. `explanation` finds the reasons, `explain_words` what t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from chronotile.cli.group_each import MembersReport, each_array
 from chronotile.cli.options import (
     access_options,
     array_argument,
-    or_group,
+    command,
+    member_option,
+    moments_of_group,
     reporting,
     window_options,
 )
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
     from chronotile.log import Log, View
@@ -153,15 +158,25 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 @array_argument
 @click.argument("name", metavar="[NAME]", required=False)
 @window_options
+@member_option
 @access_options
 @reporting
-@or_group("group_each:each_member")
-def explain(array: str, name: str | None, window: Ends, access: Access) -> ExplainReport:
+def explain(
+    array: str, name: str | None, window: Ends, member: dict[str, str], access: Access
+) -> ExplainReport | MembersReport:
     """Why don't I see my data? What an open of ARRAY sees, what it does not, and what to do.
 
     With NAME, why that one object is or is not visible; any part of its name will do.
     """
-    log = access.open_log(array)
+    place = access.open(array)
+    start, end = moments_of_group(place, window)
+    report = partial(_explained, access, name, (start, end))
+    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
+
+
+def _explained(access: Access, name: str | None, window: Ends, array: Array) -> ExplainReport:
+    """Explain one array."""
+    log = access.log_of(array)
     view = log.view(*window)
     explained = tuple(view.explain())
     if name is not None:

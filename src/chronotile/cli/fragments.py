@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import access_options, array_argument, or_group, reporting
+from chronotile.cli.group_each import MembersReport, each_array
+from chronotile.cli.options import access_options, array_argument, command, member_option, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import RenderableType
 
+    from chronotile.array import Array
     from chronotile.cli.options import Access
 
 SHOWN = 1000
@@ -108,20 +111,28 @@ def domain_words(domain: str | None) -> str:
 @command(epilog="\b\nExample:\n  chronotile fragments demo/array")
 @array_argument
 @click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
+@member_option
 @access_options
 @reporting
-@or_group("group_each:each_member")
-def fragments(array: str, whole_names: bool, access: Access) -> FragmentsReport:
+def fragments(
+    array: str, whole_names: bool, member: dict[str, str], access: Access
+) -> FragmentsReport | MembersReport:
     """What each fragment of ARRAY holds: cells, bytes, tiles, domain.
 
     Reads each fragment's footer, or one .meta file that holds the footers of many. The column
     metadata says which: own, or consolidated.
     """
+    report = partial(_fragments, access, whole_names)
+    return each_array(access.open(array), report, **member)  # type: ignore[no-any-return]
+
+
+def _fragments(access: Access, whole_names: bool, array: Array) -> FragmentsReport:
+    """Report on one array."""
     from chronotile.history.fragment_facts import named_fragments, read_facts
     from chronotile.report.explain_words import lacks_key
     from chronotile.report.output import progress
 
-    log = access.open_log(array)
+    log = access.log_of(array)
     with progress("reading footers", len(named_fragments(log.history).name)) as step:
         facts = read_facts(log.storage, log.history, on_fragment=step)
     closed = lacks_key(log.history)

@@ -25,7 +25,7 @@ def check_as_of(
     arrays: list[str] = []
     findings: list[Finding] = []
     for group in groups:
-        dataset = access.open_dataset(group)
+        dataset = access.open_group(group).dataset
         moment = dataset.moment(as_of, "--as-of")
         arrays += [node.uri for node in dataset.arrays(moment)]
         findings += dataset.check(as_of=moment)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chronotile.cli.options import wrong_call
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from chronotile.array import Array
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.group import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,33 +83,42 @@ class MembersReport:
                 yield from part.report.to_text()
 
 
-def each_member(
-    command: Callable[..., Any], dataset: Dataset, pattern: str | None, **given: Any
-) -> MembersReport:
-    """Runs a command on every array of a group that is a member at the end of the window."""
+def each_array(
+    place: Array | Group,
+    report: Callable[[Array], Any],
+    *,
+    member: str | None = None,
+    end: Any = None,
+) -> Any:
+    """Report on an array; of a group, on every array that is a member at a moment.
+
+    Args:
+        place: The array, or the group.
+        report: Reports on one array.
+        member: Of a group: only members whose path fits this pattern.
+        end: Of a group: the moment; now, if it is left out.
+    """
+    from chronotile.array import Array
     from chronotile.report.output import progress
 
-    # A tag of the group counts, whatever tags its members have.
-    start, end = (
-        None if moment is None else dataset.moment(moment)
-        for moment in given.get("window", (None, None))
-    )
-    if "window" in given:
-        given["window"] = (start, end)
-    nodes = chosen(dataset, pattern, end)
+    if isinstance(place, Array):
+        if member is not None:
+            raise wrong_call("--member: expected a group, found an array")
+        return report(place)
+    nodes = chosen(place.dataset, member, end)
     parts = []
     arrays = sum(node.found == "array" for node in nodes)
     with progress("reading members", arrays) as step:
         for node in nodes:
-            if node.found != "array":
+            if node.found != "array" or node.store is None:
                 parts.append(Part(node=node))
                 continue
             try:
-                parts.append(Part(node=node, report=command(**given | {"array": node.uri})))
+                parts.append(Part(node=node, report=report(Array(node.store, place.key))))
             except ChronotileError as error:
                 parts.append(Part(node=node, error=error))
             step()
-    return MembersReport(group=dataset.uri, parts=tuple(parts))
+    return MembersReport(group=place.uri, parts=tuple(parts))
 
 
 def chosen(dataset: Dataset, pattern: str | None, end: Any = None) -> list[Node]:

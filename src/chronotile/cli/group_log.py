@@ -15,7 +15,7 @@ from chronotile.errors import BadTimeError, printable
 from chronotile.format.kinds import DATASET_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from chronotile.dataset.dataset_events import MemberEvent, Told
     from chronotile.dataset.follow_members import DatasetFollowing
@@ -93,7 +93,6 @@ class GroupLogReport:
 
 
 def group_log(
-    _: Callable[..., Any],
     dataset: Dataset,
     pattern: str | None,
     *,
@@ -106,7 +105,6 @@ def group_log(
     oneline: bool,
     follow: bool,
     every: float,
-    **rest: Any,  # noqa: ARG001  (options of arrays alone)
 ) -> GroupLogReport:
     """The history of a group and of everything in it."""
     from chronotile.dataset.dataset_events import member_events

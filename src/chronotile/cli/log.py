@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chronotile.cli.options import MOMENT, access_options, array_argument, or_group, reporting
+from chronotile.cli.options import (
+    MOMENT,
+    access_options,
+    array_argument,
+    command,
+    member_option,
+    reporting,
+    wrong_call,
+)
 from chronotile.errors import BadTimeError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from chronotile.cli.group_log import GroupLogReport
     from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
@@ -190,9 +199,9 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
     default=None,
     help="Add up the files of each fragment, or read nothing but the log: up to 5,000 commits.",
 )
+@member_option
 @access_options
 @reporting
-@or_group("group_log:group_log")
 def log(
     array: str,
     since: Moment,
@@ -202,20 +211,31 @@ def log(
     every: float,
     cells: bool,
     size: bool | None,
+    member: dict[str, str],
     access: Access,
     **layout: Any,
-) -> LogReport:
+) -> LogReport | GroupLogReport:
     """The history of ARRAY: what happened, when, and whether an open now still sees it.
 
     The newest comes first, in a pager on a terminal. A fragment is what one write left behind. A
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
+    from chronotile.group import Group
     from chronotile.log.follow_log import Following
     from chronotile.storage.read_once import remembering
 
-    store = access.open_store(array)
-    store = remembering(store) if follow else store
+    place = access.open(array)
+    if isinstance(place, Group):
+        from chronotile.cli.group_log import group_log
+
+        asked: dict[str, Any] = {"since": since, "until": until, "kinds": kinds, "size": size}
+        return group_log(
+            place.dataset, member.get("member"), follow=follow, every=every, **asked, **layout
+        )
+    if member:
+        raise wrong_call("--member: expected a group, found an array")
+    store = remembering(place.store) if follow else place.store
 
     def story() -> Story:
         return _story(store, access, cells=cells, size=size)
@@ -225,8 +245,8 @@ def log(
 
     if follow:
         following = Following(store, story, window)
-        asked = {"story": following.story, "window": following.window, "following": following}
+        told = {"story": following.story, "window": following.window, "following": following}
     else:
         first = story()
-        asked = {"story": first, "window": window(first)}
-    return LogReport(**asked, wait_s=every, **layout)  # type: ignore[arg-type]
+        told = {"story": first, "window": window(first)}
+    return LogReport(**told, wait_s=every, **layout)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, Place, access_options, reporting
+from chronotile.cli.options import MOMENT, Place, access_options, command, reporting
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def members(group: str, end: Any, no_size: bool, access: Access) -> MembersTree:
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
 
-    dataset = access.open_dataset(group)
+    dataset = access.open_group(group).dataset
     moment = now_ms() if end is None else dataset.moment(end, "--end")
     with progress("reading members", len(dataset.tree(moment))) as step:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
@@ -162,7 +162,7 @@ def moments(group: str, limit: int | None, access: Access) -> MomentsReport:
     """
     from chronotile.report.output import progress
 
-    dataset = access.open_dataset(group)
+    dataset = access.open_group(group).dataset
     with progress("reading members"):
         states = dataset.moments()
     if not states and not dataset.tree():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chronotile.errors import BadTimeError, ChronotileError, printable
+from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from chronotile.array import Array
+    from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
     from chronotile.storage.store import Store
@@ -115,11 +116,30 @@ class Access:
 
         return open_at(self.open_store(uri), self.key)
 
+    def open_group(self, uri: str) -> Group:
+        """Open a group.
+
+        Raises:
+            ArrayNotFoundError: There is none.
+        """
+        from chronotile.group import Group
+
+        place = self.open(uri)
+        if not isinstance(place, Group):
+            raise ArrayNotFoundError(place.uri, "expected a group, found an array")
+        return place
+
     def open_store(self, array: str) -> Store:
         """Opens the storage of an array."""
         from chronotile.storage.store import open_store
 
         return open_store(array, self.storage)
+
+    def log_of(self, array: Array) -> Log:
+        """Read the log of an array, which keeps it."""
+        log = self.read_log(array.store)
+        array.__dict__["log"] = log
+        return log
 
     def read_log(self, store: Store) -> Log:
         """Read the log of an array; a terminal shows how many files have been read."""
@@ -132,12 +152,23 @@ class Access:
             return Log(read_history(watched, key=self.key), store)
 
 
+def moments_of_group(place: Array | Group, window: Ends) -> Ends:
+    """Give the ends of a window; of a group in ms, as its tags count, whatever its members have."""
+    from chronotile.group import Group
+
+    if not isinstance(place, Group):
+        return window
+    start, end = (None if moment is None else place.moment(moment) for moment in window)
+    return start or 0, end
+
+
 class Command(click.Command):
     """A command whose help lists its own options first, and those of many commands last."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under two headings."""
-        own, shared = [], []
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
             if record is not None:

@@ -24,6 +24,7 @@ from chronotile.cli.options import (
     Parsed,
     Place,
     access_options,
+    command,
     read_pairs,
     reporting,
     say,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, reporting
+from chronotile.cli.options import Place, access_options, command, reporting
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:

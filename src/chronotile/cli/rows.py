@@ -13,6 +13,7 @@ import click
 from chronotile.cli.options import (
     access_options,
     array_argument,
+    command,
     member_option,
     window_options,
     wrong_call,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, reporting
+from chronotile.cli.options import Place, access_options, command, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

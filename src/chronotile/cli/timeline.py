@@ -17,15 +17,19 @@ from chronotile.cli.options import (
     Place,
     access_options,
     array_argument,
-    or_group,
+    command,
+    member_option,
     reporting,
+    say,
     wrong_call,
 )
+from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.cli.options import Access
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
     from chronotile.timeline.picture import Height, Picture
 
@@ -81,47 +85,67 @@ class TimelineReport:
     type=click.Choice(["cells", "bytes"]),
     help="What a fragment's height goes by; a page has a switch. Implies --cells.",
 )
+@member_option
 @access_options
 @reporting
-@or_group("group_timeline:group_timeline")
 def timeline(
     array: str,
     output: str,
     now: Moment | None,
     cells: bool,
     height: Height | None,
+    member: dict[str, str],
     access: Access,
 ) -> TimelineReport:
     """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
-    picture of a very long history counts commits, and does not draw each.
+    picture of a very long history counts commits, and does not draw each. Of a group: a lane for
+    each array.
     """
     path = Path(output)
     if path.suffix.lower() not in FORMS:
         raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    from chronotile.array import Array
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
-    from chronotile.timeline.picture import make_picture
+    from chronotile.timeline.picture import draw, make_picture
 
-    log = access.open_log(array)
-    with progress("drawing"):
-        picture = make_picture(
-            log,
-            now_ms() if now is None else log.moment(now, "--now"),
-            cells=cells or height is not None,
-            height=height or "cells",
-        )
-        data = _draw(picture, path.suffix.lower())
-        path.write_bytes(data)
+    place = access.open(array)
+    heights = {"cells": cells or height is not None, "height": height or "cells"}
+    moment = now_ms() if now is None else place.moment(now, "--as-of")
+    if isinstance(place, Array):
+        if member:
+            raise wrong_call("--member: expected a group, found an array")
+        log = access.log_of(place)
+        with progress("drawing"):
+            picture = make_picture(log, moment, **heights)  # type: ignore[arg-type]
+    else:
+        picture = _of_group(place.dataset, member.get("member"), moment, heights)
+    data = draw(picture, path.suffix.lower())
+    path.write_bytes(data)
     return TimelineReport(picture=picture, output=output, size=len(data))
 
 
-def _draw(picture: Picture, form: str) -> bytes:
-    if form == ".html":
-        from chronotile.timeline.page import to_html
+def _of_group(
+    dataset: Dataset, pattern: str | None, moment: int, heights: dict[str, Any]
+) -> Picture:
+    """Draw a lane for each array of a group, on one time axis."""
+    from chronotile.cli.group_each import chosen
+    from chronotile.report.output import progress
+    from chronotile.timeline.lanes import join_pictures
+    from chronotile.timeline.picture import make_picture
 
-        return to_html(picture).encode()
-    from chronotile.timeline.chart import to_png, to_svg
-
-    return to_png(picture) if form == ".png" else to_svg(picture).encode()
+    arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
+    pictures = []
+    with progress("reading members", len(arrays)) as step:
+        for node in arrays:
+            log = dataset.read_log(node)
+            if isinstance(log, ChronotileError):
+                say(f"note: {node.path} cannot be read: {log}")
+            else:
+                pictures.append((node.path, make_picture(log, moment, **heights)))
+            step()
+    if not pictures:
+        raise ChronotileError(dataset.uri, "expected arrays that can be read, found none")
+    return join_pictures(dataset.uri, pictures, moment)

@@ -7,7 +7,7 @@ command that frees it; and a treemap, where the user asks for a file of it. Chan
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,20 +18,25 @@ from chronotile.cli.options import (
     Place,
     access_options,
     array_argument,
-    or_group,
+    command,
+    member_option,
     reporting,
     wrong_call,
 )
-from chronotile.errors import printable
+from chronotile.errors import ChronotileError, printable
+from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
+    import pyarrow as pa
     from rich.console import RenderableType
 
-    from chronotile.change.usage import Usage
+    from chronotile.change.usage import Usage, Way
     from chronotile.cli.options import Access
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.report.usage_map import Line
+    from chronotile.storage.store import Store
 
 FORMS = (".html", ".svg", ".png")
 LARGEST = 10
@@ -175,8 +180,8 @@ class UsageReport:
         found = self._fragments()
         table = plain_table("bytes", "share", "fragment", "why", "freed by", right=2)
         table.columns[2].no_wrap = True
-        for (name, reason, command), (size, _) in list(found.items())[:LARGEST]:
-            table.add_row(size_text(size), _share(size, total), name, reason, self._near(command))
+        for (name, reason, way), (size, _) in list(found.items())[:LARGEST]:
+            table.add_row(size_text(size), _share(size, total), name, reason, self._near(way))
         if len(found) > LARGEST:
             table.add_row("", "", f"and {len(found) - LARGEST:,} more (--json)", "", "")
         return table
@@ -209,10 +214,10 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 @click.option(
     "-o", "--output", metavar="FILE", type=Place("file"), help="A treemap: .html, .svg or .png."
 )
+@member_option
 @access_options
 @reporting
-@or_group("group_usage:group_usage")
-def usage(array: str, output: str | None, access: Access) -> UsageReport:
+def usage(array: str, output: str | None, member: dict[str, str], access: Access) -> UsageReport:
     """Why ARRAY is so large: bytes by reason, by field and part, and the largest fragments.
 
     Each comes with the command that frees it, and what would be lost by it. The sums are what the
@@ -221,15 +226,22 @@ def usage(array: str, output: str | None, access: Access) -> UsageReport:
     form = Path(output).suffix.lower() if output is not None else ""
     if output is not None and form not in FORMS:
         raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    from chronotile.array import Array
     from chronotile.change.usage import measure_usage
     from chronotile.report.output import progress
 
-    log, store = access.open_log(array), access.open_store(array)
-    with progress("listing files"):
-        measured = measure_usage(store, log.history, log.rules)
-        report = UsageReport(array=log.array, usage=measured, output=output)
-        if output is not None:
-            Path(output).write_bytes(_draw(report, form))
+    place = access.open(array)
+    if isinstance(place, Array):
+        if member:
+            raise wrong_call("--member: expected a group, found an array")
+        log = access.log_of(place)
+        with progress("listing files"):
+            measured = measure_usage(place.store, log.history, log.rules)
+    else:
+        measured = _of_group(place.dataset, member.get("member"))
+    report = UsageReport(array=place.uri, usage=measured, output=output)
+    if output is not None:
+        Path(output).write_bytes(_draw(report, form))
     return report
 
 
@@ -241,3 +253,76 @@ def _draw(report: UsageReport, form: str) -> bytes:
     if form == ".png":
         return to_png(report.array, report.rows)
     return to_svg(report.array, report.rows).encode()
+
+
+def _of_group(dataset: Dataset, pattern: str | None) -> Usage:
+    """Measure every array of a group and the groups' own files, below the paths of the members."""
+    import pyarrow as pa
+
+    from chronotile.change.usage import Usage, measure_usage
+    from chronotile.cli.group_each import chosen
+    from chronotile.report.output import progress
+
+    nodes = chosen(dataset, pattern)
+    tables: list[pa.Table] = [] if pattern is not None else [_own("", dataset.store)]
+    ways: list[Way] = []
+    notes: list[str] = []
+    with progress("listing files", len(nodes)) as step:
+        for node in nodes:
+            if node.found == "group" and node.store is not None:
+                tables.append(_own(f"{node.path}/", node.store))
+            elif node.found == "array" and node.store is not None:
+                log = dataset.read_log(node)
+                if isinstance(log, ChronotileError):
+                    notes.append(f"{node.path} cannot be read: {log}")
+                    continue
+                used = _below(node.path, measure_usage(node.store, log.history, log.rules))
+                tables.append(used.table)
+                ways += used.ways
+                notes += used.notes
+            elif node.problem:
+                notes.append(f"{node.path}: {node.problem}")
+            step()
+    return Usage(table=pa.concat_tables(tables), ways=tuple(ways), notes=tuple(notes))
+
+
+def _below(path: str, used: Usage) -> Usage:
+    """The usage of an array, its files and fragments below the path of its member."""
+    import pyarrow as pa
+
+    from chronotile.change.usage import SCHEMA
+
+    def lower(text: str | None) -> str | None:
+        return None if text is None else f"{path}/{text}"
+
+    table = used.table
+    for place, name in enumerate(SCHEMA.names):
+        if name in ("path", "fragment"):
+            texts = pa.array([lower(text) for text in table[name].to_pylist()], pa.string())
+            table = table.set_column(place, SCHEMA.field(place), texts)
+    return replace(
+        used,
+        table=table,
+        ways=tuple(
+            replace(way, paths=frozenset(f"{path}/{one}" for one in way.paths)) for way in used.ways
+        ),
+        notes=tuple(f"{path}: {note}" for note in used.notes),
+    )
+
+
+def _own(prefix: str, store: Store) -> pa.Table:
+    """A group's own files: its marker, its lists of members, its metadata."""
+    import pyarrow as pa
+
+    from chronotile.change.usage import SCHEMA
+
+    def entries() -> Iterator[tuple[str, int]]:
+        for folder in ("", GROUP, META):
+            for entry in store.list_dir(folder, sizes=True).files:
+                if folder or entry.path == GROUP_MARKER:
+                    yield entry.path, entry.size or 0
+
+    rows = [
+        {"path": f"{prefix}{path}", "bytes": size, "reason": "metadata"} for path, size in entries()
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chronotile.cli.group_each import MembersReport, each_array
 from chronotile.cli.options import (
     access_options,
     array_argument,
-    or_group,
+    command,
+    member_option,
+    moments_of_group,
     reporting,
     window_options,
 )
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
     from chronotile.log import View
@@ -111,17 +115,25 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @array_argument
 @window_options
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@member_option
 @access_options
 @reporting
-@or_group("group_each:each_member")
-def visible(array: str, window: Ends, cells: bool, access: Access) -> VisibleReport:
+def visible(
+    array: str, window: Ends, cells: bool, member: dict[str, str], access: Access
+) -> VisibleReport | MembersReport:
     """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
 
     Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
     """
-    log = access.open_log(array)
-    view = log.view(*window)
-    if not cells:
-        return VisibleReport(view=view)
-    facts = log.fragments(names={fragment.name for fragment in view.fragments})
-    return VisibleReport(view=view, facts={row["name"]: row for row in facts.to_pylist()})
+    place = access.open(array)
+    start, end = moments_of_group(place, window)
+
+    def report(one: Array) -> VisibleReport:
+        log = access.log_of(one)
+        view = log.view(start, end)
+        if not cells:
+            return VisibleReport(view=view)
+        facts = log.fragments(names={fragment.name for fragment in view.fragments})
+        return VisibleReport(view=view, facts={row["name"]: row for row in facts.to_pylist()})
+
+    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]

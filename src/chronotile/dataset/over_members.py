@@ -114,6 +114,18 @@ class GroupReport:
         return tuple(item for report in reports if report is not None for item in report.findings)
 
     @property
+    def losses(self) -> tuple[str, ...]:
+        """What cannot be undone, member by member."""
+        reports = ((one.path, one.report) for one in self.outcomes if one.report is not None)
+        return tuple(f"{path}: {loss}" for path, report in reports for loss in report.losses)
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether there is something to undo, and a way to do it."""
+        changed = [one.report for one in self.outcomes if one.report is not None and one.has_steps]
+        return bool(changed) and all(report.can_be_undone for report in changed)
+
+    @property
     def has_steps(self) -> bool:
         """Whether anything is, or was, to be done."""
         return any(one.has_steps for one in self.outcomes)

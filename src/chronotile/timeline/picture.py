@@ -312,3 +312,14 @@ def _up_to(times: Times, moments: Times) -> tuple[int, ...]:
 
 def _between(times: Times, moments: Times) -> tuple[int, ...]:
     return tuple(np.diff(_up_to(times, moments), prepend=0).tolist())
+
+
+def draw(picture: Picture, form: str) -> bytes:
+    """Draw a picture as `.html`, `.svg` or `.png`."""
+    if form == ".html":
+        from chronotile.timeline.page import to_html
+
+        return to_html(picture).encode()
+    from chronotile.timeline.chart import to_png, to_svg
+
+    return to_png(picture) if form == ".png" else to_svg(picture).encode()
