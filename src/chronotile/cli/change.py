@@ -233,7 +233,6 @@ _any_time = click.option(
 _from_now = click.option(
     "--at", metavar="TIME", type=MOMENT, help="When it takes effect: now; after every commit."
 )
-_from = click.option("--from", "older_at", metavar="TIME", type=MOMENT, hidden=True)
 
 
 @command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 7' --dry-run")
@@ -386,32 +385,29 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 @changing
 @click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
 @_from_now
-@_from
 @click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
 @click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again.")
-def restore(call: Call, at: Any, older_at: Any, **options: Any) -> int:
+def restore(call: Call, **options: Any) -> int:
     """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
 
     Every window that ends before stays as it is; no fragment is removed. --dry-run says what goes
     out of sight and what comes back. Where commits alone cannot do it, --rewrite can, in a sparse
     array, with TileDB installed.
     """
-    return call.show(call.place.restore(at=older_at if at is None else at, **options, **call.how))
+    return call.show(call.place.restore(**options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
 @changing
 @click.argument("name", metavar="NAME")
 @_from_now
-@_from
 @click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
-def undelete(call: Call, name: str, at: Any, older_at: Any, ever: bool) -> int:
+def undelete(call: Call, name: str, **options: Any) -> int:
     """Let the rows of ARRAY that one delete or update hides come back.
 
     From now on, and every window that ends before stays as it is; or, with --ever, in every window.
     """
-    moment = older_at if at is None else at
-    return call.show(call.place.undelete(name, at=moment, ever=ever, **call.how))
+    return call.show(call.place.undelete(name, **options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")

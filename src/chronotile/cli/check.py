@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import MOMENT, Place, access_options, command, reporting
+from chronotile.cli.options import MOMENT, FailOn, Place, access_options, command, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ class CheckReport:
         if not self.found.is_whole():
             return 3
         worst, order = self.found.worst(), list(_STYLES)
-        if worst is None or self.fail_on == "none":
+        if worst is None or self.fail_on == "never":
             return 0
         return int(order.index(worst) <= order.index(self.fail_on))
 
@@ -87,7 +87,7 @@ class CheckReport:
 )
 @click.option(
     "--fail-on",
-    type=click.Choice([*_STYLES, "none"]),
+    type=FailOn(),
     help="The least severity that the exit status tells of: warning, or error if only errors show.",
 )
 @click.option(

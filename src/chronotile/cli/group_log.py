@@ -112,11 +112,11 @@ def group_log(
     from chronotile.log.story import Window
     from chronotile.report.output import progress
 
-    first = dataset.moment(since, "--since")
-    last = None if until is None else dataset.moment(until, "--until")
+    first = dataset.moment(since, "--start")
+    last = None if until is None else dataset.moment(until, "--end")
     if last is not None and last < first:
         problem = f"expected a window that ends after it starts, found {first} to {last}"
-        raise BadTimeError("--until", problem)
+        raise BadTimeError("--end", problem)
     window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
     nodes = chosen(dataset, pattern)
     following = None

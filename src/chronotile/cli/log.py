@@ -140,12 +140,12 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
 def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
     from chronotile.log.story import Window
 
-    first, last = log.moment(since, "--since"), None
+    first, last = log.moment(since, "--start"), None
     if until is not None:
-        last = log.moment(until, "--until")
+        last = log.moment(until, "--end")
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
-            raise BadTimeError("--until", problem)
+            raise BadTimeError("--end", problem)
     return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
@@ -169,12 +169,12 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
 
 
 @command(
-    epilog="\b\nExample:\n  chronotile log demo/array --kind delete --since 2024-05-01\n"
+    epilog="\b\nExample:\n  chronotile log demo/array --kind delete --start 2024-05-01\n"
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
-@click.option("--until", metavar="TIME", type=MOMENT, help="Not after this.")
+@click.option("--start", "since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
+@click.option("--end", "until", metavar="TIME", type=MOMENT, help="Not after this.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )

@@ -90,7 +90,8 @@ def _facts(row: MemberRow) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
-@click.option("--end", metavar="TIME", type=MOMENT, help="The members at this time: now.")
+@click.option("--as-of", "end", metavar="TIME", type=MOMENT, help="The members at this time: now.")
+@click.option("--end", "end", metavar="TIME", type=MOMENT, hidden=True)
 @click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
 @access_options
 @reporting
@@ -105,7 +106,7 @@ def members(group: str, end: Any, no_size: bool, access: Access) -> MembersTree:
     from chronotile.report.output import progress
 
     dataset = access.open_group(group).dataset
-    moment = now_ms() if end is None else dataset.moment(end, "--end")
+    moment = now_ms() if end is None else dataset.moment(end, "--as-of")
     with progress("reading members", len(dataset.tree(moment))) as step:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
     return MembersTree(group=dataset.uri, end=moment, rows=rows)
@@ -149,9 +150,7 @@ class MomentsReport:
 
 @command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
 @group_argument
-@click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last so many."
-)
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last ones.")
 @access_options
 @reporting
 def moments(group: str, limit: int | None, access: Access) -> MomentsReport:

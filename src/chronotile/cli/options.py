@@ -162,8 +162,40 @@ def moments_of_group(place: Array | Group, window: Ends) -> Ends:
     return start or 0, end
 
 
+OLDER = {
+    "--output": "--out",
+    "--since": "--start",
+    "--until": "--end",
+    "--now": "--as-of",
+    "--from": "--at",
+}
+"""Older spelling of an option -> the one of now."""
+
+
+class FailOn(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
+    """The least severity that the exit status tells of."""
+
+    def __init__(self) -> None:
+        super().__init__(["error", "warning", "info", "never"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take `none`, the older spelling of `never`, too."""
+        return super().convert("never" if value == "none" else value, param, ctx)
+
+
 class Command(click.Command):
     """A command whose help lists its own options first, and those of many commands last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take older spellings of options too."""
+        known = {text for option in self.params for text in option.opts}
+
+        def spelled(word: str) -> str:
+            name, equals, value = word.partition("=")
+            newer = OLDER.get(name)
+            return f"{newer}{equals}{value}" if newer in known and name not in known else word
+
+        return super().parse_args(ctx, [spelled(word) for word in args])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under two headings."""

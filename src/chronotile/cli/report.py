@@ -74,7 +74,7 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            picture = make_picture(access.open_log(array), now_ms())
+            picture = make_picture(access.read_log(access.open_store(array)), now_ms())
         except ChronotileError:
             continue  # the page says that it cannot be read
         (folder / f"{number}.html").write_text(to_html(picture), "utf-8")
@@ -86,7 +86,8 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
 @click.argument("root", metavar="ROOT", type=Place("dir"))
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     required=True,
     metavar="FILE",
     type=Place("file"),

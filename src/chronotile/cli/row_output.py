@@ -47,8 +47,12 @@ def row_options(function: F) -> F:
         type=click.Choice(FORMATS),
         help="How to write the rows: a table, unless it goes into a file.",
     )
-    @click.option("--limit", metavar="N", type=click.IntRange(0), help="The first so many rows.")
-    @click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="A file.")
+    @click.option(
+        "-n", "--limit", metavar="N", type=click.IntRange(0), help="At most this many rows."
+    )
+    @click.option(
+        "-o", "--out", "output", metavar="FILE", type=click.Path(dir_okay=False), help="A file."
+    )
     @json_option
     @functools.wraps(function)
     def call(

@@ -72,13 +72,14 @@ class TimelineReport:
 @array_argument
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     metavar="FILE",
     type=Place("file"),
     required=True,
     help="An .html, .svg or .png file.",
 )
-@click.option("--now", metavar="TIME", type=MOMENT, help="What counts as now.")
+@click.option("--as-of", "now", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @click.option(
     "--height",

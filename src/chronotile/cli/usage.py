@@ -212,7 +212,12 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 @command(epilog="\b\nExample:\n  chronotile usage demo/array -o usage.html")
 @array_argument
 @click.option(
-    "-o", "--output", metavar="FILE", type=Place("file"), help="A treemap: .html, .svg or .png."
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE",
+    type=Place("file"),
+    help="A treemap: .html, .svg or .png.",
 )
 @member_option
 @access_options
