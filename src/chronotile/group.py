@@ -226,7 +226,9 @@ class Group(Handle[GroupReport]):
         """Bring back the rows that one delete or update of a member hides."""
         raise NotImplementedError
 
-    def undo(self, operation: str | None = None, **how: Unpack[How]) -> GroupReport:
+    def undo(
+        self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]
+    ) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
         raise NotImplementedError
 

@@ -350,11 +350,11 @@ class Handle(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def undo(self, operation: str | None = None, **how: Unpack[How]) -> R:
+    def undo(self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]) -> R:
         """Take back a change of ours: the last one, or that one.
 
         Args:
-            operation: The id of the operation.
+            operation: The id of the operation; or a report that an earlier version left.
             how: Options that every change takes.
 
         Raises:
@@ -495,6 +495,15 @@ def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
 
     raw = key.encode() if isinstance(key, str) else key
     return Group(store, raw) if is_group_at(store) else Array(store, raw)
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is the id of an operation, or begins one.
+
+    >>> is_id("1f3a9c02"), is_id("20240501T080000.120Z-vacuum.json")
+    (True, False)
+    """
+    return len(text) <= 8 and all(letter in "0123456789abcdef" for letter in text)
 
 
 def wrong_member(uri: str) -> ChronotileError:

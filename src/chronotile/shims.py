@@ -146,10 +146,13 @@ def undo(
     **options: Any,
 ) -> Report | GroupReport:
     """Take back a change of ours: `Handle.undo`, also by the report of an earlier version."""
-    from chronotile.change.older_records import operation_or_report
+    wanted = report if report is None or isinstance(report, str | dict) else _known(report)
+    return _at(array, key, storage_options).undo(wanted, **options)
 
-    place = _at(array, key, storage_options)
-    return place.undo(operation_or_report(report), **options)
+
+def _known(report: Any) -> Any:
+    """Give the operation of a report, or the report itself."""
+    return getattr(report, "operation", None) or report.to_dict()
 
 
 def publish(

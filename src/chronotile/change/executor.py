@@ -92,7 +92,7 @@ def execute(
         operations.end(store, begun, report, who)
     if plan.undoes is not None:
         _mark_undone(store, plan.undoes)
-    return report
+    return report if begun is None else replace(report, operation=begun.id)
 
 
 def _mark_undone(store: Store, undone: str) -> None:

@@ -240,7 +240,7 @@ def end(
 def _document(operation: Operation, report: Told, who: Who, first: str | None) -> dict[str, Any]:
     document = report.to_dict()
     # A moved array takes its records along: they say nothing of where it was.
-    for name in ("array", "group", "dry_run", "quarantine", "restore"):
+    for name in ("array", "group", "dry_run", "quarantine", "restore", "operation"):
         document.pop(name, None)
     head: dict[str, Any] = {
         "id": operation.id,

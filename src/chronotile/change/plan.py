@@ -219,6 +219,8 @@ class Report:
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
     losses: tuple[str, ...] = ()
     """Those of the notes that say what cannot be undone."""
+    operation: str | None = None
+    """The id of the operation that keeps the record."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
 
@@ -261,6 +263,8 @@ class Report:
         if self.engine_open_requests is not None:
             first, then = self.engine_open_requests
             document["engine_open_requests"] = {"before": first, "after": then}
+        if self.operation is not None:
+            document["operation"] = self.operation
         if self.rows:
             document["rows"] = dict(self.rows)
         if self.added:

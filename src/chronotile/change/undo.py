@@ -65,10 +65,10 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
-    record = read_record(store, target)
+    record = _older(store, known) if target is None else read_record(store, target)
     refuse_final(store, record)
-    later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
-    if operation is not None:
+    if operation is not None and target is not None:
+        later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
         _refuse_built_on(store, target, record, later)
     plan = plan_inverse(store, key, record)
     if not plan.steps:
@@ -84,8 +84,20 @@ def _is_ours(store: Store, operation: Operation) -> bool:
     return False
 
 
-def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:
-    """Choose the operation that is to be taken back."""
+def _older(store: Store, known: Sequence[Operation]) -> Record:
+    """Find the last report that an earlier version left."""
+    from chronotile.change.older_records import last_record
+
+    undos = (one for one in known if one.command == "undo")
+    undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
+    found = last_record(store, undone)
+    if found is None:
+        raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+    return found
+
+
+def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation | None:
+    """Choose the operation that is to be taken back; None if there is none that stands."""
     if wanted is not None:
         fitting = [one for one in known if one.id.startswith(wanted.lower())]
         if len(fitting) != 1:
@@ -98,7 +110,7 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
     for one in known:
         if one.state in ("done", "final") and one.command != "undo":
             return one
-    raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+    return None
 
 
 class Record(NamedTuple):

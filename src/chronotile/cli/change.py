@@ -376,9 +376,7 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     """
     if manifest is None:
         return call.show(call.place.repair(**options, **call.how))
-    from chronotile.change.older_records import plan_put_back
-
-    return call.show(call.place.change(plan_put_back, {"manifest": manifest}, **call.how))
+    return call.show(call.place.undo(manifest, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")

@@ -159,6 +159,26 @@ class Place:
         """The full name of a relative path, for messages."""
         return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a disk of this machine."""
+        return self.scheme == "file"
+
+    def parent(self) -> tuple[Place, str]:
+        """The folder above, and the name in it.
+
+        Raises:
+            StorageError: It is the root of its bucket or disk.
+
+        >>> Place(scheme="memory", bucket="m", root="lake/sales").parent()
+        (Place(scheme='memory', bucket='m', root='lake'), 'sales')
+        """
+        above, _, name = self.root.rpartition("/")
+        if not name:
+            raise StorageError(self.uri, "expected an array below a folder, found a root itself")
+        root = above or ("/" if self.is_local else "")
+        return Place(scheme=self.scheme, bucket=self.bucket, root=root), name
+
     def child(self, path: str) -> Place:
         """The place of a folder below this one.
 

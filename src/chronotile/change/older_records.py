@@ -1,0 +1,125 @@
+"""Records that earlier versions left beside an array: reports, and quarantines with a manifest.
+
+In: a store, and a report or where it is. Out: the `Record` that `undo` takes back. Writes nothing:
+what is done now is recorded in the array itself, by `operations`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from chronotile.change.undo import Record, plan_inverse, refuse_final
+from chronotile.check.findings import RefusedError
+from chronotile.errors import BadFileError, ChronotileError
+from chronotile.format.commit_files import commit_name, encode_lines
+from chronotile.format.kinds import FRAGMENTS
+from chronotile.storage.place import is_path
+from chronotile.storage.store import MissingObjectError, Store
+
+if TYPE_CHECKING:
+    from chronotile.change.plan import Plan
+
+_MANIFEST = "manifest.json"
+_STAMP = re.compile(r"[0-9TZ.]{8,40}")
+
+
+def _above(store: Store) -> tuple[Store, str]:
+    """Give the folder that holds the array, and the array's name in it."""
+    place, name = store.place.parent()
+    return Store(place=place, options=store.options, retry=store.retry), name
+
+
+def _read(store: Store, path: str) -> dict[str, Any]:
+    try:
+        document = json.loads(store.read(path, limit=1 << 28))
+    except (ValueError, RecursionError) as cause:
+        raise BadFileError(store.uri_of(path), f"expected a report, found {cause!r:.80}") from cause
+    if not isinstance(document, dict):
+        raise BadFileError(store.uri_of(path), "expected a report, found another document")
+    return document
+
+
+def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
+    """Read a report: a document, a file in `ARRAY.reports`, or a manifest in `ARRAY.quarantine`.
+
+    Raises:
+        RefusedError: There is none, or it is of another array.
+        BadFileError: It is no report.
+    """
+    above, name = _above(store)
+    if isinstance(report, Mapping):
+        return _of_report(store, above, name, "", report)
+    words = report.rstrip("/").removesuffix(f"/{_MANIFEST}").rpartition("/")[2]
+    with suppress(MissingObjectError):
+        if _STAMP.fullmatch(words):
+            folder = f"{name}.quarantine/{words}"
+            return _of_manifest(above, folder, _read(above, f"{folder}/{_MANIFEST}"))
+        path = f"{name}.reports/{words}"
+        if is_path(path):
+            return _of_report(store, above, name, above.uri_of(path), _read(above, path))
+    problem = f"expected the id of an operation, or a report, found {report!r:.120}"
+    raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
+
+
+def _of_report(
+    store: Store, above: Store, name: str, place: str, report: Mapping[str, Any]
+) -> Record:
+    if report.get("array") != store.uri:
+        found = f"found one of {report.get('array')!r:.120}"
+        raise RefusedError(store.uri, f"expected a report of this array, {found}")
+    if report.get("dry_run"):
+        found = f"found a dry run of {str(report.get('command'))!r:.40}"
+        raise RefusedError(store.uri, f"expected a change, {found}")
+    stamp = str(report.get("quarantine") or "").rstrip("/").rpartition("/")[2]
+    lines = [
+        f"/{FRAGMENTS}/{commit_name(str(uri)).text}"
+        for uri in report.get("added", ())
+        if str(uri).endswith(".wrt")
+    ]
+    old = encode_lines(lines).decode()
+    steps = [
+        {"old": old, **step} if step.get("op") == "replace" else step for step in report["steps"]
+    ]
+    return Record(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
+
+
+def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Record:
+    try:
+        moved = [{**entry, "op": "move"} for entry in manifest["moved"]]
+        puts = [{**entry, "op": "put"} for entry in manifest["put"]]
+        paths = {str(entry["path"]) for entry in moved}
+    except (KeyError, TypeError) as cause:
+        problem = f"expected a manifest, found {cause!r:.80}"
+        raise BadFileError(above.uri_of(f"{folder}/{_MANIFEST}"), problem) from cause
+    first = [entry for entry in puts if entry["path"] not in paths]
+    last = [entry for entry in puts if entry["path"] in paths]
+    document = {"command": "repair", "time": manifest.get("made"), "steps": [*first, *moved, *last]}
+    return Record(above.uri_of(folder), document, above, folder)
+
+
+def last_record(store: Store, undone: set[str]) -> Record | None:
+    """Find the last report beside the array that stands; None if there is none."""
+    with suppress(ChronotileError):
+        above, name = _above(store)
+        files = sorted((e.path for e in above.list_dir(f"{name}.reports").files), reverse=True)
+        taken = set(undone)
+        for path in files:
+            if not path.endswith(".json"):
+                continue
+            report = _read(above, path)
+            if report.get("undoes"):
+                taken.add(str(report["undoes"]))
+            elif above.uri_of(path) not in taken and report.get("steps"):
+                return _of_report(store, above, name, above.uri_of(path), report)
+    return None
+
+
+def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, Any] | str) -> Plan:
+    """Plan to take back what a report of an earlier version says."""
+    record = record_of(store, report)
+    refuse_final(store, record)
+    return plan_inverse(store, key, record)
