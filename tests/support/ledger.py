@@ -37,11 +37,22 @@ class Ledger:
     """URIs that some `.ign` names."""
     ignores: Mapping[str, frozenset[str]]
     """Path of each `.ign` -> the URIs that it names."""
+    repeating: frozenset[str] = frozenset()
+    """Paths of `.con` files in which a commit stands twice."""
 
     @cached_property
     def later_first(self) -> tuple[str, ...]:
         """The `.con` files, the latest first."""
         return tuple(sorted(self.cons, key=rank, reverse=True))
+
+    @cached_property
+    def kept_first(self) -> tuple[str, ...]:
+        """The `.con` files in the order in which they are kept."""
+        return tuple(sorted(self.cons, key=self._place))
+
+    def _place(self, path: str) -> tuple[int, bool, bool, str]:
+        named = self.cons[path].keys() & self.ignored
+        return len(named) - len(self.cons[path]), bool(named), path in self.repeating, path
 
     def counts(self, uri: str) -> bool:
         """Whether a commit that stands in a `.con` counts there.
@@ -50,21 +61,31 @@ class Ledger:
         """
         return uri not in self.ignored or not uri.endswith(WRITES)
 
-    def superseded(self) -> tuple[str, ...]:
-        """The `.con` files of which each commit that counts stands in a later one."""
-        known: dict[str, list[Tile]] = {}
-        found = []
-        for path in self.later_first:
-            held = self.cons[path]
-            if all(tile in known.get(u, ()) for u, tile in held.items() if self.counts(u)):
-                found.append(path)
-                continue
-            if path == self.later_first[-1]:
-                break  # none is left that could be superseded by it
-            for uri, tile in held.items():
-                if self.counts(uri):
-                    known.setdefault(uri, []).append(tile)
-        return tuple(found)
+    def superseded(self) -> dict[str, str | None]:
+        """The `.con` files that can go, each with the one that holds what counts of it."""
+        counting = {
+            path: {(uri, tile) for uri, tile in held.items() if self.counts(uri)}
+            for path, held in self.cons.items()
+        }
+        staying: list[str] = []
+        gone: dict[str, str | None] = {}
+        for path in self.kept_first:
+            own = counting[path]
+            holders = [
+                one
+                for one in staying
+                if counting[one] >= own and self._comes_first(self._place(one), self._place(path))
+            ]
+            if own and not holders:
+                staying.append(path)
+            else:
+                gone[path] = holders[0] if own else None
+        return gone
+
+    @staticmethod
+    def _comes_first(one: tuple[int, bool, bool, str], other: tuple[int, bool, bool, str]) -> bool:
+        """Whether nobody can remove one for the other: it is larger, or nothing is ignored."""
+        return one[0] < other[0] or not (one[1] or other[1])
 
     def free_ignores(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The `.ign` files among some paths that name no write of any `.con`."""
@@ -84,6 +105,7 @@ class Ledger:
             loose={uri: tile for uri, tile in self.loose.items() if uri not in single},
             ignored=self.ignored | frozenset(ignoring),
             ignores=self.ignores,
+            repeating=self.repeating - gone,
         )
 
 
@@ -96,6 +118,7 @@ def read_ledger(history: History) -> Ledger:
     table = history.table
     cons: dict[str, dict[str, Tile]] = {s.path: {} for s in table.sources if not s.loose}
     loose: dict[str, Tile] = {}
+    repeating: set[str] = set()
     uris = text_columns.uris(table, np.arange(len(table))).to_pylist()
     columns = (table.source.tolist(), table.uris.ext.tolist(), uris)
     for row, (number, ext, uri) in enumerate(zip(*columns, strict=True)):
@@ -104,6 +127,8 @@ def read_ledger(history: History) -> Ledger:
             continue
         tile = table.tile(row)[0] if ext in (DEL, UPD) else None
         held = loose if source.loose else cons[source.path]
+        if uri in held:
+            repeating.add(source.path)
         if held.setdefault(uri, tile) != tile:
             problem = f"expected one record of {uri}, found two that differ"
             raise RefusedError(source.path, problem)
@@ -115,4 +140,5 @@ def read_ledger(history: History) -> Ledger:
         loose=loose,
         ignored=frozenset(table.ignores),
         ignores={path: frozenset(uris) for path, uris in ignores.items()},
+        repeating=frozenset(repeating),
     )
