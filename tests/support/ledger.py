@@ -50,9 +50,13 @@ class Ledger:
         """The `.con` files in the order in which they are kept."""
         return tuple(sorted(self.cons, key=self._place))
 
-    def _place(self, path: str) -> tuple[int, bool, bool, str]:
+    def _place(self, path: str) -> tuple[int, bool, int, bool, str]:
         named = self.cons[path].keys() & self.ignored
-        return len(named) - len(self.cons[path]), bool(named), path in self.repeating, path
+        made = -rank(path)[0] if self._tiles(path) else 0
+        return len(named) - len(self.cons[path]), bool(named), made, path in self.repeating, path
+
+    def _tiles(self, path: str) -> int:
+        return sum(tile is not None for tile in self.cons[path].values())
 
     def counts(self, uri: str) -> bool:
         """Whether a commit that stands in a `.con` counts there.
@@ -72,9 +76,7 @@ class Ledger:
         for path in self.kept_first:
             own = counting[path]
             holders = [
-                one
-                for one in staying
-                if counting[one] >= own and self._comes_first(self._place(one), self._place(path))
+                one for one in staying if counting[one] >= own and self._is_kept_for(one, path)
             ]
             if own and not holders:
                 staying.append(path)
@@ -82,10 +84,12 @@ class Ledger:
                 gone[path] = holders[0] if own else None
         return gone
 
-    @staticmethod
-    def _comes_first(one: tuple[int, bool, bool, str], other: tuple[int, bool, bool, str]) -> bool:
-        """Whether nobody can remove one for the other: it is larger, or nothing is ignored."""
-        return one[0] < other[0] or not (one[1] or other[1])
+    def _is_kept_for(self, one: str, other: str) -> bool:
+        """Whether nobody can remove one for the other, all of which it holds."""
+        (weight, ignored, *_), (other_weight, other_ignored, *_) = map(self._place, (one, other))
+        if weight < other_weight:
+            return self._tiles(one) == self._tiles(other) or rank(one) > rank(other)
+        return not (ignored or other_ignored)
 
     def free_ignores(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The `.ign` files among some paths that name no write of any `.con`."""

@@ -203,23 +203,26 @@ def wanted_order(record: Record) -> tuple[bool, tuple[int, int, str]]:
 
 
 def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
-    """Whether a `.con` holds exactly these records.
+    """Whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
-    If its name tells other times, another one takes its place only if that comes first in the
-    engine's order: `con_coverage` has it.
+    `con_coverage` has the order: of files with deletes or updates the latest is kept, and its name
+    must have the true times. Of others the first by the text of the path is kept.
     """
-    fitting = f"{COMMITS}/__{t1}_{t2}_"
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()
-    alike = [
-        number
-        for number, (path, _, loose, _) in enumerate(table.sources)
-        if not loose and counts[number] == len(rows) and path[: len(fitting)] <= fitting
-    ]
-    if not alike:
+    fitting = f"{COMMITS}/__{t1}_{t2}_"
+    cons = [number for number, source in enumerate(table.sources) if not source.loose]
+    paths = {number: table.sources[number].path for number in cons}
+    if (table.uris.ext[rows] > OK).any():
+        latest = max(cons, key=lambda number: rank(paths[number]), default=-1)
+        cons = [n for n in cons if n == latest and paths[n].startswith(fitting)]
+    else:
+        cons = [n for n in cons if paths[n][: len(fitting)] <= fitting]
+    cons = [number for number in cons if counts[number] == len(rows)]
+    if not cons:
         return False
     ids = commit_ids(table)
     wanted = np.sort(ids[rows])
-    return any(np.array_equal(np.sort(ids[table.source == number]), wanted) for number in alike)
+    return any(np.array_equal(np.sort(ids[table.source == number]), wanted) for number in cons)
 
 
 def ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...]:

@@ -6,13 +6,18 @@ loose commit too, the records of one `.con`. Removes nothing, and knows nothing 
 Several maintainers may remove `.con` files at once, the engine among them, and each may be slow: it
 removes today what it planned yesterday. No two of them may remove each other's copy, so all go by
 one order. The engine keeps the first `.con`, by the text of its path, with all commits that no
-`.ign` names, each once, and with no other; it removes the rest. So one `.con` takes the place of
-another if it holds every effective commit of that one, and
+`.ign` names, each once, and with no other; it removes the rest. If one holds a delete, it removes
+none (F5): then we alone do, and go by which was made later (see `con_names`).
 
-  - holds more that no `.ign` names: nobody removes the larger one for the smaller one; or
-  - holds no more, and comes first: without a repetition before with, then by the text of the path.
-    If either holds a commit that an `.ign` names, a plan from before the `.ign` may keep the other
-    one. Then the `.con` that stays must be newer than the `.ign`: such a plan does not know it.
+So one `.con` takes the place of another if it holds every effective commit of that one, and
+
+  - holds more that no `.ign` names: nobody removes the larger one for the smaller one. If it holds
+    more deletes or updates, it must be the later one: a later one that lacks them was made in order
+    to take them out of the array; or
+  - holds no more, and comes first: of files with deletes or updates the later one, of others one
+    without a repetition, then by the text of the path. If either holds a commit that an `.ign`
+    names, a plan from before the `.ign` may keep the other one. Then the `.con` that stays must be
+    newer than the `.ign`: such a plan does not know it.
 
 The first of this order that holds a commit is removed by nobody. A `.con` whose commits stand only
 in several others stays: a consolidation makes one that holds them all.
@@ -28,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow.compute as pc
 
+from chronotile.format.con_names import rank
 from chronotile.format.kinds import OK
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
@@ -49,12 +55,15 @@ class Con(NamedTuple):
     """How many effective commits it holds."""
     weight: int
     """How many commits it holds that no `.ign` names."""
+    tiles: int
+    """How many deletes and updates it holds."""
     has_ignored: bool
     has_repeated: bool
 
-    def place(self) -> tuple[int, bool, bool, str]:
+    def place(self) -> tuple[int, bool, int, bool, str]:
         """Its place in the order in which `.con` files are kept."""
-        return -self.weight, self.has_ignored, self.has_repeated, self.path
+        made = -rank(self.path)[0] if self.tiles else 0
+        return -self.weight, self.has_ignored, made, self.has_repeated, self.path
 
     def plus(self, other: Con) -> Con:
         """The same file in two parts of an array together."""
@@ -62,6 +71,7 @@ class Con(NamedTuple):
             self.path,
             self.effective + other.effective,
             self.weight + other.weight,
+            self.tiles + other.tiles,
             self.has_ignored or other.has_ignored,
             self.has_repeated or other.has_repeated,
         )
@@ -81,18 +91,19 @@ def superseded(
         holds: Whether one holds every effective commit of another.
         is_newer: Whether one is newer than the `.ign` files that name commits of another.
     """
+
+    def is_kept_for(one: Con, other: Con) -> bool:
+        if one.weight > other.weight:
+            return one.tiles == other.tiles or rank(one.path) > rank(other.path)
+        if one.has_ignored or other.has_ignored:
+            return not one.has_ignored and is_newer(one.path, other.path)
+        return True
+
     gone: dict[str, str | None] = {}
     staying: list[Con] = []
     for con in sorted(cons, key=Con.place):
         holders = (
-            one.path
-            for one in staying
-            if holds(one.path, con.path)
-            and (
-                one.weight > con.weight
-                or not (one.has_ignored or con.has_ignored)
-                or (not one.has_ignored and is_newer(one.path, con.path))
-            )
+            one.path for one in staying if holds(one.path, con.path) and is_kept_for(one, con)
         )
         if con.effective and (holder := next(holders, None)) is None:
             staying.append(con)
@@ -171,6 +182,7 @@ class Coverage:
                     path=path,
                     effective=int(np.count_nonzero(self._effective[rows])),
                     weight=len(np.unique(ids[~ignored])),
+                    tiles=int(np.count_nonzero(self.table.uris.ext[rows] > OK)),
                     has_ignored=bool(ignored.any()),
                     has_repeated=len(np.unique(ids)) < len(rows),
                 )

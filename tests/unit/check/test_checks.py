@@ -38,7 +38,7 @@ EXPECTED = {
     "bad-update-in-con": {("con-has-updates", "warning")},
     "bad-vac-absolute": {("vac-absolute", "warning")},
     "dense-consolidated-v16": {("vac-absolute", "info"), ("superseded-bytes", "info")},
-    "con-twice": {("delete-duplicate", "info"), ("con-superseded", "info")},
+    "con-twice": {("delete-duplicate", "info")},
     "con-many-deletes": {("con-blocks-consolidation", "warning")},
     "misnamed": {("fragment-name-range", "warning"), ("superseded-bytes", "info")},
     "equal-times": {("same-timestamp", "warning")},
