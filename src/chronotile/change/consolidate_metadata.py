@@ -9,7 +9,8 @@ this range sees the merged file, and the `.vac` hides the others; any other wind
 
 The merged file goes first. Until its `.vac` is there every window reads the same: the engine
 applies the files in the order of their first moment, so whatever the merged file says, each other
-file says again after it, or says nothing about that key.
+file says again after it, or says nothing about that key. Every maintainer writes a file of its own,
+even if there is one that says the same: its maker might take it back.
 """
 
 from __future__ import annotations
@@ -64,19 +65,16 @@ def plan_metadata(store: Store, known: MergeFolder) -> Merge | str | None:
     if undecided is not None:
         note = f"metadata stays as it is: several files of one time set {undecided!r:.80}, and "
         return f"{note}which of them counts is not defined"
-    payload = encode_items(items)
-    done = _already_merged(known, files, payload, first, last)
-    merged = None
-    text = done or new_name(first, last, None)
-    if done is None:
-        key = known.key if any(file.is_encrypted for file in files) else None
-        data = tiles.encode(payload, version=known.version, key=key)
-        keys = count_text(len(items), "key")
-        merged = put(f"{META}/{text}", data, f"{keys} of {count_text(len(files), 'file')}")
-    replaced = [name.text for name in live if name.text != done]
-    data = encode_lines(known.lines(store, replaced))
-    vacuum = put(f"{META}/{text}.vac", data, f"hides {count_text(len(replaced), 'file')}")
-    return Merge(known=known, merged=merged, vacuum=vacuum, last=last)
+    text, number = new_name(first, last, None), count_text(len(files), "file")
+    key = known.key if any(file.is_encrypted for file in files) else None
+    data = tiles.encode(encode_items(items), version=known.version, key=key)
+    lines = encode_lines(known.lines(store, [name.text for name in live]))
+    return Merge(
+        known=known,
+        merged=put(f"{META}/{text}", data, f"{count_text(len(items), 'key')} of {number}"),
+        vacuum=put(f"{META}/{text}.vac", lines, f"hides {number}"),
+        last=last,
+    )
 
 
 def _seen_again(known: MergeFolder, hidden: Iterable[Name], first: int, last: int) -> str | None:
@@ -119,16 +117,3 @@ def _merged(files: Sequence[MetadataFile]) -> tuple[list[MetadataItem], bytes | 
             latest[key] = (file.name.t1, said, item)
     undecided = next((key for key, (_, said, _) in latest.items() if len(said) > 1), None)
     return [item for _, _, item in latest.values() if not item.is_removal], undecided
-
-
-def _already_merged(
-    known: MergeFolder, files: Sequence[MetadataFile], payload: bytes, first: int, last: int
-) -> str | None:
-    """A file that says just this, of this range and without a `.vac`: its maker was broken off."""
-    vacuums = {vacuum.name.text for vacuum in known.vacuums}
-    alike = (
-        file.name.text
-        for file in files
-        if (file.name.t1, file.name.t2) == (first, last) and file.payload == payload
-    )
-    return max((text for text in alike if first < last and text not in vacuums), default=None)

@@ -7,7 +7,6 @@ the lines of their `.vac` files differ.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,10 @@ from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import try_parse
 from chronotile.history.read_history import VacuumFile
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from chronotile.change.plan import Step
     from chronotile.history.group_reading import GroupHistory
@@ -72,8 +70,7 @@ class Merge:
     """One file that replaces many of a folder, and the `.vac` that hides those."""
 
     known: MergeFolder
-    merged: Step | None
-    """The put of the merged file; None if one that was broken off has left it."""
+    merged: Step
     vacuum: Step
     last: int
     """Whatever others write from this moment on comes after the merged file."""
@@ -81,7 +78,7 @@ class Merge:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The merged file, and then the `.vac`."""
-        return (self.vacuum,) if self.merged is None else (self.merged, self.vacuum)
+        return self.merged, self.vacuum
 
     def stages(self) -> tuple[Stage, ...]:
         """Put the merged file, look whether anybody else wrote, hide what it replaces.
@@ -90,9 +87,8 @@ class Merge:
         replaces. Of two maintainers at once at least one sees the other's file.
         """
         same = "every window sees what it saw before"
-        merged = () if self.merged is None else (self.merged,)
         return (
-            Stage(name="merge", seen=same, steps=merged),
+            Stage(name="merge", seen=same, steps=(self.merged,)),
             Stage(
                 name="hide what was merged",
                 seen=same,
@@ -113,7 +109,7 @@ class Undisturbed:
     folder: str
     names: tuple[str, ...]
     last: int
-    merged: Step | None
+    merged: Step
 
     def __call__(self, store: Store) -> None:
         """Look.
@@ -121,12 +117,11 @@ class Undisturbed:
         Raises:
             ChangedError: Somebody else changed the folder; it is as it was.
         """
-        merged = () if self.merged is None else (self.merged,)
-        before = {*self.names, *(step.path.rpartition("/")[2] for step in merged)}
+        before = {*self.names, self.merged.path.rpartition("/")[2]}
         now = set(store.list_names(self.folder).files)
         fresh = [try_parse(text.removesuffix(".vac")) for text in now - before]
         if before - now or any(name is None or name.t1 <= self.last for name in fresh):
-            take_back(store, self.folder, merged)
+            store.remove([self.merged.path])
             problem = "expected the files as they were read, found them changed; try again"
             raise ChangedError(store.uri_of(self.folder), problem)
 
@@ -135,8 +130,7 @@ class Undisturbed:
 class MergedStays:
     """Look whether the merged file of a `.vac` is there.
 
-    A `.vac` whose merged file is gone would hide files that nothing replaces. So the merged file is
-    looked up after the put; `take_back` looks the other way, and one of the two sees the other.
+    A `.vac` whose merged file is gone would hide files that nothing replaces.
     """
 
     vacuum: str
@@ -145,7 +139,7 @@ class MergedStays:
         """Look.
 
         Raises:
-            ChangedError: Another maintainer took the merged file back; the `.vac` is removed.
+            ChangedError: Another maintainer has merged it in turn; the `.vac` is removed.
         """
         try:
             store.head(self.vacuum.removesuffix(".vac"))
@@ -153,16 +147,6 @@ class MergedStays:
             store.remove([self.vacuum])
             problem = "expected the merged file that it belongs to, found it gone; try again"
             raise ChangedError(store.uri_of(self.vacuum), problem) from cause
-
-
-def take_back(store: Store, folder: str, merged: Sequence[Step]) -> None:
-    """Remove merged files that were just put; one that a `.vac` relies on meanwhile comes back."""
-    store.remove([step.path for step in merged])
-    now = set(store.list_names(folder).files)
-    for step in merged:
-        if f"{step.path.rpartition('/')[2]}.vac" in now:
-            with suppress(ObjectExistsError):
-                put_compared(store, step.path, step.data)
 
 
 def array_metadata(history: History) -> MergeFolder:
