@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chronotile.change.mending import lost_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.check.findings import Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
@@ -136,7 +137,7 @@ def _planned(store: Store, history: GroupHistory) -> _Mend:
         with suppress(MissingObjectError, TooLargeError):
             data = store.read(item.path)
             plan.moves.append(_move(item.path, data, f"metadata: {item.message}"))
-            plan.notes.append(f"the metadata that only {item.path} holds is lost")
+            plan.notes.append(lost_metadata(store.uri, item.path))
     return plan
 
 

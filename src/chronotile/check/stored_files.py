@@ -17,6 +17,7 @@ from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
 from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.history.read_footers import count_cells
@@ -135,23 +136,23 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:
-    """Files of `__fragment_meta` and `__meta` whose tile cannot be opened."""
+    """Files of `__fragment_meta` and `__meta` that cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
-    yield from damaged_tiles(store, history.array, paths, history.key)
+    yield from damaged_tiles(store, history, history.array, paths)
 
 
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
-    """Files of a group's `__meta` whose tile cannot be opened."""
+    """Files of a group's `__meta` that cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
-    yield from damaged_tiles(store, history.group, paths, history.key)
+    yield from damaged_tiles(store, history, history.group, paths)
 
 
 def damaged_tiles(
-    store: Store, array: str, paths: Iterable[str], key: bytes | None
+    store: Store, history: History | GroupHistory, array: str, paths: Iterable[str]
 ) -> Iterator[Finding]:
-    """The tiles among some files of an array, or a group, that cannot be opened."""
+    """The files among some of an array, or a group, that cannot be opened."""
     for path, data in store.read_many(paths):
         if isinstance(data, MissingObjectError):
             continue
@@ -160,8 +161,10 @@ def damaged_tiles(
         try:
             if isinstance(data, ChronotileError):
                 raise data
-            tiles.decode(data, path, key=key)
-        except KeyNeededError:
-            continue
+            payload = tiles.decode(data, path, key=history.key).payload
+            if path.startswith(f"{META}/"):
+                decode_items(payload, path)
         except ChronotileError as error:
+            if history.is_sealed and isinstance(error, KeyNeededError):
+                continue
             yield finding(array, "tile-corrupt", path, error.problem)

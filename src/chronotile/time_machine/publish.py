@@ -8,7 +8,8 @@ commits all of them: an open sees none of them or all. A staging array must be s
 says first, and must have no delete or update in force: in the target it would hit other rows too.
 
 A fragment names its schema by the file. If the target has no file of that name, it gets it from the
-staging array, where the schema before it in the target's own order says the same.
+staging array, unless a window would then see another schema than before. Schemas are compared by
+what they say: `tiledb.Array.create(staging, target.schema)` makes a file of another name.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import write_uri
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
-from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order
-from chronotile.format.schema import cell_layout
+from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order, try_parse
+from chronotile.format.schema import more_content
 from chronotile.format.timestamps import time_text
 from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_history import read_history
+from chronotile.history.read_history import SchemaFile, read_history
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
 from chronotile.time_machine.past_state import Past
@@ -40,6 +41,7 @@ from chronotile.visibility.rules import Rules, schema_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from chronotile.format.schema import Enumeration
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.time_machine.past_state import Part
@@ -116,7 +118,7 @@ class Load:
         self.puts: dict[str, Step] = {}
         latest = schema_at(history, MAX_TIMESTAMP)
         assert latest is not None  # a listing without a schema is no array
-        self.wanted = _Content(store, history, latest.path)
+        self.wanted = self._content(store, history, latest.path)
 
     def add(self, source: Store) -> None:
         """Takes the visible fragments of a staging array.
@@ -155,28 +157,48 @@ class Load:
             files.add(read_head(raw.raw, name).schema_name or "")
         there = {item.text for item in self.history.schemas}
         for file in sorted(files):
-            found = _Content(source, history, f"{SCHEMA}/{file}")
-            if found != self.wanted:
+            path = f"{SCHEMA}/{file}"
+            if self._content(source, history, path) != self.wanted:
                 problem = f"expected the schema of {self.store.uri}, found another in {file}"
                 raise RefusedError(source.uri, problem)
             if file not in there:
                 self._refuse_other_past(source, file)
-                path = f"{SCHEMA}/{file}"
-                for label in found.labels:
+                schema = next(item.schema for item in history.schemas if item.path == path)
+                for _, label in () if schema is None else schema.enumeration_files:
                     where = f"{ENUMERATIONS}/{label}"
                     if where not in self.history.listing.enumerations:
                         reason = "labels of the staged fragments"
                         self.puts[where] = put(where, source.read(where), reason)
                 self.puts[path] = put(path, source.read(path), "the schema of staged fragments")
 
+    def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
+        """What a schema says, whatever its file and those of its enumerations are called.
+
+        An array that the engine made from the target's schema may lack the files of enumerations:
+        it names those of the target.
+        """
+        schema = next((item.schema for item in history.schemas if item.path == path), None)
+        if schema is None:
+            raise RefusedError(store.uri, f"expected a readable schema, found {path}")
+        labels = _labels(self.history) | _labels(history)
+        own = [labels[file] for _, file in schema.enumeration_files if file in labels]
+        named = replace(schema.with_enumerations(own), file=None, enumeration_files=())
+        payload = tiles.decode(store.read(path), path, key=history.key).payload
+        return named, more_content(payload, path)
+
     def _refuse_other_past(self, source: Store, file: str) -> None:
-        """Refuses a schema whose own time would change what an older window sees."""
-        before = [item for item in self.history.schemas if item.text < file]
-        beside = before[-1] if before else self.history.schemas[0]
-        if _Content(self.store, self.history, beside.path) != self.wanted:
-            problem = f"expected a schema that is later than the target's, found {file}"
-            hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
-            raise RefusedError(source.uri, f"{problem}; {hint}")
+        """Refuse a schema that a window would see in place of one that says something else."""
+        new = SchemaFile(path=f"{SCHEMA}/{file}", name=try_parse(file), schema=None)
+        listed = sorted((*self.history.schemas, new), key=lambda one: (bool(one.name), one.text))
+        after = replace(self.history, schemas=tuple(listed))
+        for end in {0, *(one.name.t2 for one in listed if one.name is not None)}:
+            before = schema_at(self.history, end)
+            assert before is not None  # a listing without a schema is no array
+            is_seen = schema_at(after, end) is new
+            if is_seen and self._content(self.store, self.history, before.path) != self.wanted:
+                problem = f"expected a schema that is later than the target's, found {file}"
+                hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
+                raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> tuple[Plan, Report]:
         """The steps, and a report of them.
@@ -248,20 +270,13 @@ def _told(staged: list[_Staged], at: int | None) -> Iterator[str]:
     yield "metadata of staging arrays is not published"
 
 
-class _Content:
-    """What a schema says, whatever its file and those of its enumerations are called."""
-
-    def __init__(self, store: Store, history: History, path: str) -> None:
-        schemas = {item.path: item.schema for item in history.schemas}
-        schema = schemas.get(path)
-        if schema is None:
-            raise RefusedError(store.uri, f"expected a readable schema, found {path}")
-        payload = tiles.decode(store.read(path), path, key=history.key).payload
-        self.labels = [file for _, file in schema.enumeration_files]
-        named = replace(schema, file=None, enumeration_files=())
-        self._said = named, cell_layout(payload, path)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Content) and self._said == other._said
-
-    __hash__ = None  # type: ignore[assignment]  # compared only
+def _labels(history: History) -> dict[str, Enumeration]:
+    """The labels of an array's enumerations, by file."""
+    return {
+        file: field.enumeration
+        for item in history.schemas
+        if item.schema is not None
+        for name, file in item.schema.enumeration_files
+        for field in item.schema.attributes
+        if field.enumeration_name == name and field.enumeration is not None
+    }
