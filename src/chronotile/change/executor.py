@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from chronotile.change.operations import Operation, Who
-    from chronotile.change.plan import Before, Plan, Step
+    from chronotile.change.plan import Before, Plan, Stage, Step
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
 
@@ -131,15 +131,24 @@ class _Run:
     def run(self) -> None:
         """Carry out every stage."""
         for stage in self.plan.stages:
-            for look in stage.looks:
-                seen = look(self.store)
-                if seen is not None:
-                    self._do(seen.steps)
-                    self.notes += seen.notes
-                    if seen.findings is not None:
-                        self.findings = [*seen.findings]
-            self._do(stage.steps)
-            for folder in stage.folders:
+            self._run(stage)
+
+    def _run(self, stage: Stage) -> None:
+        leave: frozenset[str] = frozenset()
+        for look in stage.looks:
+            seen = look(self.store)
+            if seen is None:
+                continue
+            self._do(seen.steps)
+            for other in seen.stages:
+                self._run(other)
+            leave |= seen.leave
+            self.notes += seen.notes
+            if seen.findings is not None:
+                self.findings = [*seen.findings]
+        self._do([step for step in stage.steps if step.path not in leave])
+        for folder in stage.folders:
+            if folder not in leave:
                 self.store.remove_folder(folder)
 
     def _do(self, steps: Sequence[Step]) -> None:

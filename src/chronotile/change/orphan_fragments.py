@@ -8,11 +8,10 @@ asks for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.beside_array import folder_beside
-from chronotile.change.plan import Step
+from chronotile.change.plan import Seen, Step
 from chronotile.check.commit_files import consolidated
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
@@ -62,8 +61,8 @@ def find_orphans(
         whole: Whether fragments go that lack nothing but a commit.
 
     Raises:
-        RefusedError: A `.con` may have been cut, or a quarantine stands beside the array: a
-            fragment that looks like an orphan may be needed.
+        RefusedError: A `.con` may have been cut: a fragment that looks like an orphan may be
+            needed.
     """
     _refuse_doubt(store, history)
     orphans, notes = [], []
@@ -90,31 +89,37 @@ def find_orphans(
     return tuple(orphans), tuple(notes)
 
 
-def still_orphans(store: Store, history: History, found: tuple[Orphan, ...]) -> tuple[Orphan, ...]:
-    """The orphans that a second reading of the array finds without a commit too.
+@dataclass(frozen=True, slots=True)
+class StillOrphans:
+    """Look which orphans a second reading of the array finds without a commit too.
 
     A list that was made while others wrote a `.con` and vacuumed can lack a commit in both
     places; and a commit that was missing may be in a `.con` by now.
     """
-    if not found:
-        return ()
-    folders = frozenset(Rules(read_history(store, key=history.key)).uncommitted.values())
-    return tuple(orphan for orphan in found if not orphan.is_folder or orphan.path in folders)
+
+    key: bytes | None = field(repr=False)
+    orphans: tuple[Orphan, ...]
+
+    def __call__(self, store: Store) -> Seen | None:
+        """Look; leave those that have changed or been committed since."""
+        if not self.orphans:
+            return None
+        folders = frozenset(Rules(read_history(store, key=self.key)).uncommitted.values())
+        leave: set[str] = set()
+        for orphan in self.orphans:
+            if orphan.is_folder and not _is_still(store, orphan, folders):
+                leave |= {orphan.path, *(entry.path for entry in orphan.files)}
+        return Seen(leave=frozenset(leave))
 
 
-def remove_orphan(store: Store, orphan: Orphan) -> bool:
-    """Removes an orphan, unless it has changed or been committed since; true if it is removed."""
-    if not orphan.is_folder:
-        store.remove([orphan.path])
-        return True
+def _is_still(store: Store, orphan: Orphan, uncommitted: frozenset[str]) -> bool:
+    if orphan.path not in uncommitted:
+        return False
     if store.list_prefix(orphan.path, sizes=True) != orphan.files:
         return False
     name = orphan.path.rpartition("/")[2]
     loose = (*store.list_names(COMMITS).files, *store.list_names("").files)
-    if f"{name}.wrt" in loose or f"{name}.ok" in loose:
-        return False
-    store.remove_folder(orphan.path)
-    return True
+    return f"{name}.wrt" not in loose and f"{name}.ok" not in loose
 
 
 def _newest(files: tuple[Entry, ...]) -> int:
@@ -128,7 +133,3 @@ def _refuse_doubt(store: Store, history: History) -> None:
     if cut:
         problem = f"expected whole .con files, found {cut[0].path}: {cut[0].message}"
         raise RefusedError(store.uri, f"{problem}; an orphan may be what it lost", tuple(cut))
-    above, name = folder_beside(store, ".quarantine")
-    if above.list_dir(name).folders:
-        problem = f"expected no quarantine beside the array, found {name}"
-        raise RefusedError(store.uri, f"{problem}; restore or remove it first")

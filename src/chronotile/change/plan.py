@@ -95,7 +95,11 @@ class Seen(NamedTuple):
     """What a look found that the plan could not know."""
 
     steps: tuple[Step, ...] = ()
-    """Steps that have become necessary."""
+    """Steps that have become necessary, before those of the stage."""
+    leave: frozenset[str] = frozenset()
+    """Paths of steps of the stage that must not be done any more."""
+    stages: tuple[Stage, ...] = ()
+    """Stages that take the place of the stage's own steps."""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] | None = None
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""

@@ -19,13 +19,15 @@ began before it may still be under way.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.change.consolidate import ignore_removed, put_con, wanted_rows
-from chronotile.change.plan import Step, put
-from chronotile.change.sound_array import write_version
+from chronotile.change.consolidate import RemovedMeanwhile, wanted_rows
+from chronotile.change.plan import Seen, Stage, Step, put
+from chronotile.change.sound_array import sound_history, write_version
+from chronotile.change.vacuum_metadata import FilesThere
 from chronotile.check.findings import count_text
 from chronotile.conditions.match_nothing import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
@@ -158,9 +160,9 @@ def _least_time(store: Store, stored: StoredFooter, key: bytes | None) -> int:
         metadata = decode_metadata(data, stored.schema, stored.where, key=key)
     except BadFileError:
         return 0
-    for field in metadata.fields:
-        if field.name == "__timestamps" and field.statistics is not None:
-            return int.from_bytes(field.statistics.least, "little")
+    for one in metadata.fields:
+        if one.name == "__timestamps" and one.statistics is not None:
+            return int.from_bytes(one.statistics.least, "little")
     return 0
 
 
@@ -209,41 +211,59 @@ def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> DeletePl
     )
 
 
-def remove_deletes(
-    store: Store, history: History, unneeded: Unneeded, plan: DeletePlan
-) -> tuple[Step, ...]:
-    """Carries out a plan, and gives the steps that were done.
+@dataclass(frozen=True, slots=True)
+class UnneededDeletes:
+    """Look again which deletes no fragment needs, as the fragments are gone that were to go."""
 
-    Raises:
-        ChangedError: A fragment that may need a delete has come meanwhile, or a `.con` has changed.
-    """
-    steps = list(plan.new_con)
-    for step in plan.new_con:
-        if not put_con(store, step):
-            problem = f"expected {step.path} to stay, found it gone: the array is changing"
-            raise ChangedError(store.uri, f"{problem}; try again")
-        steps += ignore_removed(store, history, plan.rows)
-    read = {s.path: s.data for s in history.table.sources if not s.loose}
-    _refuse_newcomers(store, unneeded)
-    for path, data in store.read_many([step.path for step in plan.cons]):
-        if isinstance(data, ChronotileError):
-            raise data
-        if data != read[path]:
-            problem = f"expected {path} as it was read, found it changed"
-            raise ChangedError(store.uri, f"{problem}; try again")
-    store.remove(step.path for step in plan.cons)
-    store.remove(step.path for step in plan.loose)
-    return (*steps, *plan.cons, *plan.loose)
+    key: bytes | None = field(repr=False)
+    oldest_ms: int
+    planned: frozenset[str]
+
+    def __call__(self, store: Store) -> Seen:
+        """Look; give the stages that take them out."""
+        history, rules = sound_history(store, self.key)
+        unneeded = unneeded_deletes(store, rules, self.oldest_ms)
+        plan = plan_deletes(store, history, unneeded)
+        read = {s.path: bytes(s.data) for s in history.table.sources if not s.loose}
+        going = {step.path: read[step.path] for step in plan.cons}
+        same = "every window sees what it saw before"
+        stages = (
+            Stage(name="new .con", seen=same, steps=plan.new_con),
+            Stage(
+                name="writes that were removed meanwhile",
+                seen=same,
+                looks=(RemovedMeanwhile(history, plan.rows),) if plan.new_con else (),
+            ),
+            Stage(
+                name="old .con",
+                seen=same,
+                looks=(NoNewcomers(unneeded.seen, unneeded.last), FilesThere(going)),
+                steps=plan.cons,
+            ),
+            Stage(name="deletes", seen=same, steps=plan.loose),
+        )
+        return Seen(leave=self.planned, stages=stages)
 
 
-def _refuse_newcomers(store: Store, unneeded: Unneeded) -> None:
-    """Refuses to go on if a fragment has come that is as old as a delete that is to go."""
-    for folder in ("", FRAGMENTS):
-        for text in store.list_names(folder).folders:
-            name = try_parse(text)
-            if name is not None and text not in unneeded.seen and name.t1 <= unneeded.last:
-                problem = f"expected no new fragment as old as a delete, found {text}"
-                raise ChangedError(store.uri, f"{problem}; try again")
+@dataclass(frozen=True, slots=True)
+class NoNewcomers:
+    """Look whether a fragment has come that is as old as a delete that is to go."""
+
+    known: frozenset[str] = field(repr=False)
+    last: int
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: One has.
+        """
+        for folder in ("", FRAGMENTS):
+            for text in store.list_names(folder).folders:
+                name = try_parse(text)
+                if name is not None and text not in self.known and name.t1 <= self.last:
+                    problem = f"expected no new fragment as old as a delete, found {text}"
+                    raise ChangedError(store.uri, f"{problem}; try again")
 
 
 def _removal(path: str, sizes: dict[str, int | None], reason: str) -> Step:

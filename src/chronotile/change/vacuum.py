@@ -1,6 +1,6 @@
 """Vacuuming: removal of files that no window needs.
 
-In: an array. Out: fewer files, and a report. Every window sees the same as before, except for the
+In: an array. Out: the plan of fewer files. Every window sees the same as before, except for the
 time travel of dense arrays and of metadata, which is announced. Removes only files that it listed
 and read.
 
@@ -16,239 +16,145 @@ The order, so that a stop at any point leaves every window as it was:
      read those again that hold what went: if one is gone, put its commits back;
   6. remove `.ign` files that name no write of any `.con` that is left;
   7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;
-  8. if the caller asks, remove deletes that no fragment needs (see `unneeded_deletes`): put a
-     `.con` without them, remove those that hold them, then their own files.
+  8. if the caller asks, remove orphans (see `orphan_fragments`), and deletes that no fragment needs
+     (see `unneeded_deletes`).
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
+import numpy as np
+
 from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
-from chronotile.change.orphan_fragments import (
-    HOURS_24,
-    Orphan,
-    find_orphans,
-    remove_orphan,
-    still_orphans,
-)
-from chronotile.change.plan import Before, Report, Step, check_mode, put, tell
-from chronotile.change.sound_array import sound_history
-from chronotile.change.unneeded_deletes import (
-    Unneeded,
-    plan_deletes,
-    remove_deletes,
-    unneeded_deletes,
-)
-from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_metadata
-from chronotile.change.vacuum_stages import Plan, make_plan
+from chronotile.change.orphan_fragments import StillOrphans, find_orphans
+from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
+from chronotile.change.sound_array import array_version, sound_history
+from chronotile.change.unneeded_deletes import UnneededDeletes, plan_deletes, unneeded_deletes
+from chronotile.change.vacuum_metadata import plan_metadata_removal
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.read_tags import tags_of
 from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.check.vacuumable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
+from chronotile.format.commit_files import (
+    FIRST_WITH_COMMITS,
+    decode_con,
+    decode_ign,
+    decode_vac,
+    encode_lines,
+)
+from chronotile.format.con_names import later_name
 from chronotile.format.fragment_footer import METADATA
-from chronotile.format.kinds import COMMITS, FRAGMENTS, WRITES
-from chronotile.format.timestamps import iso_time, now_ms
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
+from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
+from chronotile.format.timestamps import duration_ms, iso_time, now_ms
+from chronotile.history.con_coverage import Coverage, coverage
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.visibility.rules import Rules
+    from chronotile.storage.store import Entry, Store
 
 Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]
 T = TypeVar("T")
 
 LOSS = "time travel is lost"
 """How a note on what a vacuum destroys begins."""
+_SAME = "every window sees what it saw before"
 
 
-def vacuum(
-    array: str | os.PathLike[str],
+def plan_vacuum(
+    store: Store,
+    key: bytes | None,
     *,
     mode: Mode = "all",
-    dry_run: bool = False,
     orphans: bool = False,
-    orphans_age_ms: int = HOURS_24,
     whole_orphans: bool = False,
+    orphan_age: float | str = "24h",
     loose_deletes: bool = False,
     deletes: bool = False,
     updates: bool = False,
     keep: Iterable[Moment] = (),
     keep_days: float | None = None,
     group_tags: Mapping[str, int] | None = None,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    announce: Callable[[str], None] | None = None,
-    before: Before = None,
-) -> Report:
-    """Removes files that no window needs.
+) -> Plan:
+    """Plan the removal of files that no window needs; see `Handle.vacuum`.
 
-    Args:
-        array: A path or a URI.
-        mode: `commits` (commit files that a `.con` replaces), `fragments` (those that a `.vac`
-            lists), `fragment-meta` (`.meta` files), `array-meta` (merged metadata), or `all`.
-        dry_run: Remove nothing.
-        orphans: Remove also unfinished fragments that no commit names.
-        orphans_age_ms: How old the newest file of an orphan must be, and a delete that goes.
-        whole_orphans: Remove also orphans that lack only a commit, which may have been lost.
-        loose_deletes: Remove also files of deletes in a `.con`: no engine consolidates then (F1).
-        deletes: Remove also deletes that no fragment needs: all cells in their reach are purged.
-        updates: Remove also loose updates that a `.con` holds; the engine does not see them there.
-        keep: Moments: windows that end there stay as they are, as those of tags always do.
-        keep_days: And windows that end within so many days.
-        group_tags: And those of the tags of a group that the array is a member of.
-        key: The key of an encrypted array; without it, no fragment is shown to be whole or removed.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        announce: Called with each note before anything is removed.
-        before: Called with the planned steps, before the first.
-
-    Raises:
-        RefusedError, ChangedError: The array is damaged; or somebody else changes it: try again.
-
-    >>> vacuum("memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
+    `group_tags` are the tags of a group that the array is a member of: their windows stay too.
     """
-    wanted = _Wanted(
-        mode=mode,
-        orphans_age_ms=orphans_age_ms if orphans or whole_orphans else None,
-        whole_orphans=whole_orphans,
-        deletes_age_ms=orphans_age_ms if deletes else None,
-        kept=(*(() if loose_deletes else (".del",)), *(() if updates else (".upd",))),
-        keep=Keep(tuple(keep), keep_days, group_tags or {}),
-    )
-    opened = store or open_store(array, storage_options)
-    check_mode(opened.uri, mode, get_args(Mode))
-    return _vacuum(opened, key, wanted, announce, before, dry_run=dry_run)
-
-
-class _Wanted(NamedTuple):
-    """What the caller wants to remove."""
-
-    mode: Mode
-    orphans_age_ms: int | None
-    """How old an orphan must be; None to keep all orphans."""
-    whole_orphans: bool
-    deletes_age_ms: int | None
-    """How old a delete must be that no fragment needs; None to keep all deletes."""
-    kept: tuple[str, ...]
-    """Extensions of loose commits that stay even if a `.con` holds them."""
-    keep: Keep
-
-    def has(self, mode: Mode) -> bool:
-        """Whether to look at files of that kind."""
-        return self.mode in (mode, "all")
-
-
-def _vacuum(
-    store: Store,
-    key: bytes | str | None,
-    wanted: _Wanted,
-    announce: Callable[[str], None] | None,
-    before: Before,
-    *,
-    dry_run: bool,
-) -> Report:
+    check_mode(store.uri, mode, get_args(Mode))
+    oldest = now_ms() - _age_ms(orphan_age)
     history, rules = sound_history(store, key)
     tags = tags_of(store, history)
-    kept = kept_windows(store, history, tags, wanted.keep)
+    kept = kept_windows(store, history, tags, Keep(tuple(keep), keep_days, group_tags or {}))
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
-    if wanted.has("fragments"):
+    if mode in ("fragments", "all"):
         removal = removable(history, rules, partial(inspect, store, history), kept)
-    orphans: tuple[Orphan, ...] = ()
-    notes = [*doubtful(tags), *_losses(removal), *removal.notes]
-    notes += held_by_windows(store, removal)
-    if wanted.orphans_age_ms is not None:
-        oldest = now_ms() - wanted.orphans_age_ms
-        orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
-        notes += more
-    plan = make_plan(store, history, removal, commits=wanted.has("commits"), kept=wanted.kept)
-    gone = {folder.path.rpartition("/")[2] for folder in plan.folders}
+    notes = [*doubtful(tags), *removal.notes, *held_by_windows(store, removal)]
+    files = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
+    commits = _CommitFiles(store, history, removal, kept=files, retire=mode in ("commits", "all"))
     metadata = plan_metadata_removal(
         store,
         history,
-        gone,
-        footers=wanted.has("fragment-meta"),
-        metadata=wanted.has("array-meta"),
+        commits.gone,
+        footers=mode in ("fragment-meta", "all"),
+        metadata=mode in ("array-meta", "all"),
         kept=kept,
     )
-    going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
-    notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]
-    if announce is not None:
-        for note in notes:
-            announce(note)
-    steps = (*plan.lasting(), *metadata.steps())
-    report = partial(
-        Report,
-        "vacuum",
-        store.uri,
-        dry_run=dry_run,
+    stages = [*commits.stages(), *metadata.stages()]
+    steps = tuple(step for stage in stages for step in stage.steps)
+    requests = requests_of_opens(store, rules, steps)
+    if orphans or whole_orphans:
+        found, more = find_orphans(store, history, rules, oldest, whole=whole_orphans)
+        notes += more
+        look = StillOrphans(key, found)
+        stages.append(
+            Stage(
+                name="orphans",
+                seen=_SAME,
+                looks=(look,),
+                steps=tuple(step for orphan in found for step in orphan.steps),
+                folders=tuple(orphan.path for orphan in found if orphan.is_folder),
+            )
+        )
+    notes += [*_blocking(commits.loose), *metadata.notes]
+    if deletes:
+        unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
+        notes += unneeded.notes
+        if unneeded.reasons:
+            planned = plan_deletes(store, history, unneeded).steps()
+            look_again = UnneededDeletes(key, oldest, frozenset(step.path for step in planned))
+            stages.append(Stage(name="deletes", seen=_SAME, looks=(look_again,), steps=planned))
+    return Plan(
+        command="vacuum",
+        array=store.uri,
+        stages=tuple(stages),
+        losses=(*_losses(removal), *metadata.losses),
+        notes=tuple(notes),
         findings=tuple(doubtful_tags(store.uri, tags)),
-        engine_open_requests=requests_of_opens(store, rules, steps),
+        engine_open_requests=requests,
     )
-    steps += tuple(step for orphan in orphans for step in orphan.steps)
-    steps += going.steps()
-    if not dry_run:
-        # A run that is killed may leave a file behind that it would have removed.
-        planned = (*plan.steps(), *steps[len(plan.lasting()) :])
-        tell(before, report(steps=planned, notes=tuple(notes)))
-        run = _Run(store, history, plan)
-        steps = run.run()
-        remove_metadata(store, history, metadata)
-        steps += metadata.steps()
-        for orphan in still_orphans(store, history, orphans):
-            if remove_orphan(store, orphan):
-                steps += orphan.steps
-        steps += going.remove(key)
-        notes += run.notes
-    return report(steps=steps, notes=tuple(notes))
 
 
-class _Going:
-    """Deletes that are about to go, as no fragment needs them."""
-
-    def __init__(
-        self, store: Store, history: History, rules: Rules, age_ms: int | None, plan: Plan
-    ) -> None:
-        self.store, self.history, self.age_ms = store, history, age_ms
-        self.unneeded = Unneeded({}, (), frozenset())
-        if age_ms is not None:
-            without = [folder.path for folder in plan.folders]
-            oldest = now_ms() - age_ms
-            self.unneeded = unneeded_deletes(store, rules, oldest, without=without)
-
-    def steps(self) -> tuple[Step, ...]:
-        """What is planned."""
-        if not self.unneeded.reasons:
-            return ()
-        return plan_deletes(self.store, self.history, self.unneeded).steps()
-
-    def remove(self, key: bytes | str | None) -> tuple[Step, ...]:
-        """Looks again, as the fragments are gone that were to go, and removes the deletes."""
-        if self.age_ms is None or not self.unneeded.reasons:
-            return ()
-        history, rules = sound_history(self.store, key)
-        unneeded = unneeded_deletes(self.store, rules, now_ms() - self.age_ms)
-        plan = plan_deletes(self.store, history, unneeded)
-        return remove_deletes(self.store, history, unneeded, plan)
+def _age_ms(age: float | str) -> int:
+    """Read an age: a number is in hours."""
+    with suppress(ValueError):
+        return int(float(age) * 3_600_000)
+    return duration_ms(str(age), "orphan_age")
 
 
-def _blocking(plan: Plan) -> Iterable[str]:
-    """The note on files of deletes that an engine looks for (F1)."""
-    deletes = sum(step.path.endswith(".del") for step in plan.loose)
+def _blocking(loose: Iterable[Step]) -> Iterable[str]:
+    """Note that files of deletes go that an engine looks for (F1)."""
+    deletes = sum(step.path.endswith(".del") for step in loose)
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
@@ -266,151 +172,305 @@ def _losses(removal: Removal) -> Iterable[str]:
         )
 
 
-class _Run:
-    """One run of a plan, in the order of the module's text."""
+class _Folder(NamedTuple):
+    """A fragment's folder and the files in it."""
 
-    def __init__(self, store: Store, history: History, plan: Plan) -> None:
-        self.store, self.history, self.plan = store, history, plan
-        self.cons = {s.path: s.data for s in history.table.sources if not s.loose}
-        """The `.con` files as they were read."""
-        self.extra: list[Step] = []
-        self.notes: list[str] = []
-        """What happened besides."""
+    path: str
+    files: tuple[Entry, ...]
+    reason: str
 
-    def run(self) -> tuple[Step, ...]:
-        """Carries out the plan, and gives the steps that were done."""
-        plan = self.plan
-        for step in plan.new_ignores:
-            put_compared(self.store, step.path, step.data)
-        self._remove(plan.fragment_commits)
-        for folder in plan.folders:
-            # An old fragment is committed by its metadata file: that goes first.
-            if not folder.path.startswith(f"{FRAGMENTS}/"):
-                self.store.remove([f"{folder.path}/{METADATA}"])
-            self.store.remove_folder(folder.path)
-        lines = {v.path: v.lines for v in self.history.vacuums}
-        self._refuse_changed([step.path for step in plan.vacuums], lines, decode_vac)
-        self._remove(plan.vacuums)
-        kept: frozenset[str] = frozenset()
-        if plan.loose or plan.cons:
-            self._refuse_unreliable()
-            self._remove(plan.loose)
-            if plan.cons and self._has_new_ignore():
-                # It may change which `.con` another maintainer keeps: none goes now.
-                kept = frozenset(step.path for step in plan.cons)
-            else:
-                self._refuse_changed([step.path for step in plan.cons], self.cons)
-                self._remove(plan.cons)
-            self._restore_lost()
-        free = self._remove_free_ignores()
-        unseen = kept | (frozenset(step.path for step in plan.ignores) - free)
-        unseen |= free.intersection(step.path for step in plan.new_ignores)
-        return (*(step for step in plan.steps() if step.path not in unseen), *self.extra)
 
-    def _remove(self, steps: tuple[Step, ...]) -> None:
-        if steps:
-            self.store.remove(step.path for step in steps)
+class _CommitFiles:
+    """The commit files and fragments that go: steps 1 to 6."""
 
-    def _refuse_changed(
+    def __init__(
         self,
-        paths: Iterable[str],
-        read: Mapping[str, object],
-        decode: Callable[[bytes, str], object] = lambda data, _: data,
+        store: Store,
+        history: History,
+        removal: Removal,
+        *,
+        kept: tuple[str, ...],
+        retire: bool,
     ) -> None:
-        """Refuses to go on if a file has changed since it was read: somebody is writing it."""
-        for path, data in self.store.read_many(paths):
-            if isinstance(data, MissingObjectError):
+        """Plan them.
+
+        Args:
+            store: Where the array is.
+            history: What was read of it.
+            removal: The fragments that may go.
+            kept: Extensions of loose commits that stay even if a `.con` holds them.
+            retire: Remove commit files whose commits other files hold.
+        """
+        self.history, table, sizes = history, history.table, _Sizes(store)
+        rows = table.find([one.commit_uri for one in removal.fragments])
+        rows = rows[~table.implied[rows]]
+        in_use = {table.uri(row) for row in rows.tolist()}
+        own = {table.uri(row) for row in rows[table.loose[rows]].tolist()}
+        self.ignored = tuple(
+            one.commit_uri
+            for one in removal.fragments
+            if one.commit_uri in in_use and one.commit_uri not in table.ignores
+        )
+        self.new_ignores: tuple[Step, ...] = ()
+        # An array without `__commits` has no `.con` that could bring a commit back.
+        version = array_version(history)
+        if self.ignored and version >= FIRST_WITH_COMMITS:
+            path = f"{COMMITS}/{later_name(self.ignored, (), version)}.ign"
+            verb = "counts" if len(self.ignored) == 1 else "count"
+            reason = f"{count_text(len(self.ignored), 'write')} that no longer {verb}"
+            self.new_ignores = (put(path, encode_lines(self.ignored), reason),)
+        self.coverage = coverage(table, ignoring=self.ignored)
+        covered = tuple(_covered(self.coverage, own, kept)) if retire else ()
+        cons = self.coverage.superseded(sizes.times) if retire else {}
+        known = history.listing.paths_of(".ign")
+        free = self.coverage.free_ignores(known, cons) if retire else ()
+        self.own = tuple(
+            sizes.removal(one.commit_uri, f"its fragment is listed in {one.because}")
+            for one in removal.fragments
+            if one.commit_uri in own
+        )
+        self.folders = _folders(store, removal)
+        self.vacuums = tuple(
+            sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
+        )
+        self.loose = tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered)
+        self.relied_on = frozenset(
+            holder for holder in (*dict(covered).values(), *cons.values()) if holder is not None
+        )
+        self.cons = tuple(
+            sizes.removal(path, f"{holder} holds all of it" if holder else "none of it counts")
+            for path, holder in cons.items()
+        )
+        self.ignores = tuple(sizes.removal(path, "names no write of a .con") for path in free)
+
+    @property
+    def gone(self) -> set[str]:
+        """The names of the fragments that go."""
+        return {folder.path.rpartition("/")[2] for folder in self.folders}
+
+    def stages(self) -> Iterable[Stage]:
+        """The steps, in the order of the module's text."""
+        yield Stage(name="ignore", seen=_SAME, steps=self.new_ignores)
+        yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)
+        old: list[Step] = []
+        files: list[Step] = []
+        for folder in self.folders:
+            for entry in folder.files:
+                step = Step(op="remove", path=entry.path, size=entry.size, reason=folder.reason)
+                # An old fragment is committed by its metadata file: that goes first.
+                is_commit = entry.path == f"{folder.path}/{METADATA}"
+                is_old = not folder.path.startswith(f"{FRAGMENTS}/")
+                (old if is_commit and is_old else files).append(step)
+        yield Stage(name="commits of old fragments", seen=_SAME, steps=tuple(old))
+        yield Stage(
+            name="fragments",
+            seen=_SAME,
+            steps=tuple(files),
+            folders=tuple(folder.path for folder in self.folders),
+        )
+        lines = {vacuum.path: vacuum.lines for vacuum in self.history.vacuums}
+        listed = {step.path: lines[step.path] for step in self.vacuums}
+        unchanged = Unchanged(listed, lambda data, path: decode_vac(data, path))
+        yield Stage(name=".vac", seen=_SAME, looks=(unchanged,), steps=self.vacuums)
+        read = {s.path: s.data for s in self.history.table.sources if not s.loose}
+        relied_on = {path: read[path] for path in self.relied_on}
+        if self.loose or self.cons:
+            reliable = Unchanged(relied_on, missing=False)
+            yield Stage(name="loose commits", seen=_SAME, looks=(reliable,), steps=self.loose)
+            going = {step.path: read[step.path] for step in self.cons}
+            known = frozenset(
+                (*self.history.listing.paths_of(".ign"), *(s.path for s in self.new_ignores))
+            )
+            looks = (NoNewIgnore(known, frozenset(going)), Unchanged(going))
+            yield Stage(name=".con", seen=_SAME, looks=looks, steps=self.cons)
+            back = BringBack(self.history, self.coverage, frozenset(self.ignored), relied_on)
+            yield Stage(name="confirm", seen=_SAME, looks=(back,))
+        free = (*self._passing(), *self.ignores)
+        candidates = tuple(s.path for s in (*self.new_ignores, *self.ignores))
+        if candidates:
+            look = FreeIgnores(self.coverage, candidates, frozenset(s.path for s in free))
+            yield Stage(name=".ign", seen=_SAME, looks=(look,), steps=free)
+
+    def _passing(self) -> tuple[Step, ...]:
+        """Remove the new `.ign` again, if it is needed only while the vacuum runs."""
+        gone = {step.path for step in self.cons}
+        for source in self.coverage.table.sources:
+            if source.loose or source.path in gone:
                 continue
-            if isinstance(data, ChronotileError):
-                raise data
-            if decode(data, path) != read[path]:
-                problem = f"expected {path} as it was read, found it changed"
-                raise ChangedError(self.store.uri, f"{problem}; try again")
+            if not (self.coverage.uris(source.path) or frozenset()).isdisjoint(self.ignored):
+                return ()
+        return tuple(
+            Step(op="remove", path=step.path, size=step.size, reason="names no write of a .con")
+            for step in self.new_ignores
+        )
 
-    def _names(self) -> set[str]:
-        return {entry.path for entry in self.store.list_dir(COMMITS).files}
 
-    def _lost(self) -> list[str]:
-        """The `.con` files that must stay, and are gone or changed."""
-        lost = []
-        for path, data in self.store.read_many(sorted(self.plan.relied_on)):
+def _covered(
+    files: Coverage, removed: Collection[str], kept: tuple[str, ...]
+) -> Iterable[tuple[str, str]]:
+    """List the loose commits that a `.con` holds as well, each with the `.con` that stays."""
+    table = files.table
+    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
+    is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
+    for row, holder in files.holders(np.flatnonzero(is_candidate)):
+        if (uri := table.uri(row)) not in removed:
+            yield uri, holder
+
+
+class _Sizes:
+    """The sizes and times of the commit files, listed once."""
+
+    def __init__(self, store: Store) -> None:
+        folders = [store.list_dir(path, sizes=True) for path in (COMMITS, "")]
+        files = [entry for folder in folders for entry in folder.files]
+        self._known = {entry.path: entry.size for entry in files}
+        self.times = {f.path: f.modified_ms for f in files if f.modified_ms is not None}
+
+    def removal(self, path: str, reason: str) -> Step:
+        return Step(op="remove", path=path, size=self._known.get(path), reason=reason)
+
+
+def _folders(store: Store, removal: Removal) -> tuple[_Folder, ...]:
+    if not removal.fragments:
+        return ()
+    with ThreadPoolExecutor(8) as pool:
+        paths = [one.folder for one in removal.fragments]
+        listed = pool.map(lambda path: store.list_prefix(path, sizes=True), paths)
+        return tuple(
+            _Folder(one.folder, files, f"listed in {one.because}")
+            for one, files in zip(removal.fragments, listed, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Look whether files are as they were read: else somebody else is writing them."""
+
+    read: Mapping[str, object]
+    decode: Callable[[bytes, str], object] = lambda data, _: memoryview(data)
+    missing: bool = True
+    """A file may be gone."""
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: A file has changed, or is gone and must not be.
+        """
+        for path, data in store.read_many(sorted(self.read)):
+            if isinstance(data, MissingObjectError) and self.missing:
+                continue
             if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
                 raise data
-            if not isinstance(data, bytes) or memoryview(data) != self.cons[path]:
+            if not isinstance(data, bytes) or self.decode(data, path) != self.read[path]:
+                problem = f"expected {path} as it was read, found it gone or changed"
+                raise ChangedError(store.uri, f"{problem}: the array is changing; try again")
+
+
+def _names(store: Store) -> set[str]:
+    return {entry.path for entry in store.list_dir(COMMITS).files}
+
+
+@dataclass(frozen=True, slots=True)
+class NoNewIgnore:
+    """Look for an `.ign` that has come: it may change which `.con` another maintainer keeps."""
+
+    known: frozenset[str]
+    cons: frozenset[str]
+
+    def __call__(self, store: Store) -> Seen | None:
+        """Look; leave every `.con` if there is one."""
+        fresh = any(path.endswith(".ign") and path not in self.known for path in _names(store))
+        return Seen(leave=self.cons) if fresh else None
+
+
+def _read(store: Store, path: str, decode: Callable[[bytes, str], tuple[T, ...]]) -> tuple[T, ...]:
+    try:
+        return decode(store.read(path), path)
+    except MissingObjectError:
+        return ()
+    except BadFileError as cause:
+        problem = f"expected {path} to be whole, found it being written: {cause.problem}"
+        raise ChangedError(store.uri, f"{problem}; try again") from cause
+
+
+def _uris(store: Store, known: Coverage, paths: Iterable[str]) -> set[str]:
+    """Read the URIs of all commits of the `.con` files among some paths."""
+    uris: set[str] = set()
+    for path in paths:
+        if path.endswith(".con"):
+            held = known.uris(path)
+            if held is None:
+                held = frozenset(record.uri for record in _read(store, path, decode_con))
+            uris |= held
+    return uris
+
+
+@dataclass(frozen=True, slots=True)
+class BringBack:
+    """Look whether the `.con` files that hold what went are there: else bring its commits back."""
+
+    history: History = field(repr=False)
+    coverage: Coverage = field(repr=False)
+    ignored: frozenset[str]
+    relied_on: Mapping[str, object] = field(repr=False)
+
+    def __call__(self, store: Store) -> Seen | None:
+        """Look; give the commits that another maintainer left in no file."""
+        lost = []
+        for path, data in store.read_many(sorted(self.relied_on)):
+            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
+                raise data
+            if not isinstance(data, bytes) or memoryview(data) != self.relied_on[path]:
                 lost.append(path)
-        return lost
-
-    def _refuse_unreliable(self) -> None:
-        """Refuses to go on if a `.con` that must stay is gone or has changed."""
-        for path in self._lost():
-            problem = f"expected {path} to stay, found it gone or changed: the array is changing"
-            raise ChangedError(self.store.uri, f"{problem}; try again")
-
-    def _has_new_ignore(self) -> bool:
-        """Whether an `.ign` has come since the array was read, other than our own."""
-        known = {step.path for step in self.plan.new_ignores}
-        known.update(self.history.listing.paths_of(".ign"))
-        return any(path.endswith(".ign") and path not in known for path in self._names())
-
-    def _restore_lost(self) -> None:
-        """Restores commits that another maintainer left in no file."""
-        lost = self._lost()
         if not lost:
-            return
-        paths = self._names().difference(lost)
-        there = paths | self._uris(paths)
+            return None
+        paths = _names(store).difference(lost)
+        there = paths | _uris(store, self.coverage, paths)
         records: dict[str, bytes | None] = {}
         for path in lost:
-            records |= self.plan.coverage.records(path)
-        for uri, tile in records.items():
-            if uri not in there and self._is_effective(uri):
-                # Another maintainer may bring it back too, or have it in a new `.con` by now.
-                with suppress(ObjectExistsError, ChangedError):
-                    put_compared(self.store, uri, tile or b"")
-                    self.extra.append(put(uri, tile or b"", "brought back: its .con went"))
-        if self.extra:
-            files = count_text(len(self.extra), "commit")
-            self.notes.append(
-                f"another maintainer removed {lost[0]} meanwhile: {files} that stood in it "
-                f"{'is' if len(self.extra) == 1 else 'are'} back, each as a file of its own"
-            )
+            records |= self.coverage.records(path)
+        # Another maintainer may bring one back too, or have it in a new `.con` by now.
+        steps = tuple(
+            put(uri, tile or b"", "brought back: its .con went", may_vanish=True)
+            for uri, tile in records.items()
+            if uri not in there and self._is_effective(store, uri)
+        )
+        if not steps:
+            return None
+        note = (
+            f"another maintainer removed {lost[0]} meanwhile: {count_text(len(steps), 'commit')} "
+            f"that stood in it {'is' if len(steps) == 1 else 'are'} back, each in its own file"
+        )
+        return Seen(steps=steps, notes=(note,))
 
-    def _is_effective(self, uri: str) -> bool:
+    def _is_effective(self, store: Store, uri: str) -> bool:
         if not uri.endswith(WRITES):
             return True
-        if uri in self.history.table.ignores or uri in self.plan.ignored:
+        if uri in self.history.table.ignores or uri in self.ignored:
             return False
         name = uri.rpartition("/")[2].rpartition(".")[0]
         folder = name if uri.endswith(".ok") else f"{FRAGMENTS}/{name}"
-        return bool(self.store.list_dir(folder).files)
+        return bool(store.list_dir(folder).files)
 
-    def _uris(self, paths: Iterable[str]) -> set[str]:
-        """The URIs of all commits of the `.con` files among some paths."""
-        uris: set[str] = set()
-        for path in paths:
-            if path.endswith(".con"):
-                known = self.plan.coverage.uris(path)
-                if known is None:
-                    known = frozenset(record.uri for record in self._read(path, decode_con))
-                uris |= known
-        return uris
 
-    def _read(self, path: str, decode: Callable[[bytes, str], tuple[T, ...]]) -> tuple[T, ...]:
-        try:
-            return decode(self.store.read(path), path)
-        except MissingObjectError:
-            return ()
-        except BadFileError as cause:
-            problem = f"expected {path} to be whole, found it being written: {cause.problem}"
-            raise ChangedError(self.store.uri, f"{problem}; try again") from cause
+@dataclass(frozen=True, slots=True)
+class FreeIgnores:
+    """Look which `.ign` files name no write of a `.con`, all of them read again."""
 
-    def _remove_free_ignores(self) -> set[str]:
-        """Removes the `.ign` files that name no write of a `.con`, read again, and gives them."""
-        plan = self.plan
-        candidates = [step.path for step in (*plan.new_ignores, *plan.ignores)]
-        if not candidates:
-            return set()
-        writes = {uri for uri in self._uris(self._names()) if uri.endswith(WRITES)}
-        free = {path for path in candidates if writes.isdisjoint(self._read(path, decode_ign))}
-        self.store.remove(sorted(free))
-        return free
+    coverage: Coverage = field(repr=False)
+    candidates: tuple[str, ...]
+    planned: frozenset[str]
+
+    def __call__(self, store: Store) -> Seen:
+        """Look; leave those that are still needed, and remove those that became free."""
+        uris = _uris(store, self.coverage, _names(store))
+        writes = {uri for uri in uris if uri.endswith(WRITES)}
+        free = {
+            path for path in self.candidates if writes.isdisjoint(_read(store, path, decode_ign))
+        }
+        more = tuple(
+            Step(op="remove", path=path, size=None, reason="names no write of a .con")
+            for path in sorted(free - self.planned)
+        )
+        return Seen(steps=more, leave=self.planned - free)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.change.merged_files import MergeFolder, array_metadata
-from chronotile.change.plan import Step
+from chronotile.change.plan import Stage, Step
 from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from chronotile.visibility.windows_to_keep import Kept
 
 Footers = Mapping[str, bytes]
+_SAME = "every window sees what it saw before, less the time travel that was announced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRemoval:
     """What goes, in order, and what must still be there then."""
 
+    history: History = field(repr=False)
     footers: tuple[Step, ...] = ()
     """`.meta` files."""
     metadata: tuple[Step, ...] = ()
@@ -51,11 +53,15 @@ class MetadataRemoval:
     """Files of `__meta` that stay, as they were read."""
     vacuums: Mapping[str, bytes] = field(default_factory=dict)
     """`.vac` files, as they were read."""
+    losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def steps(self) -> tuple[Step, ...]:
-        """All steps, in order."""
-        return (*self.footers, *self.metadata)
+    def stages(self) -> Iterator[Stage]:
+        """Give the removals, each with a look at what they rely on."""
+        if self.footers:
+            look = FootersThere(self.history, self.relied_on)
+            yield Stage(name=".meta", seen=_SAME, looks=(look,), steps=self.footers)
+        yield from replaced_stages(self.metadata, {**self.merged, **self.vacuums})
 
 
 def plan_metadata_removal(
@@ -89,58 +95,76 @@ def plan_metadata_removal(
         for path, holder in sorted(retired.items())
     )
     if not metadata or not history.meta_vacuums:
-        return MetadataRemoval(footers=steps, relied_on=relied_on)
+        return MetadataRemoval(history=history, footers=steps, relied_on=relied_on)
     plan = Replaced(store, array_metadata(history), kept)
     return MetadataRemoval(
+        history=history,
         footers=steps,
         metadata=tuple(plan.steps()),
         relied_on=relied_on,
         merged=plan.readable,
         vacuums=plan.vacuums,
-        notes=tuple(plan.notes()),
+        losses=tuple(plan.losses()),
+        notes=tuple(plan.kept_notes()),
     )
 
 
-def remove_metadata(store: Store, history: History, plan: MetadataRemoval) -> None:
-    """Carries out a plan.
+@dataclass(frozen=True, slots=True)
+class FootersThere:
+    """Look whether the `.meta` files that stay still hold the footers of those that go."""
 
-    Raises:
-        ChangedError: A file that must stay is gone or has changed; what is left of the plan stays.
-    """
-    if plan.footers:
-        now = read_consolidated(store, history)
-        for path, known in plan.relied_on.items():
+    history: History = field(repr=False)
+    relied_on: Mapping[str, Footers] = field(repr=False)
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: One is gone or has changed.
+        """
+        now = read_consolidated(store, self.history)
+        for path, known in self.relied_on.items():
             found = now.get(path)
             if not isinstance(found, MetaFile) or not known.items() <= found.footers.items():
                 raise _changed(store, path)
-        store.remove(step.path for step in plan.footers)
-    if plan.metadata:
-        remove_replaced(store, plan.metadata, {**plan.merged, **plan.vacuums})
 
 
-def remove_replaced(store: Store, steps: Sequence[Step], relied_on: Mapping[str, bytes]) -> None:
-    """Removes files that others replace, each `.vac` behind what it lists.
+@dataclass(frozen=True, slots=True)
+class FilesThere:
+    """Look whether files are there as they were read."""
+
+    read: Mapping[str, bytes] = field(repr=False)
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: One is gone or has changed.
+        """
+        for path, data in store.read_many(self.read):
+            if data != self.read[path]:
+                raise _changed(store, path)
+
+
+def replaced_stages(steps: Sequence[Step], relied_on: Mapping[str, bytes]) -> Iterator[Stage]:
+    """Remove files that others replace, each `.vac` behind what it lists.
 
     Args:
-        store: Where they are.
         steps: The removals, in order.
         relied_on: Files that must be there as they were read.
-
-    Raises:
-        ChangedError: Such a file is gone or has changed; nothing was removed.
     """
-    for path, data in store.read_many(relied_on):
-        if data != relied_on[path]:
-            raise _changed(store, path)
     # A bucket removes many in no order, and a `.vac` must be there as long as what it lists.
-    batch: list[str] = []
+    batch: list[Step] = []
+    looks: tuple[FilesThere, ...] = (FilesThere(relied_on),)
     for step in steps:
-        batch.append(step.path)
         if step.path.endswith(".vac"):
-            store.remove(batch[:-1])
-            store.remove(batch[-1:])
-            batch = []
-    store.remove(batch)
+            yield Stage(name="merged files", seen=_SAME, looks=looks, steps=tuple(batch))
+            yield Stage(name="their .vac", seen=_SAME, steps=(step,))
+            batch, looks = [], ()
+        else:
+            batch.append(step)
+    if batch:
+        yield Stage(name="merged files", seen=_SAME, looks=looks, steps=tuple(batch))
 
 
 def _changed(store: Store, path: str) -> ChangedError:
@@ -233,8 +257,8 @@ class Replaced:
             if vacuum.path not in done and not self._left[name]:
                 yield self._removal(vacuum.path, "nothing is left of what it lists")
 
-    def notes(self) -> Iterator[str]:
-        """What is lost, and what is kept."""
+    def losses(self) -> Iterator[str]:
+        """Say what is lost."""
         for vacuum in self.done:
             first, last = vacuum.name.t1, vacuum.name.t2
             if self._there & set(vacuum.targets):
@@ -243,7 +267,6 @@ class Replaced:
                     f"metadata loses time travel from {first} to {last} ({when}): windows that "
                     f"start or end inside of it no longer see what was merged"
                 )
-        yield from self.kept_notes()
 
     def kept_notes(self) -> Iterator[str]:
         """What is kept, and why."""
