@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from chronotile.change.plan import json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
-from chronotile.format.kinds import GROUP, OLD_SCHEMA, SCHEMA
+from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _FOREIGN_MS = 3_600_000
 """A change of another host that began this long ago and has not ended counts as broken off."""
 
-OPERATIONS = "__chronotile/operations"
-QUARANTINE = "__chronotile/quarantine"
+OPERATIONS = f"{OWN}/operations"
+QUARANTINE = f"{OWN}/quarantine"
 
 State: TypeAlias = Literal["begun", "done", "failed", "undone", "final"]
 _LATER = {state: rank for rank, state in enumerate(("begun", "failed", "done", "undone", "final"))}

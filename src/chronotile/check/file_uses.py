@@ -24,6 +24,7 @@ from chronotile.format.kinds import (
     LOCK,
     META,
     OLD_SCHEMA,
+    OWN,
     ROOT_FILES,
     SCHEMA,
 )
@@ -48,9 +49,11 @@ REASONS = (
     "commit-log",
     "schema",
     "metadata",
+    "operations",
     "stray",
 )
-"""Why a file is there. The first four are of fragments; `stray` is no part of an array."""
+"""Why a file is there. The first four are of fragments; `operations` are records of what this
+package did, and what it took out; `stray` is no part of an array."""
 
 _ABSENT = "uncommitted"
 """The state of a fragment that the log does not know: it was written after the log was read."""
@@ -130,6 +133,8 @@ def _fragment_of(path: str) -> tuple[str, str] | None:
 def _reason(path: str) -> str:
     """Why a file outside of all fragments is there."""
     folder, _, name = path.rpartition("/")
+    if path.startswith(f"{OWN}/"):
+        return "operations"
     if folder == COMMITS and name.endswith(COMMIT_FILES):
         return "commit-log"
     if folder in (SCHEMA, ENUMERATIONS) or path == OLD_SCHEMA:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from chronotile.dataset.inventory import OBJECTS
 from chronotile.dataset.inventory_arrays import NAMES, listing_rows
-from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA
+from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA, OWN
 from chronotile.history.folder_kinds import OF_ARRAYS
 from chronotile.storage.key_pages import PAGED, can_begin_at, page_after
 from chronotile.storage.place import PAGE
@@ -196,6 +196,8 @@ def _array_of(path: str) -> str:
     >>> _array_of("g/a/__commits/x"), _array_of("g/notes.txt")
     ('g/a', '')
     """
+    if f"/{OWN}/" in path:
+        path = path[: path.index(f"/{OWN}/") + 1]
     places = [place for name in OF_ARRAYS if (place := path.find(f"/{name}/")) > 0]
     if path.endswith(f"/{OLD_SCHEMA}"):
         places.append(len(path) - len(OLD_SCHEMA) - 1)

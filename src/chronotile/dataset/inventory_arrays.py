@@ -25,6 +25,7 @@ from chronotile.format.kinds import (
     LABELS,
     META,
     OLD_SCHEMA,
+    OWN,
     SCHEMA,
 )
 
@@ -44,7 +45,7 @@ NAMES = pa.schema(
 """A file of an array, or, if the path ends with a slash, a folder with the bytes below it: null if
 its files are told of elsewhere."""
 
-_FOLDERS_INSIDE = (COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS)
+_FOLDERS_INSIDE = (COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS, OWN)
 _INSIDE = "|".join(_FOLDERS_INSIDE)
 _NEITHER = pa.scalar(["", ""], pa.list_(pa.string()))
 _OLD = r"__[0-9a-f]+_[0-9a-f_]+(?:\.[a-z]+)?"

@@ -17,6 +17,7 @@ from chronotile.format.kinds import (
     GROUP_MARKER,
     META,
     OLD_SCHEMA,
+    OWN,
     SCHEMA,
 )
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
 """Folders that only an array has."""
-OF_GROUPS = frozenset({GROUP, META})
-"""Folders of a group's own files."""
+OF_GROUPS = frozenset({GROUP, META, OWN})
+"""Folders of a group's own files: no array is searched for in them."""
 
 _MOST_LISTED = 200
 """Folders to list before the answer is "at least"."""

@@ -26,6 +26,7 @@ from chronotile.format.kinds import (
     LOCK,
     META,
     OLD_SCHEMA,
+    OWN,
     ROOT_FILES,
     SCHEMA,
     WRITES,
@@ -48,7 +49,7 @@ LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
 MEASURED = LISTED | {LABELS}
 """The folders whose content is told apart when an array is measured."""
-_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS})
+_KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS, OWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
