@@ -2,10 +2,10 @@
 
 In: what was read of an array. Out: a plan, and then fewer files. Touches no commit and no fragment.
 
-A `.meta` goes if another holds the same footers for all its fragments that still exist, and more. Of
-those that hold the same, the one stays whose name ends last, as the engine keeps it too; then the
-later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove the
-one with more. That costs requests and no data: each fragment has its footer itself too.
+A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
+Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
+the later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove
+the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
 there and can be read; or if that file was merged into such a file in turn. A `.vac` goes after all
