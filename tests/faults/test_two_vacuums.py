@@ -191,6 +191,26 @@ def test_both_at_once_leave_every_commit(tmp_path: pathlib.Path, seed: int) -> N
     assert array.answer() == before
 
 
+@pytest.mark.parametrize("names", [("__10_30_", "__10_40_"), ("__10_40_", "__10_30_")])
+def test_both_at_once_leave_a_meta(tmp_path: pathlib.Path, names: tuple[str, str]) -> None:
+    """The engine keeps what ends last, whatever it holds."""
+    array = EngineArray(tmp_path / "array").create()
+    for at in TIMES:
+        array.write(at, {at: at})
+    consolidate(array.uri, mode="fragment-meta")
+    folder = array.folder / "__fragment_meta"
+    (made,) = folder.iterdir()
+    for name, uuid in zip(names, (FIRST, LAST), strict=True):
+        shutil.copy(made, folder / f"{name}{uuid}_22.meta")
+    made.unlink()
+    twin = EngineArray(tmp_path / "twin")
+    shutil.copytree(array.uri, twin.uri)
+    vacuum(twin.uri, mode="fragment-meta")
+    array.vacuum("fragment_meta")
+    (kept,) = twin.files("__fragment_meta")
+    assert array.files("__fragment_meta") == [kept]
+
+
 def tidied(array: EngineArray) -> None:
     vacuum(array.uri, mode="commits")
 
