@@ -2,19 +2,21 @@ r"""chronotile: the commit log of TileDB arrays, read, written, explained and lo
 
 What users call:
 
-    log = ct.open_log(array)         the commit log of an array, read once
-    log.view(end="2024-05-01")       what an open at a window sees: fragments, deletes, updates
-    log.view().explain()             why each object is, or is not, visible
-    log.events()                     what happened, in words, as a table
-    log.commits(), log.fragments(), log.lifelines(), log.usage()   more tables
-    log.check()                      what is wrong, and what to do about it
+    array = ct.open(uri)             an array or a group, by what is there
+    array.view(end="2024-05-01")     what an open at a window sees: fragments, deletes, updates
+    array.explain()                  why each object is, or is not, visible
+    array.events()                   what happened, in words, as a table
+    array.commits(), .fragments(), .lifelines(), .usage()       more tables
+    array.check()                    what is wrong, and what to do about it
+    array.rows(), .diff(t1, t2), .blame(["id=7"])               rows, with the engine
+    array.delete("a < 3"), .update(…), .apply()                 commits
+    array.consolidate(), .vacuum(), .repair()                   maintenance
+    array.restore(to), .undelete(name), .undo(), .publish(staging), .clone(target), .tag(name)
     ct.check_fleet(root, out=DIR)    the same of every array below a folder, and its tables
-    ct.open_dataset(group)           a group as one thing
-    ct.write_delete(array, "a < 3")  and write_update: commits
-    ct.consolidate(array), ct.vacuum(array), ct.repair(array)   maintenance
-    ct.clone, restore, undelete, undo, publish                  the time machine
-    ct.read_rows, removed_rows, diff, blame, apply_updates      rows, with the engine
     ct.parse(file)                   one file of any kind, decoded
+
+Every method of a change takes `dry_run=True`. A group has the same methods, for all members, and
+`.members()`, `.moments()`. `ct.open_log(array)` and other functions of earlier versions stay.
 
 A time is ms, a `datetime`, ISO-8601, `now`, a time ago such as `2h`, or a tag; UTC without a zone.
 
@@ -51,60 +53,73 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chronotile.change.consolidate import consolidate
-    from chronotile.change.delete_update import write_delete, write_update
-    from chronotile.change.repair import repair
-    from chronotile.change.vacuum import vacuum
+    from chronotile.array import Array
     from chronotile.conditions.predicate_parser import parse_predicate
-    from chronotile.dataset.open_dataset import Dataset, open_dataset
+    from chronotile.dataset.open_dataset import Dataset
     from chronotile.errors import ChronotileError
-    from chronotile.log import Log, View, open_log
-    from chronotile.rows.apply import apply_updates
-    from chronotile.rows.blame import blame
-    from chronotile.rows.diff import diff
-    from chronotile.rows.read_rows import read_rows
-    from chronotile.rows.removed_rows import removed_rows
+    from chronotile.group import Group
+    from chronotile.handle import open  # noqa: A004 (the name that users call)
+    from chronotile.log import Log, View
+    from chronotile.shims import (
+        apply_updates,
+        blame,
+        clone,
+        consolidate,
+        diff,
+        open_dataset,
+        open_log,
+        publish,
+        read_rows,
+        removed_rows,
+        repair,
+        restore,
+        undelete,
+        undo,
+        vacuum,
+        write_delete,
+        write_update,
+    )
     from chronotile.single_file.decode import parse
     from chronotile.tables.checked_fleet import check_fleet
-    from chronotile.time_machine.clone import clone
-    from chronotile.time_machine.publish import publish
-    from chronotile.time_machine.restore import restore
-    from chronotile.time_machine.undelete import undelete
-    from chronotile.time_machine.undo import undo
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Array": "array",
     "ChronotileError": "errors",
     "Dataset": "dataset.open_dataset",
+    "Group": "group",
     "Log": "log",
     "View": "log",
-    "apply_updates": "rows.apply",
-    "blame": "rows.blame",
+    "apply_updates": "shims",
+    "blame": "shims",
     "check_fleet": "tables.checked_fleet",
-    "clone": "time_machine.clone",
-    "consolidate": "change.consolidate",
-    "open_dataset": "dataset.open_dataset",
-    "diff": "rows.diff",
-    "open_log": "log",
+    "clone": "shims",
+    "consolidate": "shims",
+    "diff": "shims",
+    "open": "handle",
+    "open_dataset": "shims",
+    "open_log": "shims",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
-    "publish": "time_machine.publish",
-    "read_rows": "rows.read_rows",
-    "removed_rows": "rows.removed_rows",
-    "repair": "change.repair",
-    "restore": "time_machine.restore",
-    "undelete": "time_machine.undelete",
-    "undo": "time_machine.undo",
-    "vacuum": "change.vacuum",
-    "write_delete": "change.delete_update",
-    "write_update": "change.delete_update",
+    "publish": "shims",
+    "read_rows": "shims",
+    "removed_rows": "shims",
+    "repair": "shims",
+    "restore": "shims",
+    "undelete": "shims",
+    "undo": "shims",
+    "vacuum": "shims",
+    "write_delete": "shims",
+    "write_update": "shims",
 }
 """Public name -> the module that it lives in."""
 
 __all__ = [
+    "Array",
     "ChronotileError",
     "Dataset",
+    "Group",
     "Log",
     "View",
     "__version__",
@@ -114,6 +129,7 @@ __all__ = [
     "clone",
     "consolidate",
     "diff",
+    "open",
     "open_dataset",
     "open_log",
     "parse",

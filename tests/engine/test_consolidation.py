@@ -17,14 +17,14 @@ from support.engine_arrays import EngineArray
 from support.ledger import Ledger, read_ledger
 
 from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
-from chronotile.change.vacuum import vacuum
+from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
 from chronotile.format.con_names import later_name, rank
 from chronotile.history.columns_to_con import encode_rows
 from chronotile.history.con_coverage import commit_ids, coverage
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 from support.engine_answers import announced, cuts
 from support.histories import History
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
-from chronotile.log import open_log
+from chronotile import consolidate
+from chronotile import vacuum
+from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from support.row_histories import RowHistory
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.apply import apply_updates
-from chronotile.rows.blame import blame
+from chronotile import apply_updates
+from chronotile import blame
 from chronotile.rows.cells import bare_array
 from chronotile.rows.cells.cell_columns import shown
 from chronotile.rows.cells.engine import Engine

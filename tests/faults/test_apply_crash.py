@@ -12,7 +12,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.errors import ChangedError, ChronotileError
-from chronotile.rows.apply import apply_updates
+from chronotile import apply_updates
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

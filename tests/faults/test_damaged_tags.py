@@ -17,7 +17,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.change.consolidate_group import consolidate_group
-from chronotile.change.vacuum import vacuum
+from chronotile import vacuum
 from chronotile.change.vacuum_group import vacuum_group
 from chronotile.check.read_tags import tags_in
 from chronotile.cli import main

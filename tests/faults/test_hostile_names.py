@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engine_arrays import EngineArray
 
-from chronotile.change.consolidate import consolidate
+from chronotile import consolidate
 from chronotile.change.quarantine import restore
-from chronotile.change.repair import repair
-from chronotile.change.vacuum import vacuum
+from chronotile import repair
+from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import is_commit_line, read_vac_line
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.place import is_path
 from chronotile.storage.store import Store, open_store
 

@@ -18,11 +18,11 @@ from support.engine_arrays import EngineArray
 from support.ledger import read_ledger
 from support.spec_files import CORPUS
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import vacuum
 from chronotile.errors import ChangedError
 from chronotile.format.names import new_name
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

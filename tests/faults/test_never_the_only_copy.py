@@ -11,14 +11,14 @@ import tiledb
 from support.engine_arrays import EngineArray
 from support.histories import History
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.delete_update import write_delete
+from chronotile import consolidate
+from chronotile import write_delete
 from chronotile.change.quarantine import restore
-from chronotile.change.repair import repair
-from chronotile.change.vacuum import vacuum
+from chronotile import repair
+from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile.log import open_log
+from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

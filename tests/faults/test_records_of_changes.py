@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.fleets import FleetMaker, make_template
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.repair import repair
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import repair
+from chronotile import vacuum
 from chronotile.cli import main
 from chronotile.errors import ChronotileError
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
 

@@ -16,8 +16,8 @@ import pytest
 from support.engine_arrays import EngineArray, s3_settings
 from support.servers import S3Server
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import vacuum
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -53,9 +53,9 @@ def crasher() -> Iterator[Crasher]:
 
 
 def _child(asked: dict[str, Any], steps: Steps) -> None:
-    from chronotile.change.consolidate import consolidate
-    from chronotile.change.vacuum import vacuum
-    from chronotile.rows.apply import apply_updates
+    from chronotile import consolidate
+    from chronotile import vacuum
+    from chronotile import apply_updates
     from chronotile.storage.store import open_store
 
     less = set(asked.get("less", ()))

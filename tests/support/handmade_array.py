@@ -11,9 +11,9 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.delete_update import write_delete, write_update
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import write_delete, write_update
+from chronotile import vacuum
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.datatypes import VAR_NUM, Datatype

@@ -7,14 +7,13 @@ to free some of them. The plans of the commands themselves say what they free; n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import LOSS, vacuum
+from chronotile.change.consolidate import plan_consolidate
+from chronotile.change.vacuum import LOSS, plan_vacuum
 from chronotile.check import file_uses
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
@@ -170,9 +169,12 @@ def _ways(
     # A column holds text: a place that is none is told with escapes.
     place = printable(store.uri)
     command = f"chronotile vacuum {place}"
-    ask = partial(vacuum, store.uri, key=history.key, dry_run=True)
+
+    def ask(at: Store, **options: bool) -> Report:
+        return plan_vacuum(at, history.key, **options).report()  # type: ignore[arg-type]
+
     try:
-        plan = ask(store=store)
+        plan = ask(store)
     except RefusedError as error:
         return (), (f"nothing can be freed now: {error.problem}",)
     ways = [Way(command=command, lost=_lost(plan), paths=_removed(plan))]
@@ -180,7 +182,7 @@ def _ways(
     tidy = f"chronotile consolidate {place}, then {command}"
     put = _consolidation(store, history)
     if put:
-        merged = ask(store=overlaid(store, put))
+        merged = ask(overlaid(store, put))
         written = sum(map(len, put.values()))
         ways.append(_beyond(ways, tidy, _lost(merged), _removed(merged), written))
     orphans = _orphans(rules, history)
@@ -189,7 +191,7 @@ def _ways(
         lost = own if _lost(plan) == NOTHING else f"{own}; {_lost(plan)}"
         if orphans:
             try:
-                more = ask(store=store, orphans=True, whole_orphans=option == "whole_orphans")
+                more = ask(store, orphans=True, whole_orphans=option == "whole_orphans")
             except (RefusedError, BadNameError, StorageError) as error:
                 # An array that is the root of its bucket, or has an odd name, has nothing beside
                 # it; any other error of the storage tells of the storage.
@@ -229,7 +231,7 @@ def _lost(plan: Report) -> str:
 def _consolidation(store: Store, history: History) -> dict[str, bytes]:
     """The files that a consolidation of commits would put."""
     try:
-        plan = consolidate(store.uri, store=store, key=history.key, dry_run=True)
+        plan = plan_consolidate(store, history.key)
     except RefusedError:  # the array is too old to have a `.con`
         return {}
     return {step.path: step.data for step in plan.steps}

@@ -11,14 +11,14 @@ from support.corpus_cases import CASES
 from support.engine_answers import answers
 from support.engine_arrays import EngineArray, s3_settings
 
-from chronotile.change.consolidate import consolidate
+from chronotile import consolidate
 from chronotile.change.quarantine import restore
-from chronotile.change.repair import repair
-from chronotile.change.vacuum import vacuum
+from chronotile import repair
+from chronotile import vacuum
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, StorageError
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engine_arrays import EngineArray
 
-from chronotile.change.consolidate import consolidate
+from chronotile import consolidate
 from chronotile.change.orphan_fragments import HOURS_24
-from chronotile.change.vacuum import vacuum
-from chronotile.cli.maintain import ChangeReport
+from chronotile import vacuum
+from chronotile.cli.change import ChangeReport
 from chronotile.errors import ChangedError
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.report.output import emit
 from chronotile.storage.store import open_store
 

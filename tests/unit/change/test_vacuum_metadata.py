@@ -8,8 +8,8 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
+from chronotile import consolidate
+from chronotile import vacuum
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (

@@ -17,7 +17,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.footer_layout import decode_footer
 from chronotile.format.fragment_footer import METADATA, footer_size
 from chronotile.format.names import parse_name, version_of
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

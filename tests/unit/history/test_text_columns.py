@@ -15,7 +15,7 @@ from chronotile.format.names import parse_name
 from chronotile.history import text_columns
 from chronotile.history.read_history import read_history
 from chronotile.history.uri_columns import single_value
-from chronotile.log import open_log
+from chronotile import open_log
 from chronotile.storage.store import open_store
 
 

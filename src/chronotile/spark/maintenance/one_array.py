@@ -16,8 +16,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronotile.change.consolidate import consolidate
-from chronotile.change.vacuum import vacuum
+from chronotile.array import Array
 from chronotile.errors import ChronotileError
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
@@ -85,25 +84,19 @@ def maintain(array: str, options: Options, run: Run, rule: Rule, *, dry_run: boo
 def _change(
     command: str, store: Store, options: Options, rule: Rule, record: _Record, *, dry_run: bool
 ) -> Report:
-    key = options.read_key()
+    array = Array(store, options.read_key())
     if command == "consolidate":
         assert rule.consolidate is not None
-        mode = rule.consolidate
-        return consolidate(
-            store.uri, mode=mode, dry_run=dry_run, key=key, store=store, before=record
-        )
+        return array.consolidate(rule.consolidate, dry_run=dry_run, before=record)
     assert rule.vacuum is not None
-    return vacuum(
-        store.uri,
-        mode=rule.vacuum,
+    return array.vacuum(
+        rule.vacuum,
         dry_run=dry_run,
         orphans=rule.orphans,
-        orphans_age_ms=rule.age_ms,
+        orphan_age=rule.age_ms / 3_600_000,
         deletes=rule.deletes,
         keep=rule.keep,
         keep_days=rule.keep_days,
-        key=key,
-        store=store,
         before=record,
     )
 
