@@ -16,15 +16,15 @@ from support.engine_answers import announced, answers, cuts
 from support.engine_arrays import EngineArray
 from support.ledger import Ledger, read_ledger
 
+from chronotile import open_log, vacuum
+from chronotile.array import Array
 from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
-from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
 from chronotile.format.con_names import later_name, rank
 from chronotile.history.columns_to_con import encode_rows
 from chronotile.history.con_coverage import commit_ids, coverage
-from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def test_a_con_that_cannot_be_written_changes_nothing(array: EngineArray) -> Non
 
     before = array.files("__commits")
     with pytest.raises(ChronotileError, match="full"):
-        consolidate(array.uri, store=open_store(array.uri, on_operation=full))
+        Array(open_store(array.uri, on_operation=full)).consolidate()
     assert array.files("__commits") == before
 
 

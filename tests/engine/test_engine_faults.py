@@ -15,15 +15,11 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate
-from chronotile import write_delete, write_update
+from chronotile import consolidate, open_log, repair, vacuum, write_delete, write_update
 from chronotile.change.quarantine import restore
-from chronotile import repair
-from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_con
-from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

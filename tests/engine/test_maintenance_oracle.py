@@ -15,9 +15,7 @@ import pytest
 from support.engine_answers import announced, cuts
 from support.histories import History
 
-from chronotile import consolidate
-from chronotile import vacuum
-from chronotile import open_log
+from chronotile import consolidate, open_log, vacuum
 
 if TYPE_CHECKING:
     import pathlib

@@ -11,12 +11,9 @@ import pyarrow as pa
 import pytest
 from support.row_histories import RowHistory
 
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import apply_updates, blame, consolidate, vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile import apply_updates
-from chronotile import blame
 from chronotile.rows.cells import bare_array
 from chronotile.rows.cells.cell_columns import shown
 from chronotile.rows.cells.engine import Engine

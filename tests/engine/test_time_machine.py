@@ -18,6 +18,7 @@ from support.engine_arrays import EngineArray
 from support.spec_files import ROOT
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.change.beside_array import save_begun, save_report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError, KeyNeededError
@@ -461,7 +462,7 @@ def test_a_write_that_comes_meanwhile_stops_a_restore(array: EngineArray) -> Non
     before = array.answer(*NOW)
     store = open_store(array.uri, on_operation=write)
     with pytest.raises(ChangedError, match="expected the commits as they were read"):
-        ct.restore(array.uri, 20, store=store)
+        Array(store).restore(20)
     assert array.answer(*NOW) == tuple(sorted((*before, (8, 8)), key=repr))
     ct.restore(array.uri, 20)
     assert array.answer(*NOW) == array.answer(0, 20)

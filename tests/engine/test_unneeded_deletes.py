@@ -16,6 +16,7 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.errors import ChangedError
 from chronotile.storage.store import open_store
 
@@ -112,7 +113,7 @@ def test_another_vacuum_keeps_the_con_without_the_delete(tmp_path: Path) -> None
             ct.vacuum(array.uri)
 
     store = open_store(array.uri, on_operation=other)
-    ct.vacuum(array.uri, deletes=True, store=store)
+    Array(store).vacuum(deletes=True)
     assert crossed
     assert array.answers([(0, LATE), (0, 22)]) == before
     assert len(array.files("__commits")) == 1
@@ -165,7 +166,7 @@ def test_a_write_that_comes_meanwhile_stops_it(tmp_path: Path) -> None:
 
     store = open_store(array.uri, on_operation=hook)
     with pytest.raises(ChangedError, match="found __12_12_"):
-        ct.vacuum(array.uri, mode="fragments", deletes=True, store=store)
+        Array(store).vacuum(mode="fragments", deletes=True)
     assert len(array.files("__commits", "*.del")) == 1
     assert 8 not in array.rows(0, LATE)
     assert not ct.vacuum(array.uri, mode="fragments", deletes=True).steps

@@ -10,10 +10,9 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile import write_delete, write_update
+from chronotile import open_log, write_delete, write_update
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError, KeyNeededError, PredicateError
-from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

@@ -11,8 +11,9 @@ from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
-from chronotile.errors import ChangedError, ChronotileError
 from chronotile import apply_updates
+from chronotile.array import Array
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def test_a_maintainer_that_writes_the_con_anew_meanwhile_loses_nothing(
             ct.vacuum(array.uri, updates=True)
 
     with suppress(ChronotileError):
-        apply_updates(array.uri, store=open_store(array.uri, on_operation=hook))
+        Array(open_store(array.uri, on_operation=hook)).apply()
     assert came
     for window in wanted:
         wanted[window] += [(8, 8)] * (window[1] >= 45)
@@ -179,6 +180,6 @@ def test_a_write_that_comes_meanwhile_stops_it(tmp_path: Path) -> None:
             array.write(11, {9: 2})
 
     with pytest.raises(ChangedError, match="try again"):
-        apply_updates(array.uri, store=open_store(array.uri, on_operation=hook))
+        Array(open_store(array.uri, on_operation=hook)).apply()
     apply_updates(array.uri)
     assert (9, 5) in in_order(array.answers([(0, 99)]))[0, 99]

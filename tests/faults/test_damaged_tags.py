@@ -16,8 +16,9 @@ from support.array_places import InBucket, OnDisk, Place, read_all
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
-from chronotile.change.consolidate_group import consolidate_group
 from chronotile import vacuum
+from chronotile.array import Array
+from chronotile.change.consolidate_group import consolidate_group
 from chronotile.change.vacuum_group import vacuum_group
 from chronotile.check.read_tags import tags_in
 from chronotile.cli import main
@@ -245,5 +246,5 @@ def test_a_vacuum_file_that_went_meanwhile_hides_nothing(tmp_path: pathlib.Path)
 
     before = sorted(array.files("__meta"))
     with pytest.raises(ChangedError, match="found it changed; try again"):
-        vacuum(array.uri, store=open_store(array.uri, on_operation=hook), mode="array-meta")
+        Array(open_store(array.uri, on_operation=hook)).vacuum(mode="array-meta")
     assert sorted(array.files("__meta")) == [one for one in before if one != listed.name]

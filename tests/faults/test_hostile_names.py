@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate
-from chronotile.change.quarantine import restore
-from chronotile import repair
-from chronotile import vacuum
+from chronotile import open_log, repair, vacuum
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import is_commit_line, read_vac_line
-from chronotile import open_log
 from chronotile.storage.place import is_path
 from chronotile.storage.store import Store, open_store
 
@@ -148,17 +145,15 @@ class World:
     def run_everything(self) -> None:
         """Every command; each may refuse, none may do harm."""
         before = self.fragments()
-        self.refuses(lambda store: consolidate(self.array.uri, store=store))
-        self.refuses(
-            lambda store: vacuum(self.array.uri, store=store, whole_orphans=True, orphans_age_ms=0)
-        )
+        self.refuses(lambda store: Array(store).consolidate())
+        self.refuses(lambda store: Array(store).vacuum(whole_orphans=True, orphan_age=0))
         assert self.fragments() == before, "refused, so nothing was removed"
         self.is_untouched()
-        repair(self.array.uri, store=self.store(), accept_loss=True)
+        Array(self.store()).repair(accept_loss=True)
         assert self.fragments() == before
         self.is_untouched()
         assert not isinstance(self.array.answer(), str)
-        vacuum(self.array.uri, store=self.store())
+        Array(self.store()).vacuum()
         self.is_untouched()
         answer = self.array.answer()
         assert answer == ((10, 10), (20, 20), (30, 30))
@@ -222,7 +217,7 @@ def test_in_a_manifest(world: World, line: str) -> None:
     for lie in lies:
         (manifest / "manifest.json").write_text(json.dumps(lie))
         with pytest.raises(ChronotileError):
-            restore(world.array.uri, f"{report.quarantine}/manifest.json", store=world.store())
+            Array(world.store()).restore(f"{report.quarantine}/manifest.json")
         world.is_untouched()
     assert set(inside[0]) <= set(world.array.files("__commits"))
     assert world.fragments() == inside[1]
@@ -231,7 +226,7 @@ def test_in_a_manifest(world: World, line: str) -> None:
 @pytest.mark.parametrize("manifest", HOSTILE[:34], ids=range(34))
 def test_as_a_manifest(world: World, manifest: str) -> None:
     with pytest.raises(ChronotileError):
-        restore(world.array.uri, manifest, store=world.store())
+        Array(world.store()).restore(manifest)
     world.is_untouched()
 
 
@@ -244,7 +239,7 @@ def test_a_fragment_that_is_a_link(world: World) -> None:
     folder.symlink_to(aside)
     world.outside = world.neighbours()
     with pytest.raises(ChronotileError):
-        vacuum(world.array.uri, store=world.store())
+        Array(world.store()).vacuum()
     world.is_untouched()
 
 
@@ -254,7 +249,7 @@ def test_a_link_inside_of_a_fragment(world: World) -> None:
     link.symlink_to(world.root / "victim")
     before = world.array.answers([(0, 10), (0, 20), (0, 99)])
     with pytest.raises(ChronotileError, match="symbolic link"):
-        vacuum(world.array.uri, store=world.store())
+        Array(world.store()).vacuum()
     world.is_untouched()
     assert world.array.answers(before) == before
 

@@ -18,11 +18,10 @@ from support.engine_arrays import EngineArray
 from support.ledger import read_ledger
 from support.spec_files import CORPUS
 
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, open_log, vacuum
+from chronotile.array import Array
 from chronotile.errors import ChangedError
 from chronotile.format.names import new_name
-from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def maintained(store: Store) -> None:
     """Maintain an array while others do; what gives up is to be tried again, as it says."""
     for _ in range(3):
         with suppress(ChangedError):
-            consolidate("", store=store)
-            vacuum("", store=store)
+            Array(store).consolidate()
+            Array(store).vacuum()
             break
 
 
@@ -128,8 +127,8 @@ def test_maintainers_and_a_writer_in_a_bucket(s3: S3Server, bucket: str) -> None
     for number in range(12):
         together(maintain, maintain, write)
         assert seen() == written, f"round {number}"
-    consolidate("", store=store)
-    vacuum("", store=store)
+    Array(store).consolidate()
+    Array(store).vacuum()
     assert seen() == written
     assert len(store.list_names("__commits").files) == 1
 
@@ -160,7 +159,7 @@ def test_a_fragment_removed_while_its_con_is_written(tmp_path: pathlib.Path) -> 
         if operation == "put" and path.endswith(".con"):
             array.delete_fragments(20, 20)
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert [step.path.rpartition(".")[2] for step in report.steps] == ["con", "ign"]
     assert values(array) == {10}
 
@@ -182,7 +181,7 @@ def test_a_removal_that_has_only_begun_when_the_con_is_written(tmp_path: pathlib
             if len(looks) == 3:
                 shutil.rmtree(array.folder / "__fragments" / folder)
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert len(looks) == 3, "and then no more"
     assert [step.path.rpartition(".")[2] for step in report.steps] == ["con", "ign"]
     assert values(array) == {10}
@@ -199,7 +198,7 @@ def test_a_vacuum_that_relies_on_the_con_just_written(tmp_path: pathlib.Path) ->
         if operation == "read" and path.endswith(".con"):
             vacuum(array.uri)
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert [step.path.rpartition(".")[2] for step in report.steps] == ["con"]
     assert not array.files("__commits", "*.wrt")
     assert values(array) == {10, 20}
@@ -217,7 +216,7 @@ def test_a_con_that_is_replaced_before_it_is_read_back(tmp_path: pathlib.Path) -
             consolidate(array.uri)
             vacuum(array.uri)
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert "gone already" in report.notes[0]
     assert len(array.files("__commits")) == 1
     assert values(array) == {10, 20}
@@ -239,7 +238,7 @@ def test_a_removal_from_a_con_that_is_gone_without_a_trace(tmp_path: pathlib.Pat
             vacuum(array.uri)
             assert not array.files("__commits", "*.ign")
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert [step.path.rpartition(".")[2] for step in report.steps] == ["con", "ign"]
     assert values(array) == {10, 30}
 
@@ -256,7 +255,7 @@ def test_a_vacuum_that_crosses_a_consolidation_of_the_same(tmp_path: pathlib.Pat
             consolidate(array.uri)
             vacuum(array.uri)
 
-    report = consolidate(array.uri, store=open_store(array.uri, on_operation=crossing))
+    report = Array(open_store(array.uri, on_operation=crossing)).consolidate()
     assert [step.path.rpartition(".")[2] for step in report.steps] == ["con"]
     assert not array.files("__commits", "*.wrt")
     assert values(array) == {10, 20}
@@ -283,7 +282,7 @@ def test_another_maintainer_keeps_other_files(tmp_path: pathlib.Path, operation:
             done.append(path)
             (array.folder / kept).unlink()
 
-    report = vacuum(array.uri, store=open_store(array.uri, on_operation=rival))
+    report = Array(open_store(array.uri, on_operation=rival)).vacuum()
     assert done == [f"__commits/{name}" for name in consolidated]
     assert f"another maintainer removed {kept} meanwhile: 3 commits" in report.notes[-1]
     assert [step.op for step in report.steps].count("put") == 3

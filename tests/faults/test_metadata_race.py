@@ -16,8 +16,8 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
+from chronotile.array import Array
 from chronotile.errors import ChangedError
 from chronotile.storage.store import open_store
 
@@ -73,8 +73,8 @@ def at_put(array: EngineArray, what: str, do: Callable[[], object], *, of: str =
 def maintained(store: Store) -> None:
     for _ in range(4):
         with suppress(ChangedError):
-            consolidate("", mode="all", store=store)
-            vacuum("", store=store)
+            Array(store).consolidate(mode="all")
+            Array(store).vacuum()
             break
 
 
@@ -121,7 +121,7 @@ def test_metadata_that_is_written_meanwhile(array: EngineArray, moment: str) -> 
         set_key(array, 41, "b", 41)
 
     store = at_put(array, "__meta/", write, of=moment)
-    assert len(consolidate("", mode="array-meta", store=store).steps) == 2
+    assert len(Array(store).consolidate(mode="array-meta").steps) == 2
     assert metadata(array) == {"a": 40, "b": 41}
     assert metadata(array, 0, 35) == {"a": 30}
     vacuum(array.uri)
@@ -135,7 +135,7 @@ def test_metadata_of_an_earlier_time_that_is_written_meanwhile(
     """The merged file would count before it: it is taken back, and the next run takes both in."""
     store = at_put(array, "__meta/", lambda: set_key(array, 15, "a", 15), of=moment)
     with pytest.raises(ChangedError, match="try again"):
-        consolidate("", mode="array-meta", store=store)
+        Array(store).consolidate(mode="array-meta")
     assert len(array.files("__meta")) == 4
     windows = [(0, 12), (0, 17), (0, 25), (0, 99), (12, 99)]
     before = [metadata(array, *window) for window in windows]
@@ -152,7 +152,7 @@ def test_another_maintainer_merges_and_vacuums_meanwhile(array: EngineArray) -> 
 
     store = at_put(array, "__meta/", rival)
     with pytest.raises(ChangedError, match="try again"):
-        consolidate("", mode="array-meta", store=store)
+        Array(store).consolidate(mode="array-meta")
     assert metadata(array) == {"a": 40}
     assert len(array.files("__meta")) == 1
 
@@ -173,7 +173,7 @@ def test_a_merged_file_that_its_maker_takes_back(array: EngineArray) -> None:
             vacuum(array.uri, mode="array-meta")
 
     with pytest.raises(ChangedError, match="try again"):
-        consolidate("", mode="array-meta", store=open_store(array.uri, on_operation=hook))
+        Array(open_store(array.uri, on_operation=hook)).consolidate(mode="array-meta")
     assert len(set(crossed)) == 1
     assert metadata(array) == {"a": 30}
 
@@ -188,13 +188,13 @@ def test_a_reader_between_the_two_puts(array: EngineArray) -> None:
     def look() -> None:
         seen.append([metadata(array, *window) for window in windows])
 
-    consolidate("", mode="array-meta", store=at_put(array, "__meta/", look, of="put.done"))
+    Array(at_put(array, "__meta/", look, of="put.done")).consolidate(mode="array-meta")
     assert seen == [before]
 
 
 def test_a_fragment_that_is_written_while_its_meta_is_made(array: EngineArray) -> None:
     store = at_put(array, "__fragment_meta/", lambda: array.write(40, {40: 40}))
-    consolidate("", mode="fragment-meta", store=store)
+    Array(store).consolidate(mode="fragment-meta")
     assert rows(array) == {10, 20, 30, 40}
     consolidate(array.uri, mode="fragment-meta")
     vacuum(array.uri)
@@ -204,7 +204,7 @@ def test_a_fragment_that_is_written_while_its_meta_is_made(array: EngineArray) -
 
 def test_a_fragment_that_is_removed_while_its_meta_is_made(array: EngineArray) -> None:
     store = at_put(array, "__fragment_meta/", lambda: array.delete_fragments(20, 20))
-    consolidate("", mode="fragment-meta", store=store)
+    Array(store).consolidate(mode="fragment-meta")
     assert rows(array) == {10, 30}
     consolidate(array.uri, mode="fragment-meta")
     vacuum(array.uri)
@@ -228,7 +228,7 @@ def test_a_meta_that_goes_before_the_other_is_removed(array: EngineArray) -> Non
                 (array.folder / "__fragment_meta" / new).unlink()
 
     with pytest.raises(ChangedError, match="try again"):
-        vacuum(array.uri, mode="fragment-meta", store=open_store(array.uri, on_operation=rival))
+        Array(open_store(array.uri, on_operation=rival)).vacuum(mode="fragment-meta")
     assert array.files("__fragment_meta") == [old]
     assert rows(array) == {5, 10, 20, 30}
 
@@ -244,5 +244,5 @@ def test_a_merged_file_that_goes_before_what_it_replaces(array: EngineArray) -> 
                 (array.folder / merged.path).write_bytes(b"cut")
 
     with pytest.raises(ChangedError, match="try again"):
-        vacuum(array.uri, mode="array-meta", store=open_store(array.uri, on_operation=rival))
+        Array(open_store(array.uri, on_operation=rival)).vacuum(mode="array-meta")
     assert len(array.files("__meta", "__[123]0_[123]0_*")) == 5, "three, the merged one, its .vac"

@@ -11,14 +11,10 @@ import tiledb
 from support.engine_arrays import EngineArray
 from support.histories import History
 
-from chronotile import consolidate
-from chronotile import write_delete
+from chronotile import consolidate, open_log, repair, vacuum, write_delete
 from chronotile.change.quarantine import restore
-from chronotile import repair
-from chronotile import vacuum
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

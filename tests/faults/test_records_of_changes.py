@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.fleets import FleetMaker, make_template
 
-from chronotile import consolidate
-from chronotile import repair
-from chronotile import vacuum
+from chronotile import consolidate, open_log, repair, vacuum
+from chronotile.array import Array
 from chronotile.cli import main
 from chronotile.errors import ChronotileError
-from chronotile import open_log
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import open_store
 
@@ -147,12 +145,12 @@ def test_an_overlay_shows_what_is_not_there_and_changes_nothing(array: Path) -> 
     report = consolidate(str(array), dry_run=True)
     (step,) = report.steps
     store = overlaid(open_store(array), {step.path: step.data})
-    planned = vacuum("", store=store, dry_run=True)
+    planned = Array(store).vacuum(dry_run=True)
     assert {one.path for one in planned.steps} == loose(array)
     assert store.read_range(step.path, 2, 9, size=9) == (step.data or b"")[2:9]
     assert store.read_range(min(loose(array)), 0, 9, size=0) == b""
     files = sorted(os.listdir(array / "__commits"))  # noqa: PTH208 - names are what counts
     with pytest.raises(ChronotileError, match="expected only a plan, found a change"):
-        vacuum("", store=store)
+        Array(store).vacuum()
     assert sorted(os.listdir(array / "__commits")) == files  # noqa: PTH208
     assert len(open_log(str(array)).view().fragments) == 10

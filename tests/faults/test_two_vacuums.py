@@ -16,8 +16,8 @@ import pytest
 from support.engine_arrays import EngineArray, s3_settings
 from support.servers import S3Server
 
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
+from chronotile.array import Array
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_ours_is_held_on_a_disk(tmp_path: pathlib.Path, uuid: str, operation: st
             paths.append(path)
             array.vacuum("commits")
 
-    vacuum(array.uri, store=open_store(array.uri, on_operation=engine_first))
+    Array(open_store(array.uri, on_operation=engine_first)).vacuum()
     assert paths
     assert array.answer() == FULL
     assert len(array.files("__commits")) == 1

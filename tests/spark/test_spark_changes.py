@@ -14,8 +14,8 @@ from support.engine_arrays import EngineArray
 from support.spark_sessions import local_session
 
 import chronotile as ct
-from chronotile.dataset.tag_members import tag_dataset
 from chronotile import apply_updates
+from chronotile.dataset.tag_members import tag_dataset
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark import register
 from chronotile.spark.source.change_table import change_partitions, read_changes

@@ -25,8 +25,7 @@ from support.spark_sessions import local_session
 
 import chronotile as ct
 import chronotile.log as log_module
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
 from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError

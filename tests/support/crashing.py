@@ -53,9 +53,7 @@ def crasher() -> Iterator[Crasher]:
 
 
 def _child(asked: dict[str, Any], steps: Steps) -> None:
-    from chronotile import consolidate
-    from chronotile import vacuum
-    from chronotile import apply_updates
+    from chronotile import apply_updates, consolidate, vacuum
     from chronotile.storage.store import open_store
 
     less = set(asked.get("less", ()))

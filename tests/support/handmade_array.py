@@ -11,9 +11,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile import consolidate
-from chronotile import write_delete, write_update
-from chronotile import vacuum
+from chronotile.array import Array
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.datatypes import VAR_NUM, Datatype
@@ -122,18 +120,16 @@ def make_sample(array: str) -> Sample:
     store.put_if_absent(f"{SCHEMA}/{schema}", tiles.encode(payload, version=VERSION))
     fragments = _Fragments(store, schema)
     first, second = fragments.write(times[1]), fragments.write(times[2])
-    write_delete(array, "amount < 3", timestamp=times[3], allow_null_loss=True, store=store)
+    Array(store).delete("amount < 3", at=times[3], allow_null_loss=True)
     fragments.write(times[4])
-    write_update(
-        array, "id == 7", {"region": "north"}, timestamp=times[5], experimental=True, store=store
-    )
+    Array(store).update("id == 7", {"region": "north"}, at=times[5], experimental=True)
     fragments.merge(first, second)
-    consolidate(array, store=store)
-    vacuum(array, loose_deletes=True, store=store)
+    Array(store).consolidate()
+    Array(store).vacuum(loose_deletes=True)
     third, fourth = fragments.write(times[6]), fragments.write(times[7])
     fragments.merge(third, fourth)
     where = "region == 'test' and amount >= 100"
-    write_delete(array, where, timestamp=times[8], allow_null_loss=True, store=store)
+    Array(store).delete(where, at=times[8], allow_null_loss=True)
     fragments.put(times[9], times[9])
     fragments.write(times[10])
     return Sample(array=array, first_delete=times[3], update=times[5], last_write=times[10])

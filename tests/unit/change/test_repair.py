@@ -11,14 +11,12 @@ from support.corpus_cases import CASES
 from support.engine_answers import answers
 from support.engine_arrays import EngineArray, s3_settings
 
-from chronotile import consolidate
+from chronotile import consolidate, open_log, repair, vacuum
+from chronotile.array import Array
 from chronotile.change.quarantine import restore
-from chronotile import repair
-from chronotile import vacuum
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, StorageError
-from chronotile import open_log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -232,7 +230,7 @@ def test_what_a_writer_is_about_to_commit_stays(tmp_path: pathlib.Path) -> None:
             done.append(path)
             array.write(40, {40: 40})
 
-    report = repair(array.uri, store=open_store(array.uri, on_operation=write))
+    report = Array(open_store(array.uri, on_operation=write)).repair()
     assert done
     assert not report.steps
     assert array.answer() == ((20, 20), (30, 30), (40, 40))
@@ -258,7 +256,7 @@ def test_broken_off_at_any_operation(at: int, tmp_path: pathlib.Path) -> None:
             raise StorageError(path, "the plug was pulled")
 
     try:
-        repair(array.uri, store=open_store(array.uri, on_operation=stop))
+        Array(open_store(array.uri, on_operation=stop)).repair()
     except StorageError:
         everything = set(read_all(tmp_path).values())
         assert data[:-20] in everything

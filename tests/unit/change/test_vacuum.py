@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate
+from chronotile import consolidate, open_log, vacuum
+from chronotile.array import Array
 from chronotile.change.orphan_fragments import HOURS_24
-from chronotile import vacuum
 from chronotile.cli.change import ChangeReport
 from chronotile.errors import ChangedError
-from chronotile import open_log
 from chronotile.report.output import emit
 from chronotile.storage.store import open_store
 
@@ -190,7 +189,7 @@ def test_an_orphan_that_is_committed_meanwhile_stays(array: EngineArray) -> None
             (array.commits_folder / f"{name}.wrt").touch()
 
     store = open_store(array.uri, on_operation=commit)
-    assert not vacuum(array.uri, whole_orphans=True, orphans_age_ms=0, store=store).steps
+    assert not Array(store).vacuum(whole_orphans=True, orphan_age=0).steps
     assert array.answer() == ((20, 20), (30, 30), (50, 50))
 
 
@@ -206,7 +205,7 @@ def test_an_orphan_that_is_committed_in_a_con_meanwhile_stays(array: EngineArray
             vacuum(array.uri, mode="commits")
 
     store = open_store(array.uri, on_operation=commit)
-    assert not vacuum(array.uri, whole_orphans=True, orphans_age_ms=0, store=store).steps
+    assert not Array(store).vacuum(whole_orphans=True, orphan_age=0).steps
     assert not array.files("__commits", "*.wrt")
     assert array.answer() == ((20, 20), (30, 30), (50, 50))
 
@@ -240,7 +239,7 @@ def test_a_con_that_grew_since_it_was_read_stays(array: EngineArray) -> None:
             con.write_bytes(con.read_bytes() + f"__commits/__60_60_{'1' * 32}_22.wrt\n".encode())
 
     with pytest.raises(ChangedError, match="changed"):
-        vacuum(array.uri, store=open_store(array.uri, on_operation=grow))
+        Array(open_store(array.uri, on_operation=grow)).vacuum()
     assert con.exists()
 
 

@@ -8,8 +8,7 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (

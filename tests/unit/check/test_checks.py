@@ -11,10 +11,10 @@ import pytest
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
 
+from chronotile import open_log
 from chronotile.check.findings import CODES, SEVERITIES, RefusedError
 from chronotile.check.fragments import MANY_LOOSE
 from chronotile.dataset.check_all import check_fleet
-from chronotile import open_log
 
 if TYPE_CHECKING:
     import pathlib

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.corpus_cases import CASES
 
+from chronotile import open_log
 from chronotile.format.names import parse_name
 from chronotile.history import text_columns
 from chronotile.history.read_history import read_history
 from chronotile.history.uri_columns import single_value
-from chronotile import open_log
 from chronotile.storage.store import open_store
 
 

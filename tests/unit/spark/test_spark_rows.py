@@ -15,8 +15,7 @@ from support.fleets import FIRST_MS, FleetMaker, make_template
 from support.plain_columns import without_times
 
 import chronotile as ct
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
 from chronotile.dataset.find_arrays import Fleet, Found
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP

@@ -18,8 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from support.fleets import FIRST_MS, FleetMaker, Template, make_template
 
 import chronotile as ct
-from chronotile import consolidate
-from chronotile import vacuum
+from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.read_share import open_array
