@@ -274,9 +274,7 @@ class Handle(ABC, Generic[R]):
         }
         return self._change(plan_vacuum, options, how, own=plan_vacuum_group)
 
-    def repair(
-        self, *, accept_loss: bool = False, commit_fragments: bool = False, **how: Unpack[How]
-    ) -> R:
+    def repair(self, *, accept_loss: bool = False, **how: Unpack[How]) -> R:
         """Take out what keeps the engine from reading, and mend what can be mended.
 
         Nothing is destroyed: `undo` puts back what goes out.
@@ -284,8 +282,6 @@ class Handle(ABC, Generic[R]):
         Args:
             accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
                 last line named, and take out fragments that can still be read in part.
-            commit_fragments: Commit whole fragments that no commit names: their commits may have
-                been lost. One of them may also be a write under way, or one that was deleted.
             how: Options that every change takes.
 
         Returns:
@@ -294,7 +290,7 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.repair import plan_repair
         from chronotile.change.repair_group import plan_repair_group
 
-        options = {"accept_loss": accept_loss, "commit_fragments": commit_fragments}
+        options = {"accept_loss": accept_loss}
         return self._change(plan_repair, options, how, own=plan_repair_group, exclusive=True)
 
     def restore(

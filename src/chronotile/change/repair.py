@@ -1,22 +1,21 @@
 """Repair: the engine opens the array again.
 
-In: an array. Out: the array without the files that the engine cannot read, which lie in a
-quarantine beside it, and a report. What cannot be mended for certain is reported, and stays.
+In: an array. Out: the plan of the array without the files that the engine cannot read, which go
+into the quarantine. What cannot be mended for certain is reported, and stays.
 
-The order: the manifest; new files; then each old file is copied, compared and removed, one by one;
-then new files under old names. A repair that is broken off at any point loses nothing, and the same
-command goes on: new files only repeat what old ones say.
+The order: new files; then each old file is copied, compared and removed, one by one; then new files
+under old names. A repair that is broken off at any point loses nothing: new files only repeat what
+old ones say.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.change.mending import lost_metadata
-from chronotile.change.plan import Before, Report, Step, tell
-from chronotile.change.quarantine import new_quarantine
+from chronotile.change.plan import Plan, Seen, Stage, Step
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
@@ -26,65 +25,37 @@ from chronotile.check.stored_files import metadata
 from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from chronotile.change.mending import Mending
-    from chronotile.change.quarantine import Quarantine
     from chronotile.check.findings import Finding
+    from chronotile.storage.store import Store
 
 
-def repair(
-    array: str | os.PathLike[str],
-    *,
-    dry_run: bool = False,
-    accept_loss: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Takes out what keeps the engine from reading an array, and mends what can be mended.
-
-    Args:
-        array: A path or a URI.
-        dry_run: Change nothing.
-        accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
-            last line named, and take out fragments that can still be read in part. The quarantine
-            keeps whatever goes out.
-        key: The key of an encrypted array; without it, nothing judges its deletes and fragments.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Returns:
-        What was done; its `findings` are what is still wrong.
-
-    >>> repair("memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
-    mending = _mending(opened, key, accept_loss=accept_loss)
-    moves = tuple(moves_of(opened, mending))
-    steps = (*mending.puts.values(), *moves, *mending.replaced.values())
-    notes, left = tuple(mending.notes), tuple(mending.left)
-    report = Report("repair", opened.uri, dry_run=dry_run, steps=steps, notes=notes, findings=left)
-    if mending.moves or mending.puts:
-        quarantine = new_quarantine(opened, report.at_ms)
-        if not dry_run:
-            tell(before, replace(report, findings=()))
-            mend(opened, quarantine, mending, moves, report.at_ms)
-        report = replace(report, quarantine=quarantine.uri, restore=quarantine.restore)
-    return report if dry_run else replace(report, findings=_still_wrong(opened, key, left))
+def plan_repair(store: Store, key: bytes | None, *, accept_loss: bool = False) -> Plan:
+    """Plan to take out what keeps the engine from reading an array; see `Handle.repair`."""
+    mending = _mending(store, key, accept_loss=accept_loss)
+    left = tuple(mending.left)
+    stages = mending_stages(store, mending)
+    if stages:
+        look = StillWrong(key, left)
+        stages = (*stages, Stage(name="check", seen="the array is mended", looks=(look,)))
+    else:
+        left = still_wrong(store, key, left)
+    return Plan(
+        command="repair",
+        array=store.uri,
+        stages=stages,
+        notes=tuple(mending.notes),
+        findings=left,
+    )
 
 
-def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Mending:
+def _mending(store: Store, key: bytes | None, *, accept_loss: bool) -> Mending:
     history = read_history(store, key=key)
     rules, table = Rules(history), history.table
     paths = [path for name, path in history.listing.fragment_paths().items() if is_name(name)]
@@ -103,32 +74,47 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
 
 
 def moves_of(store: Store, mending: Mending) -> Iterator[Step]:
-    """The files that go into the quarantine, with their content."""
+    """Give the files that go into the quarantine, with their content."""
     for path, reason in mending.moves.items():
         with suppress(MissingObjectError):
             data = store.read(path)
             yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
 
 
-def mend(
-    store: Store, quarantine: Quarantine, mending: Mending, moves: tuple[Step, ...], at_ms: int
-) -> None:
-    """Changes the array, in the order of the module's text."""
-    puts, replaced = mending.puts.values(), mending.replaced.values()
-    stand_ins = mending.stand_ins.values()
-    quarantine.declare(moves, (*puts, *replaced, *stand_ins), at_ms)
-    for step in (*puts, *stand_ins):
-        put_compared(store, step.path, step.data)
-    quarantine.move(moves)
-    for step in replaced:
-        put_compared(store, step.path, step.data)
-    store.remove(step.path for step in stand_ins)
+def mending_stages(store: Store, mending: Mending) -> tuple[Stage, ...]:
+    """Give what a mending does, in the order of the module's text."""
+    stand_ins = tuple(mending.stand_ins.values())
+    both = "every window sees what it saw before, or is mended"
+    stages = (
+        Stage(name="new files", seen=both, steps=(*mending.puts.values(), *stand_ins)),
+        Stage(name="take out", seen=both, steps=tuple(moves_of(store, mending))),
+        Stage(name="new files of old names", seen=both, steps=tuple(mending.replaced.values())),
+        Stage(
+            name="stand-ins",
+            seen=both,
+            steps=tuple(
+                Step(op="remove", path=step.path, size=step.size, reason="the file itself is there")
+                for step in stand_ins
+            ),
+        ),
+    )
+    return stages if any(stage.steps for stage in stages) else ()
 
 
-def _still_wrong(
-    store: Store, key: bytes | str | None, left: tuple[Finding, ...]
-) -> tuple[Finding, ...]:
-    """What the repair did not mend, and every error that a new check finds."""
+@dataclass(frozen=True, slots=True)
+class StillWrong:
+    """Look what the repair did not mend."""
+
+    key: bytes | None = field(repr=False)
+    left: tuple[Finding, ...]
+
+    def __call__(self, store: Store) -> Seen:
+        """Look; give it."""
+        return Seen(findings=still_wrong(store, self.key, self.left))
+
+
+def still_wrong(store: Store, key: bytes | None, left: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Find what a repair does not mend, and every error that a new check finds."""
     history = read_history(store, key=key)
     rules = Rules(history)
     errors = [item for item in check(history, rules, store) if item.severity == "error"]

@@ -134,6 +134,12 @@ class Record(NamedTuple):
         return list(self.document.get("steps", ()))
 
     @property
+    def removes(self) -> bool:
+        """Whether it removed files, other than those that it put itself."""
+        puts = {step.get("path") for step in self.steps if step.get("op") == "put"}
+        return any(s.get("op") == "remove" and s.get("path") not in puts for s in self.steps)
+
+    @property
     def added(self) -> frozenset[str]:
         """URIs of the commits that it added."""
         return frozenset(str(uri) for uri in self.document.get("added", ()))
@@ -152,9 +158,7 @@ def read_record(store: Store, operation: Operation) -> Record:
 
 def refuse_final(store: Store, record: Record) -> None:
     """Refuse a change that removed files."""
-    if record.document.get("state") == "final" or any(
-        s.get("op") == "remove" for s in record.steps
-    ):
+    if record.document.get("state") == "final" or record.removes:
         problem = f"expected a change that can be taken back, found {record.command!r:.40}, which"
         hint = f"chronotile restore {store.uri} --to TIME may bring an earlier state back"
         raise RefusedError(store.uri, f"{problem} removed files: {FINAL}; {hint}")
@@ -497,7 +501,7 @@ def _settled(store: Store, key: bytes | None, operation: Operation) -> str:
             )
             operations.change_state(store, operation, "done")
             return "it is finished"
-    if any(step.get("op") == "remove" for step in record.steps):
+    if record.removes:
         # Every stop of a removal leaves all windows as they were; what it put may be needed.
         operations.change_state(store, operation, "failed")
         return "what it removed stays removed"

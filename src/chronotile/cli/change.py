@@ -362,11 +362,6 @@ def vacuum(call: Call, keep_deletes: bool, **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
-@click.option(
-    "--commit-fragments",
-    is_flag=True,
-    help="Commit whole fragments that no commit names: it may have been lost.",
-)
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
     """Take out of ARRAY what keeps the engine from reading it, into the quarantine.
