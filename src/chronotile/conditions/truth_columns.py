@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from chronotile.conditions.masks import NO, YES, Mask, both, either, opposite
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
-from chronotile.conditions.truth import Cell, Sense, leaf_truth
+from chronotile.conditions.truth import Cell, Sense, asks_for_null, leaf_truth
 from chronotile.conditions.value_spans import is_plain_bytes, number
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def column_truth(node: Compare, column: Column, sense: Sense) -> Mask:
         if node.op is Op.ALWAYS_FALSE:
             return NO
         return YES if asked else opposite(column.nulls)
-    if asked and field.nullable and not node.value and node.op in (Op.EQ, Op.NE):
+    if asked and asks_for_null(node, field):
         return column.nulls if node.op is Op.EQ else opposite(column.nulls)
     found = _numbers(node, column) if column.is_number else _bytes(node, column)
     return both(found, opposite(column.nulls))

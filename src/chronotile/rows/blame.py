@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.tree import AllOf, Compare, Op
+from chronotile.conditions.tree import AllOf
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import rows_asked_for
-from chronotile.conditions.update_values import parse_cells
+from chronotile.conditions.update_values import parse_row
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.tree import Condition
+    from chronotile.conditions.tree import Compare, Condition
     from chronotile.format.schema import Schema
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
@@ -98,10 +98,9 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     schema = schema_file.schema
     assert schema is not None
     texts = [f"{n}={v}" for n, v in row.items()] if isinstance(row, Mapping) else list(row)
-    wanted = parse_cells(texts, schema)
-    if not wanted:
+    leaves = parse_row(texts, schema)
+    if not leaves:
         raise PredicateError("row", "expected at least one field with its value, found none")
-    leaves = tuple(Compare(field=f, op=Op.EQ, value=raw) for f, raw in wanted)
     changes = changes_in_force(log.view(0, end), schema).changes
     source = cell_source(log, schema_file, end, changes, every_version=True)
     # Every version of a place must be at hand at once: dimensions narrow that down.

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.masks import YES, Mask, both
-from chronotile.conditions.tree import Compare, Op
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.update_values import parse_cells
+from chronotile.conditions.update_values import parse_row
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import GroupFoundError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.tree import UpdateValue
+    from chronotile.conditions.tree import Compare
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
@@ -49,7 +48,7 @@ class RemovedRows:
     schema_file: SchemaFile
     before: tuple[Change, ...]
     """What acted before it."""
-    wanted: tuple[UpdateValue, ...] = ()
+    wanted: tuple[Compare, ...] = ()
     """Only rows that hold these values."""
 
     @property
@@ -81,9 +80,8 @@ class RemovedRows:
 
     def _is_wanted(self, play: Play) -> Mask:
         found: Mask = YES
-        for name, raw in self.wanted:
-            leaf = Compare(field=name, op=Op.EQ, value=raw)
-            found = both(found, play.columns[name].truth(leaf, Sense.PREDICATE))
+        for leaf in self.wanted:
+            found = both(found, play.columns[leaf.field].truth(leaf, Sense.PREDICATE))
         return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -113,7 +111,7 @@ def open_removed(
         found = removed_in_group(open_dataset(array, key, storage_options), name)
     schema = found.schema_file.schema
     assert schema is not None
-    return replace(found, wanted=parse_cells(values, schema))
+    return replace(found, wanted=parse_row(values, schema))
 
 
 def removed_of(log: Log, name: str) -> RemovedRows:
