@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.masks import YES, Mask, both
-from chronotile.conditions.truth import Sense
+from chronotile.conditions.tree import AllOf
+from chronotile.conditions.truth_columns import rows_asked_for
 from chronotile.conditions.update_values import parse_row
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
@@ -23,7 +23,7 @@ from chronotile.rows.cells.cell_columns import shown, shown_type
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.open_for_rows import last_time, open_labelled, schema_in_force
-from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.play_changes import Play
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
@@ -74,22 +74,17 @@ class RemovedRows:
             for number, change in enumerate(self.before):
                 play.act(number, change)
             hit = play.hit_by(self.change)
-            wanted = hit[np.broadcast_to(self._is_wanted(play), len(play.times))[hit]]
+            mask = rows_asked_for(AllOf(parts=self.wanted), play.asked)
+            wanted = hit[np.broadcast_to(mask, len(play.times))[hit]]
             if len(wanted):
                 yield play, wanted
-
-    def _is_wanted(self, play: Play) -> Mask:
-        found: Mask = YES
-        for leaf in self.wanted:
-            found = both(found, play.columns[leaf.field].truth(leaf, Sense.PREDICATE))
-        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
         for play, hit in self.plays():
             cells = [
-                shown(field, play.columns[field.name].cells(hit), self.log.array)
-                for field in self._schema.fields
+                shown(field, column, self.log.array)
+                for field, column in zip(self._schema.fields, play.cells(hit), strict=True)
             ]
             yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
 
