@@ -44,7 +44,7 @@ _LONGEST_NUMBER = 400
 _SHOWN = 60
 
 _WORD = re.compile(
-    r"""(?P<null>(?i:is)\s+(?:(?i:not)\s+)?(?i:null)(?!\w))
+    r"""(?P<null>(?ai:is)\s+(?:(?ai:not)\s+)?(?ai:null)(?!\w))
     |(?P<leaf>(?:[bB]?(?:'(?:[^'\\\n\r\0]|\\[^\r\0])*+'|"(?:[^"\\\n\r\0]|\\[^\r\0])*+")
        |0[xX][0-9a-fA-F][0-9a-fA-F_]*+
        |(?:[0-9][0-9_]*+(?:\.[0-9_]*+)?|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9]++)?
@@ -95,10 +95,7 @@ def parse_predicate(text: str, schema: Schema) -> Condition:
     True
     """
     parser = _Parser(text, schema)
-    try:
-        return flatten(parser.condition(parser.tree()))
-    except (RecursionError, MemoryError):
-        raise parser.fail("expected fewer parts in each other, found too many", 0) from None
+    return flatten(parser.read(parser.condition))
 
 
 def parse_literal(text: str) -> LiteralValue:
@@ -111,7 +108,7 @@ def parse_literal(text: str) -> LiteralValue:
     (-3, 'x', None)
     """
     parser = _Parser(text, Schema(version=0))
-    return parser.value(parser.tree())
+    return parser.read(parser.value)
 
 
 def at_place(text: str, index: int, problem: str) -> PredicateError:
@@ -159,17 +156,19 @@ class _Parser:
     def fail(self, problem: str, at: int | ast.expr) -> PredicateError:
         return at_place(self.text, at if isinstance(at, int) else self.start(at), problem)
 
-    def found(self, expected: str, node: ast.expr) -> PredicateError:
+    def mismatch(self, expected: str, node: ast.expr) -> PredicateError:
         return self.fail(f"expected {expected}, found {self.text_of(node)!r:.40}", node)
 
-    def tree(self) -> ast.expr:
-        """Read the text as an expression of Python."""
+    def read(self, part: Callable[[ast.expr], T]) -> T:
+        """Read the text as one expression of Python, and that as some part of a predicate."""
         masked = _WORD.sub(self.mask, self.text)
         self.bound(masked)
         try:
-            return ast.parse(masked[self.indent :], mode="eval").body
+            return part(ast.parse(masked[self.indent :], mode="eval").body)
         except SyntaxError as cause:
             raise self.misplaced(masked, cause) from None
+        except (RecursionError, MemoryError):
+            raise self.fail("expected fewer parts in each other, found too many", 0) from None
 
     def mask(self, word: re.Match[str]) -> str:
         """Give what Python reads in place of a word; it is as long."""
@@ -247,7 +246,7 @@ class _Parser:
                 return _joined([*itertools.starmap(self.comparison, chain)], any_of=False)
             case ast.Call(func=name, args=[named, *more]) if self.text_of(name) in _ALWAYS:
                 return self.constant(_ALWAYS[self.text_of(name)], named, more)
-        raise self.found("a comparison", node)
+        raise self.mismatch("a comparison", node)
 
     def comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Compare:
         op, one = _OPS[type(sign)], self.operand(left)
@@ -260,7 +259,7 @@ class _Parser:
         if not isinstance(sign, ast.Is | ast.IsNot):
             other = self.operand(right)
         elif self.text_of(right).lower() not in ("none", "null"):
-            raise self.found("None or null after is", right)
+            raise self.mismatch("None or null after is", right)
         if not isinstance(one, Field):
             one, other, op, right = other, one, _MIRRORED.get(op, op), left
         if not isinstance(one, Field):
@@ -272,7 +271,7 @@ class _Parser:
     def membership(self, field: Field, op: Op, node: ast.expr, *, is_listed: bool) -> Compare:
         values = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
         if values == [node] and not is_listed:
-            raise self.found("[", node)
+            raise self.mismatch("[", node)
         if not values:
             raise self.fail("expected at least one value, found none", node)
         members = [self.typed(raw_value, field, op, self.value(one), one) for one in values]
@@ -288,7 +287,7 @@ class _Parser:
         for one in more:
             value = self.value(one)
             if not isinstance(value, Raw) or len(more) > 1:
-                raise self.found('one hex("…") after the field', one)
+                raise self.mismatch('one hex("…") after the field', one)
             raw = value
         return Compare(field=field.name, op=op, value=raw.raw)
 
@@ -321,7 +320,7 @@ class _Parser:
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=inner):
                 number = self.operand(inner)
                 if isinstance(number, bool) or not isinstance(number, int | Decimal):
-                    raise self.found("a number", inner)
+                    raise self.mismatch("a number", inner)
                 if isinstance(sign, ast.UAdd):
                     return number
                 return -number if isinstance(number, int) else number.copy_negate()
@@ -332,7 +331,7 @@ class _Parser:
                 problem = f"expected parentheses around the comparisons beside {mark}"
                 problem += f", found none: write (…) {mark} (…)"
                 raise self.fail(problem, self.text.index(mark, self.end(left)))
-        raise self.found("a field or a value", node)
+        raise self.mismatch("a field or a value", node)
 
     def call(self, name: str, argument: ast.expr, node: ast.expr) -> Field | LiteralValue:
         if name not in CALLS:
@@ -344,14 +343,14 @@ class _Parser:
         if name == "val":
             return value
         if not isinstance(value, str):
-            raise self.found(f"text in {name}()", argument)
+            raise self.mismatch(f"text in {name}()", argument)
         try:
             if name == "hex":
                 return Raw(bytes.fromhex(value))
             if name == "float":
                 return float(value)
         except ValueError:
-            raise self.found(f"{name} digits", argument) from None
+            raise self.mismatch(f"{name} digits", argument) from None
         field = self.named(value, node)
         if field.is_dimension is not (name == "dim"):
             kinds = ("an attribute", "a dimension")
@@ -368,7 +367,7 @@ class _Parser:
         if text in _CONSTANTS:
             return _CONSTANTS[text]
         if text in WORDS:
-            raise self.found("a field or a value", node)
+            raise self.mismatch("a field or a value", node)
         return self.named(text, node)
 
     def string(self, text: str, node: ast.expr) -> str | bytes:
@@ -400,7 +399,7 @@ class _Parser:
         try:
             return int(digits) if digits.isdigit() else Decimal(digits)
         except InvalidOperation:
-            raise self.found("a number within range", node) from None
+            raise self.mismatch("a number within range", node) from None
 
     def named(self, name: str, node: ast.expr) -> Field:
         field = self.schema.field(name)
