@@ -40,6 +40,7 @@ from chronotile.format.kinds import (
     SCHEMA,
     WRITES,
 )
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.consolidated_footer_files import read_consolidated
@@ -223,12 +224,13 @@ def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> Co
     rows, _ = rules.visible(0, end)
     table = rules.history.table
     by_name = np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
+    known = ~np.asarray(table.is_from_version(NEWEST_VERSION + 1))[rows]
     held = np.zeros(len(rows), bool)
     if consolidated:
         names = text_columns.names(table, rows)
         held = np.asarray(pc.is_in(names, value_set=pa.array([*consolidated], pa.string())))
     alone = len(rows) - int(np.count_nonzero(held & by_name))
-    return Counted(len(rows), alone, int(np.count_nonzero(by_name & ~held)))
+    return Counted(len(rows), alone, int(np.count_nonzero(by_name & known & ~held)))
 
 
 def _names(history: History) -> dict[str, int]:
