@@ -43,7 +43,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.con_names import later_name
 from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
-from chronotile.format.names import Name, is_name, new_name, parse_name
+from chronotile.format.names import Name, is_name, is_newer, new_name, parse_name
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Mender:
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
         self.dropped: dict[str, str] = {}
-        self.damage = list(damage(self.history))
+        every = list(damage(self.history))
+        self.damage = [item for item in every if not is_newer(item.path)]
+        self.mending.left += [item for item in every if is_newer(item.path)]
         self.damaged_cons = {p.path for p in self.history.problems if p.kind == "con"}
         self._cons = {source.path for source in self.history.table.sources if not source.loose}
 
@@ -100,7 +102,7 @@ class Mender:
             if item.code != "con-truncated" and item.path.endswith(LINES)
         }
         for number, source in enumerate(self.history.table.sources):
-            if not source.loose and source.path not in self.mending.moves:
+            if not (source.loose or source.path in self.mending.moves or is_newer(source.path)):
                 self._mend_con(number, source, has_bad_lines=source.path in bad_lines)
         for path in sorted(path for path in bad_lines if path.endswith(".ign")):
             self._mend_ign(path)
@@ -110,7 +112,8 @@ class Mender:
         self._put_deletes_back()
         self._replace_lost()
         # No quarantine helps with a damaged schema: fragments may need it.
-        self.mending.left += [item for item in self.damage if item.code == "tile-corrupt"]
+        unmended = ("tile-corrupt", "version-unknown")
+        self.mending.left += [item for item in self.damage if item.code in unmended]
         return self.mending
 
     def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
@@ -147,6 +150,8 @@ class Mender:
         """Takes out deletes and updates with which the engine cannot read the array."""
         for commit, row in commits(self.rules):
             uri = self.history.table.uri(row)
+            if is_newer(uri):
+                continue
             try:
                 stored = commit.stored
             except (KeyNeededError, UnsupportedFilterError):
@@ -260,7 +265,7 @@ class Mender:
                 continue
             if uri in self.swapped:
                 tile, changed = self._stand_in(uri), True
-            elif tile is not None and not _opens(tile, self.history.key):
+            elif tile is not None and not is_newer(uri) and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:
                     continue

@@ -53,6 +53,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
     "tile-encrypted": ("info", "give --key-file to have it checked"),
+    "version-unknown": ("info", "pip install --upgrade chronotile"),
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
     "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
     "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),

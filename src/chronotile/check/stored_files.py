@@ -12,13 +12,13 @@ from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
 from chronotile.check.findings import Finding, Severity, count_text, finding
-from chronotile.check.fragment_health import State, inspect, lost_deletes
+from chronotile.check.fragment_health import NEWER, State, inspect, lost_deletes
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL, META
-from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
@@ -53,14 +53,17 @@ def stored(
     history, table = rules.history, rules.history.table
     paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
     health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
-    looked_at.fragments += len(paths)
+    newer = [path for path in paths if is_newer(path)]
+    looked_at.fragments += len(paths) - len(newer)
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
         yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
+    yield from _newer(history.array, newer)
     if deep:
         opener = DeepCheck(store, history, looked_at)
         for path, is_hidden in zip(paths, hidden, strict=True):
-            yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
+            if not is_newer(path):
+                yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
             if on_fragment is not None:
                 on_fragment()
         yield from _unopened(history.array, opener)
@@ -68,6 +71,14 @@ def stored(
     yield from _older(store, rules, health)
     yield from fragment_debt(store, rules, health)
     yield from metadata(store, history)
+
+
+def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
+    """Fragments of a format version that is not known."""
+    if paths:
+        count = count_text(len(paths), "fragment")
+        message = f"{count} not checked, and left alone by every change: {NEWER}"
+        yield finding(array, "version-unknown", paths[0], message)
 
 
 def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
@@ -138,6 +149,7 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
     """Files of `__fragment_meta` and `__meta` whose tile cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
+    paths = [path for path in paths if not is_newer(path)]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
     yield from damaged_tiles(store, history.array, paths, history.key)
 

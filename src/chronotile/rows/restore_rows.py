@@ -32,7 +32,7 @@ from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step
-from chronotile.time_machine.past_state import Past
+from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.time_machine.replay import Replay, vac_name
 from chronotile.time_machine.restore import Change
 from chronotile.time_machine.schema_and_metadata import metadata_back, schema_back
@@ -86,6 +86,7 @@ def restore_rows(
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
         raise RefusedError(opened.uri, problem)
+    refuse_newer(opened.uri, change.now.parts)
     report = Report("restore", opened.uri, dry_run=dry_run, steps=(), notes=(_words(first, end),))
     if dry_run:
         count = sum(cells.count for cells in _cells(log, end))

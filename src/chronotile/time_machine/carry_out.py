@@ -50,6 +50,7 @@ from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
+from chronotile.time_machine.past_state import refuse_newer
 from chronotile.time_machine.replay import vac_name
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def plan_steps(
 ) -> Plan:
     """The steps of a replay; `wipe` is the tile of the delete that matches every row."""
     version = write_version(history)
+    refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
     copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
     writes = [write_uri(one.name) for one in replay.again]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}

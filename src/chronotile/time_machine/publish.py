@@ -34,7 +34,7 @@ from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import read_history
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
-from chronotile.time_machine.past_state import Past
+from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ class Load:
             problem = f"expected a sound array, found {wrong[0].code} in {wrong[0].path}"
             raise RefusedError(source.uri, f"{problem}: {wrong[0].message}", tuple(wrong))
         state = Past(source, rules).now()
+        refuse_newer(source.uri, state.parts)
         for item in (*state.deletes, *state.updates):
             problem = f"expected no delete or update in force, found {item.name.text}"
             hint = "in the target it would hit other rows too: consolidate with purge first"
