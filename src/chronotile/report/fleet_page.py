@@ -13,6 +13,8 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.compute as pc
+
 from chronotile.check.capped_findings import number_told
 from chronotile.check.findings import CODES, SEVERITIES, count_text
 from chronotile.errors import printable
@@ -210,7 +212,11 @@ def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: floa
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
-    for array, time in zip(commits["array"].to_pylist(), commits["t2"].to_pylist(), strict=True):
+    """The time of each effective commit, with its array; one in several files counts once."""
+    is_ignored = pc.and_(commits["ignored"], pc.invert(commits["loose"]))
+    effective = commits.filter(pc.invert(pc.and_(is_ignored, pc.equal(commits["kind"], "write"))))
+    once = effective.group_by(["array", "name", "kind"]).aggregate([("t2", "max")])
+    for array, time in zip(once["array"].to_pylist(), once["t2_max"].to_pylist(), strict=True):
         if time is not None and time <= LAST_CALENDAR_MS:
             yield array, time
 
