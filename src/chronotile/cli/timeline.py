@@ -39,6 +39,8 @@ class TimelineReport:
     picture: Picture
     output: str
     size: int
+    status: int = 0
+    """3 if a member could not be read."""
 
     def to_json(self) -> dict[str, Any]:
         """Where it is, and what it shows."""

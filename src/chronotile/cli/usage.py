@@ -49,6 +49,8 @@ class UsageReport:
     array: str
     usage: Usage
     output: str | None
+    status: int = 0
+    """3 if a member could not be read."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

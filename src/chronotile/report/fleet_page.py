@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.compute as pc
 
 from chronotile.check.capped_findings import number_told
-from chronotile.check.findings import CODES, SEVERITIES, count_text
+from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.report.output import size_text
@@ -105,7 +105,8 @@ def _wide(label: str, body: str) -> str:
 
 def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> str:
     counts = _counted(findings, "severity")
-    closed = len({item["array"] for item in findings if item["code"] == "unreadable"})
+    unread = (item for item in findings if is_unread(item["code"], item["severity"]))
+    closed = len({item["array"] for item in unread})
     words = [count_text(len(arrays), "array")]
     words += [count_text(counts[severity], severity) for severity in SEVERITIES]
     words += [f"{count_text(closed, 'place')} that could not be read"] if closed else []
