@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, reporting
+from chronotile.cli.options import Place, access_options, form_of, reporting
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
 
+FORMS = (".html", ".htm")
 FEW = 12
 """Up to this many arrays, each gets a timeline without being asked for."""
 READ = ("arrays", "commits", "findings")
@@ -110,6 +111,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     from chronotile.report.fleet_page import Fleet, to_html
     from chronotile.report.output import place_text, progress
 
+    form_of(output, FORMS)
     target = Path(output)
     tables, status = _stored(root, access), 0
     is_stored = tables is not None

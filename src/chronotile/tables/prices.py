@@ -9,11 +9,11 @@ A file is TOML: `lists` and `reads` are the prices of 1,000 requests each; `name
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
+from chronotile.format.documents import read_toml
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
@@ -78,10 +78,7 @@ def read_prices(place: str, storage_options: Mapping[str, str] | None = None) ->
     """
     folder, _, name = find_place(place).uri.rpartition("/")
     data = open_store(folder or "/", storage_options).read(name, limit=_LEN_MAX)
-    try:
-        given = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-        raise ChronotileError(place, f"expected prices in TOML, found: {cause}") from None
+    given = read_toml(data, place, "prices in TOML")
     known = {field.name: field.type for field in fields(Prices)}
     for key, value in given.items():
         if key not in known:
