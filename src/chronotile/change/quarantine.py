@@ -10,7 +10,6 @@ The files lie flat under numbered names, so that a quarantine never looks like a
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from chronotile.change.change_report import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import is_commit_line
+from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, LINES
 from chronotile.format.names import is_name
 from chronotile.format.timestamps import iso_time
@@ -186,8 +186,8 @@ def _withdraw(store: Store, entry: dict[str, Any], *, dry_run: bool) -> list[Ste
 
 
 def _read_manifest(data: bytes, where: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    document = read_json(data, where, "the manifest of a quarantine")
     try:
-        document = json.loads(data)
         moved = [dict(entry) for entry in document["moved"]]
         added = [dict(entry) for entry in document["put"]]
         for entry in (*moved, *added):

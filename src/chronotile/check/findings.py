@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError, WrongKeyError, printable
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -26,6 +26,11 @@ _ROWS_BACK = (
     "chronotile rows {array} --removed-by NAME lists what it took; "
     "chronotile undelete {array} NAME brings that back"
 )
+
+UNREADABLE = "unreadable"
+"""The code of an array or folder that could not be read, and may be sound."""
+SEALED = "tile-encrypted"
+"""The code of what no key was given for: an info; or another key than its own: an error."""
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
@@ -52,7 +57,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
-    "tile-encrypted": ("info", "give --key-file to have it checked"),
+    SEALED: ("info", "give --key-file to have it checked"),
     "version-unknown": ("info", "pip install --upgrade chronotile"),
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
     "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
@@ -77,7 +82,7 @@ CODES: dict[str, tuple[Severity, str]] = {
         "warning",
         "chronotile tag remove {array} NAME takes it away; name another moment",
     ),
-    "unreadable": ("error", "check permissions and the storage, then run this again"),
+    UNREADABLE: ("error", "check permissions and the storage, then run this again"),
 }
 """Code -> its usual severity, and what to do."""
 
@@ -128,6 +133,25 @@ def finding(
         message=printable(message),
         hint=(advice if hint is None else hint).format(array=array),
     )
+
+
+def wrong_key(array: str, path: str, message: str) -> Finding:
+    """Make the finding on what the given key does not open: nothing is known of it.
+
+    >>> wrong_key("a", "__schema/x", "expected its key, found another").severity
+    'error'
+    """
+    hint = WrongKeyError.hint
+    return finding(array, SEALED, path, message, severity="error", hint=hint)
+
+
+def is_unread(code: str, severity: str) -> bool:
+    """Return True for a finding on something that could not be read, and may be sound.
+
+    >>> is_unread("unreadable", "error"), is_unread("tile-encrypted", "info")
+    (True, False)
+    """
+    return severity == "error" and code in (UNREADABLE, SEALED)
 
 
 def worst_first(item: Finding) -> tuple[int, str, str]:

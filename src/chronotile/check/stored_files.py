@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
-from chronotile.check.findings import Finding, Severity, count_text, finding
+from chronotile.check.findings import Finding, Severity, count_text, finding, wrong_key
 from chronotile.check.fragment_health import NEWER, State, inspect, lost_deletes
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError, KeyNeededError, StorageError
+from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
@@ -157,13 +157,23 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
     """Files of a group's `__meta` whose tile cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
-    yield from damaged_tiles(store, history.group, paths, history.key)
+    # A list that the key opens shows that it is the right one; an array's schema does for an array.
+    is_right = any(file.encrypted for file in history.files)
+    yield from damaged_tiles(store, history.group, paths, history.key, is_key_right=is_right)
 
 
 def damaged_tiles(
-    store: Store, array: str, paths: Iterable[str], key: bytes | None
+    store: Store,
+    array: str,
+    paths: Iterable[str],
+    key: bytes | None,
+    *,
+    is_key_right: bool = True,
 ) -> Iterator[Finding]:
-    """The tiles among some files of an array, or a group, that cannot be opened."""
+    """The tiles among some files of an array, or a group, that cannot be opened.
+
+    One that the key does not open is damaged only if the key is known to be the right one.
+    """
     for path, data in store.read_many(paths):
         if isinstance(data, MissingObjectError):
             continue
@@ -176,4 +186,7 @@ def damaged_tiles(
         except KeyNeededError:
             continue
         except ChronotileError as error:
-            yield finding(array, "tile-corrupt", path, error.problem)
+            if isinstance(error, WrongKeyError) and not is_key_right:
+                yield wrong_key(array, path, error.problem)
+            else:
+                yield finding(array, "tile-corrupt", path, error.problem)

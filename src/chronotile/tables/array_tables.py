@@ -96,9 +96,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "code string, severity string, array string, path string, message string, hint string"
     ),
 }
-"""Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the rows of that table, `errors`, `warnings` and `infos` all findings, also those that `findings`
-only counts, as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
+"""Table -> its columns, in order. In `arrays`, `commits` counts each effective commit once, however
+many files hold it; `loose_commits` counts those with a file of their own, `fragments` the rows of
+that table, `errors`, `warnings` and `infos` all findings, also those that `findings` only counts,
+as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
 each file then has to be listed. `open_requests` are those of an open by this package, of which
 `open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
@@ -188,13 +189,12 @@ class ArrayTables:
         version = newest.schema.version if newest and newest.schema else None
         if version is None and len(table):
             version = max(table.version(row) for row in range(len(table)))
-        loose = np.array([source.loose for source in table.sources], bool)
         row = {
             "array": self.log.array,
             "format_version": version,
             "dense": history.dense,
-            "commits": len(table),
-            "loose_commits": int(loose[table.source].sum()) if len(table) else 0,
+            "commits": table.commit_count,
+            "loose_commits": int(np.count_nonzero(table.loose)),
             "con_files": sum(name.endswith(".con") for name in history.listing.commits),
             "fragments": fragment_count(rules),
             "first_timestamp": in_bigint(int(table.uris.t1.min())) if len(table) else None,

@@ -154,7 +154,7 @@ class _Sums:
     def add(self, rules: Rules) -> None:
         history, table = rules.history, rules.history.table
         self.check.add(rules)
-        self._commits += len(table)
+        self._commits += table.commit_count
         self._fragments += fragment_count(rules)
         self._folders += len(history.listing.fragments)
         self._dense.append(history.dense)
@@ -193,8 +193,8 @@ class _Sums:
             "loose_commits": self._loose,
             "con_files": sum(name.endswith(".con") for name in frame.listing.commits),
             "fragments": self._fragments,
-            "first_timestamp": in_bigint(self._first) if self._commits else None,
-            "last_timestamp": in_bigint(self._last) if self._commits else None,
+            "first_timestamp": in_bigint(self._first) if self._first <= self._last else None,
+            "last_timestamp": in_bigint(self._last) if self._first <= self._last else None,
             "log_bytes": frame.bytes_read - shown + sum(file.size for file in parts.files),
             **cost_columns(frame, self.engine_open(), self._names),
             **severity_columns(findings),

@@ -121,7 +121,12 @@ def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
     rows = ArrayTables(log)
     (row,) = rows.table("arrays").to_pylist()
     commits = rows.table("commits").to_pylist()
-    assert row["commits"] == len(commits)
+    effective = {
+        (one["name"], one["kind"])
+        for one in commits
+        if one["loose"] or one["kind"] != "write" or not one["ignored"]
+    }
+    assert row["commits"] == len(effective)
     assert row["loose_commits"] == sum(commit["loose"] for commit in commits)
     assert row["con_files"] == len(list((case.array / "__commits").glob("*.con")))
     assert row["first_timestamp"] == min((c["t1"] for c in commits), default=None)
