@@ -14,11 +14,16 @@ import chronotile as ct
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset.publish_members import publish_dataset
+from chronotile.errors import ChangedError
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Callable
+
+    from chronotile.change.change_report import Report
 
 NOW = (0, 1 << 60)
 
@@ -288,3 +293,34 @@ def test_a_group_is_published_once(tmp_path: pathlib.Path) -> None:
     report = ct.open_dataset(str(groups["group"])).publish(str(groups["stage"]))
     assert [one.path for one in report.outcomes if one.has_steps] == ["b"]
     assert arrays[1].answer(*NOW) == ((5, 5), (6, 6))
+
+
+def test_of_two_runs_at_once_one_publishes(tmp_path: pathlib.Path) -> None:
+    """Another run is done while the first one still copies; a delete comes likewise."""
+    target, stage = staged(tmp_path, duplicates=True)
+    meanwhile: list[Callable[[], object]] = [lambda: ct.publish(stage.uri, target.uri, at=90)]
+
+    def hook(operation: str, _: str) -> None:
+        if operation == "copy" and meanwhile:
+            meanwhile.pop()()
+
+    def run(at: int) -> Report:
+        return ct.publish(
+            stage.uri, target.uri, at=at, store=open_store(target.uri, on_operation=hook)
+        )
+
+    with pytest.raises(ChangedError, match="nobody else publishes this or deletes, found __90_90_"):
+        run(80)
+    assert target.answer(*NOW) == ALL
+    report = run(80)
+    assert report.notes[0] == "2 staged fragments are already there"
+    assert "an earlier run left 2 copies that no commit names" in report.notes[1]
+    stage.write(70, {8: 8})
+    meanwhile.append(lambda: target.delete(95, "a == 8"))
+    with pytest.raises(ChangedError, match="nobody else publishes this or deletes, found __95_95_"):
+        run(92)
+    with pytest.raises(RefusedError, match="up to 1 row in 1 fragment"):
+        run(92)
+    assert target.answer(*NOW) == ALL
+    run(96)
+    assert target.answer(*NOW) == (*ALL, (8, 8))

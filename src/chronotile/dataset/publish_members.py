@@ -205,6 +205,8 @@ def _carry_out(
     begun = now_ms()
     for load, plan in planned:
         put_aside(load.store, load.history, plan)
+    for load, plan in planned:
+        load.refuse_changed(plan)
     is_ahead = moment is not None and (at is None or begun < moment)
     if moment is not None and is_ahead:
         need = _pace(dataset).commit * len(planned)

@@ -12,7 +12,8 @@ unless the caller allows it.
 A copy with a time of its own has a uuid that comes from the name of its source. So a second run, of
 a command that was killed or that was done, knows the fragments that are in the target already, and
 leaves them out. What was there and is out of sight now is published again only if the caller says
-so: nobody can tell whether its rows live on in a merged fragment.
+so: nobody can tell whether its rows live on in a merged fragment. Just before the `.con` is put,
+the target's commits are looked at once more: another run may have been faster.
 
 A fragment names its schema by the file. If the target has no file of that name, it gets it from the
 staging array, unless a window would then see another schema than before. Schemas are compared by
@@ -35,11 +36,11 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format import tiles
-from chronotile.format.commit_files import write_uri
+from chronotile.format.commit_files import commit_name, decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
+from chronotile.format.kinds import COMMITS, ENUMERATIONS, FRAGMENTS, SCHEMA, TILES
 from chronotile.format.names import (
     MAX_TIMESTAMP,
     Name,
@@ -52,8 +53,9 @@ from chronotile.format.schema import more_content
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
+from chronotile.time_machine.carry_out import Plan, con_step, copy_of, put_aside
 from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
@@ -101,6 +103,7 @@ def publish(
     Raises:
         RefusedError: An array is damaged, schemas differ, a staging array has deletes in force, a
             later delete would hide rows, or a fragment was in the target and is out of sight.
+        ChangedError: Somebody else publishes the same, or deletes, meanwhile; nothing is visible.
 
     >>> publish([], "memory:doc-nowhere")
     Traceback (most recent call last):
@@ -120,7 +123,10 @@ def publish(
     if dry_run or not report.steps:
         return report
     tell(before, report)
-    carry_out(opened, load.history, plan, alone=False)
+    put_aside(opened, load.history, plan)
+    load.refuse_changed(plan)
+    assert plan.switch is not None  # there are steps
+    put_compared(opened, plan.switch.path, plan.switch.data)
     return report
 
 
@@ -290,7 +296,7 @@ class Load:
     def _copies(self, at: int | None) -> list[_Copy]:
         """Name the fragments that are not in the target yet, in their order."""
         staged = sorted(self.staged.items(), key=lambda item: time_order(item[1].part.name))
-        ignored = (uri.rpartition("/")[2].rpartition(".")[0] for uri in self.history.table.ignores)
+        ignored = map(_stem, self.history.table.ignores)
         traces = {} if self.wish.again else self._traces(self._committed.union(ignored))
         copies: list[_Copy] = []
         for number, (text, one) in enumerate(staged):
@@ -307,6 +313,32 @@ class Load:
             copies.append(_Copy(one, name))
         self._refuse_hidden(copies)
         return copies
+
+    def refuse_changed(self, plan: Plan) -> None:
+        """Look at the target once more, just before the copies are committed.
+
+        Raises:
+            ChangedError: Another run has committed them, or a delete has come that hides rows.
+        """
+        steps = {step.path.rpartition("/")[2] for step in plan.commits.steps}
+        names = set(self.store.list_names(COMMITS).files) - {*self.history.listing.commits, *steps}
+        uris = [f"{COMMITS}/{name}" for name in sorted(names)]
+        for path, data in self.store.read_many([uri for uri in uris if uri.endswith(".con")]):
+            if isinstance(data, ChronotileError):
+                raise data
+            uris += [record.uri for record in decode_con(data, path)]
+        fresh = {_stem(uri): uri for uri in uris}
+        traces = {} if self.wish.again else self._traces(fresh)
+        copied = (copy.folder.rpartition("/")[2] for copy in plan.copies)
+        unwanted = [name for source in copied for name in traces.get(source, ())]
+        first = min((commit_name(uri).t1 for uri in plan.added), default=0)
+        for text, uri in fresh.items() if not self.wish.allow_hidden else ():
+            name = try_parse(text)
+            if uri.endswith(TILES) and name is not None and name.t2 >= first:
+                unwanted.append(text)
+        for text in unwanted:
+            problem = f"expected that nobody else publishes this or deletes, found {text}"
+            raise ChangedError(self.store.uri, f"{problem}; try again")
 
     def _named(self, source: Name, at: int) -> Name:
         """Name a copy, so that a second run knows it again; short ids differ all the same."""
@@ -420,6 +452,10 @@ class Load:
             if taken & {one.name.t1, one.name.t2}:
                 text = one.name.text
                 yield f"{text} has the time of another commit: their order is not defined"
+
+
+def _stem(uri: str) -> str:
+    return uri.rpartition("/")[2].rpartition(".")[0]
 
 
 def _half(text: str) -> str:
