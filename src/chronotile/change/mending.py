@@ -37,3 +37,11 @@ class Mending:
     def put(self, path: str, data: bytes, reason: str) -> None:
         """Adds a new file."""
         self.puts[path] = put(path, data, reason)
+
+
+def lost_metadata(where: str, path: str) -> str:
+    """Say what goes with a damaged file of the metadata of an array or a group."""
+    return (
+        f"the metadata that only {path} holds is lost, and a tag with it: chronotile tag list "
+        f"{where} lists those that are left; add a lost one again before the next vacuum"
+    )

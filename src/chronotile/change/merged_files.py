@@ -118,11 +118,21 @@ def array_metadata(history: History) -> MergeFolder:
 
 
 def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
-    """The metadata of a group; reads its `.vac` files."""
+    """The metadata of a group; reads its `.vac` files.
+
+    Raises:
+        ChangedError: A `.vac` is gone since the group was listed.
+        ReadError: One cannot be read: nobody knows what it hides.
+    """
     found = []
     for path, data in store.read_many(f"{META}/{n}" for n in history.meta if n.endswith(".vac")):
         name = try_parse(path.rpartition("/")[2].removesuffix(".vac"))
-        if name is not None and isinstance(data, bytes):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, ChronotileError):
+            raise data
+        if name is not None:
             found.append(VacuumFile(path=path, name=name, lines=tuple(decode_vac(data, path))))
     return _of_group(store, history, META, history.meta, found)
 

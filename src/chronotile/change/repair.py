@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.mending import lost_metadata
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
@@ -22,6 +23,7 @@ from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.check_array import blocking, check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.stored_files import metadata
+from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
@@ -95,6 +97,8 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
     mending = Mender(rules, health, accept_loss=accept_loss, harmless=harmless).mend()
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")
+        if item.path.startswith(f"{META}/"):
+            mending.notes.append(lost_metadata(store.uri, item.path))
     return mending
 
 

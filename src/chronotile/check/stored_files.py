@@ -17,6 +17,7 @@ from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
 from chronotile.format.kinds import DEL, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.read_footers import count_cells
@@ -146,31 +147,31 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:
-    """Files of `__fragment_meta` and `__meta` whose tile cannot be opened."""
+    """Files of `__fragment_meta` and `__meta` that cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
     paths = [path for path in paths if not is_newer(path)]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
-    yield from damaged_tiles(store, history.array, paths, history.key)
+    yield from damaged_tiles(store, history, history.array, paths)
 
 
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
-    """Files of a group's `__meta` whose tile cannot be opened."""
+    """Files of a group's `__meta` that cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
     # A list that the key opens shows that it is the right one; an array's schema does for an array.
     is_right = any(file.encrypted for file in history.files)
-    yield from damaged_tiles(store, history.group, paths, history.key, is_key_right=is_right)
+    yield from damaged_tiles(store, history, history.group, paths, is_key_right=is_right)
 
 
 def damaged_tiles(
     store: Store,
+    history: History | GroupHistory,
     array: str,
     paths: Iterable[str],
-    key: bytes | None,
     *,
     is_key_right: bool = True,
 ) -> Iterator[Finding]:
-    """The tiles among some files of an array, or a group, that cannot be opened.
+    """Find the files among some of an array, or a group, that cannot be opened.
 
     One that the key does not open is damaged only if the key is known to be the right one.
     """
@@ -182,10 +183,12 @@ def damaged_tiles(
         try:
             if isinstance(data, ChronotileError):
                 raise data
-            tiles.decode(data, path, key=key)
-        except KeyNeededError:
-            continue
+            payload = tiles.decode(data, path, key=history.key).payload
+            if path.startswith(f"{META}/"):
+                decode_items(payload, path)
         except ChronotileError as error:
+            if history.is_sealed and isinstance(error, KeyNeededError):
+                continue
             if isinstance(error, WrongKeyError) and not is_key_right:
                 yield wrong_key(array, path, error.problem)
             else:

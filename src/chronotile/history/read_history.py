@@ -118,6 +118,11 @@ class History:
     requests: int
     key: bytes | None = field(repr=False)
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the array is encrypted, and there is no key."""
+        return self.key is None and any(one.kind == "encrypted" for one in self.problems)
+
 
 def read_history(
     store: Store,

@@ -99,8 +99,12 @@ class Log:
 
         Raises:
             BadTimeError: It is no time.
+            ReadError: It may be a tag, and metadata cannot be read.
         """
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+        return to_ms(time, where, look_up=self._tagged)
+
+    def _tagged(self, name: str) -> int | None:
+        return self.known_tags.checked(self.array).moment(name)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -109,9 +113,10 @@ class Log:
         The first call reads the array's metadata.
 
         Raises:
+            ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
             StorageError: The storage failed.
         """
-        return self.known_tags.own
+        return self.known_tags.checked(self.array).own
 
     @cached_property
     def known_tags(self) -> Tags:

@@ -196,16 +196,13 @@ def put_aside(store: Store, history: History, plan: Plan) -> tuple[Step, ...]:
     return extra
 
 
-def carry_out(
-    store: Store, history: History, plan: Plan, *, alone: bool = True, wait: bool = True
-) -> tuple[str, ...]:
+def carry_out(store: Store, history: History, plan: Plan, *, wait: bool = True) -> tuple[str, ...]:
     """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
 
     Args:
         store: Where the array is.
         history: What the plan was made from.
         plan: The steps.
-        alone: Whether the plan is right only for the commits that were read.
         wait: Wait for the moment, if it is just ahead.
 
     Raises:
@@ -216,7 +213,7 @@ def carry_out(
     for step in plan.veil:
         put_again(store, step)
     known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
-    fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
+    fresh = set(store.list_names(COMMITS).files) ^ known
     if fresh:
         problem = f"expected the commits as they were read, found {min(fresh)} changed"
         raise ChangedError(store.uri, f"{problem}; try again")
@@ -231,8 +228,6 @@ def carry_out(
         put_compared(store, step.path, step.data)
     if wait:
         wait_until(plan.last)
-    if not alone:
-        return ()
     known |= _in_commits(plan.steps())
     late = sorted(set(store.list_names(COMMITS).files) - known)
     return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
