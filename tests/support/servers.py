@@ -43,8 +43,11 @@ Fault: TypeAlias = Literal[
     "500-after",  # the request is served, the answer says that it was not
     "cut",  # half of the answer's body arrives
     "stale-list",  # a list lacks the name that was written last
+    "hold",  # the request waits until the test lets it go
 ]
-FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "stale-list")
+FAULTS: tuple[Fault, ...] = tuple(
+    fault for fault in get_args(Fault) if fault not in ("stale-list", "hold")
+)
 """Those that any request can meet."""
 Plan: TypeAlias = Callable[[int, str, str], Fault]
 """(number of the request, method, path) -> what to do to it."""
@@ -141,6 +144,8 @@ class FaultProxy:
         self.plan: Plan = lambda *_: "pass"
         self.delay_s = 0.05
         self.seen: list[tuple[str, str, Fault]] = []
+        self.held, self.let_go = threading.Event(), threading.Event()
+        """A request is held; the test lets all of them go."""
         self._lock = threading.Lock()
         self._server = _ProxyServer(self)
         host, port = self._server.server_address[:2]
@@ -157,6 +162,7 @@ class FaultProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.let_go.set()
         self._server.shutdown()
         self._server.close_connections()
         self._server.server_close()
@@ -210,6 +216,9 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             return self._hang_up(reset=fault == "reset")
         if fault in {"500", "503", "429"}:
             return self._answer(int(fault), [], b"<Error><Code>Planned</Code></Error>")
+        if fault == "hold":
+            self.server.proxy.held.set()
+            self.server.proxy.let_go.wait(60)
         if fault == "delay":
             threading.Event().wait(self.server.proxy.delay_s)
         status, headers, data = self._forward(body)

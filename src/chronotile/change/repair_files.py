@@ -16,7 +16,7 @@ import numpy as np
 from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.mending import Mending
-from chronotile.change.repair_fragments import FragmentMender, is_usable
+from chronotile.change.repair_fragments import FragmentMender, find_lost_commits, is_usable
 from chronotile.change.sound_array import array_version
 from chronotile.change.stand_in_deletes import row_words
 from chronotile.check.commit_files import damage
@@ -34,6 +34,7 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     Record,
+    commit_name,
     encode_lines,
     encode_record,
     is_commit_line,
@@ -43,7 +44,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.con_names import later_name
 from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
-from chronotile.format.names import Name, is_name, is_newer, new_name, parse_name
+from chronotile.format.names import Name, is_name, is_newer, new_name, parse_name, time_order
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -88,8 +89,13 @@ class Mender:
         self.damaged_cons = {p.path for p in self.history.problems if p.kind == "con"}
         self._cons = {source.path for source in self.history.table.sources if not source.loose}
 
-    def mend(self) -> Mending:
-        """Everything, in the order in which one thing depends on another."""
+    def mend(self, copies: Mapping[str, str] | None = None) -> Mending:
+        """Everything, in the order in which one thing depends on another.
+
+        Args:
+            copies: Folders of fragments that must not be committed, each with the record of the
+                change that copies it; None to commit no fragment but those that a commit means.
+        """
         self._move_strangers()
         self._drop_conditions()
         FragmentMender(
@@ -110,7 +116,7 @@ class Mender:
             if vacuum.path in bad_lines:
                 self._mend_vac(vacuum)
         self._put_deletes_back()
-        self._replace_lost()
+        self._replace_lost(self._commit_orphans(copies))
         # No quarantine helps with a damaged schema: fragments may need it.
         unmended = ("tile-corrupt", "version-unknown")
         self.mending.left += [item for item in self.damage if item.code in unmended]
@@ -184,9 +190,35 @@ class Mender:
     def _stand_in(self, uri: str) -> bytes:
         return self.harmless[uri[-4:]]
 
-    def _replace_lost(self) -> None:
+    def _commit_orphans(self, copies: Mapping[str, str] | None) -> set[str]:
+        """Commits whole fragments that no commit names; gives their folders."""
+        found = find_lost_commits(self.rules, self.health, copies or {})
+        if copies is None:
+            if found.again and not len(self.rules.fragments):
+                number = count_text(len(found.again), "whole fragment")
+                command = f"chronotile repair {self.history.array} --commit-orphans"
+                note = f"no fragment has a commit, and {number} could be seen: {command}"
+                self.mending.notes.append(note)
+            return set()
+        again = {p: n for p, n in found.again.items() if write_uri(n) not in self.mending.puts}
+        uris = sorted(map(write_uri, again.values()), key=lambda uri: time_order(commit_name(uri)))
+        # A fragment of before version 12 lies in the root, and so does its commit.
+        in_con = [uri for uri in uris if not uri.endswith(".ok")]
+        for uri in (uri for uri in uris if uri.endswith(".ok")):
+            self.mending.put(uri, b"", "its fragment is whole")
+        if in_con:
+            path = f"{COMMITS}/{later_name(in_con, self._cons, self.version)}.con"
+            self._cons.add(path)
+            number = count_text(len(in_con), "whole fragment")
+            reason = f"commits {number} that no commit names"
+            self.mending.put(path, encode_lines(in_con), reason)
+        self.mending.notes += found.notes
+        return set(again)
+
+    def _replace_lost(self, orphans: set[str]) -> None:
         """Puts a delete that matches no row where one is gone that a fragment needs (F14)."""
         there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
+        there |= orphans
         for uri, paths in lost_deletes(self.history, self.health).items():
             if not self.harmless or there.isdisjoint(paths):
                 continue

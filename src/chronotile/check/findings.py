@@ -22,6 +22,10 @@ _TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
 _ORPHANS = "chronotile vacuum {array} --orphans"
+_ORPHAN = (
+    f"if no write is under way, {_ORPHANS} removes it; "
+    f"if its commit was lost, {_REPAIR} --commit-orphans puts one back"
+)
 _ROWS_BACK = (
     "chronotile rows {array} --removed-by NAME lists what it took; "
     "chronotile undelete {array} NAME brings that back"
@@ -41,7 +45,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-has-updates": ("warning", "chronotile apply {array} writes its rows with the new values"),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
-    "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
+    "fragment-without-commit": ("warning", _ORPHAN),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),

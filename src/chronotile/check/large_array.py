@@ -38,7 +38,7 @@ from chronotile.check.fragments import (
     uncommitted,
 )
 from chronotile.format.names import is_name
-from chronotile.history.con_coverage import coverage
+from chronotile.history.con_coverage import ConsInParts, coverage
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LargeCheck:
         self._capped = CappedFindings(frame.array, most)
         self._future = FutureCommits()
         self._loose = 0
-        self._superseded = {file.path for file in self._files}
+        self._cons = ConsInParts()
         self._ignored_in: frozenset[tuple[str, str]] = frozenset()
         self._merged: set[str] = set()
         self._vacuums = {vacuum.name.text for vacuum in frame.vacuums}
@@ -73,7 +73,7 @@ class LargeCheck:
         self._future |= future_commits(history)
         self._loose += count_loose(table)
         files = coverage(table)
-        self._superseded.intersection_update(files.superseded())
+        self._cons.add(files)
         self._ignored_in |= files.ignored_in()
         self._merged.update(self._vacuums.intersection(history.listing.fragments))
 
@@ -89,8 +89,7 @@ class LargeCheck:
     def finished(self) -> CappedFindings:
         """What was found in all parts, and in the frame."""
         frame, array = self._frame, self._frame.array
-        gone = self._superseded
-        latest_first = [path for path in coverage(frame.table).cons() if path in gone]
+        gone = self._cons.superseded()
         needed = {ignore for con, ignore in self._ignored_in if con not in gone}
         free = [path for path in frame.listing.paths_of(".ign") if path not in needed]
         with_merged = replace(frame.listing, fragments=tuple(sorted(self._merged)))
@@ -102,7 +101,7 @@ class LargeCheck:
             conditions(Rules(frame)),
             differing(frame),
             name_ranges(array, map(_range_of, filter(_is_named, self._files))),
-            unneeded(array, latest_first, free),
+            unneeded(array, gone, free),
             records_with_tiles(frame),
             array_metadata_debt(frame),
         ):
