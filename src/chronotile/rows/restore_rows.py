@@ -31,11 +31,12 @@ from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
-from chronotile.time_machine.carry_out import Plan, carry_out, con_step
+from chronotile.time_machine.carry_out import Files, Plan, carry_out, con_step
 from chronotile.time_machine.past_state import Past
 from chronotile.time_machine.replay import Replay, vac_name
 from chronotile.time_machine.restore import Change
 from chronotile.time_machine.schema_and_metadata import metadata_back, schema_back
+from chronotile.time_machine.under_way import Effect, refuse_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,6 +87,7 @@ def restore_rows(
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
         raise RefusedError(opened.uri, problem)
+    refuse_under_way(opened, rules, _effect(change))
     report = Report("restore", opened.uri, dry_run=dry_run, steps=(), notes=(_words(first, end),))
     if dry_run:
         count = sum(cells.count for cells in _cells(log, end))
@@ -102,11 +104,13 @@ def _carried_out(
     back = [*schema_back(store, change.rules, end)]
     if not keep_metadata:
         back += metadata_back(store, history, end, change.key)
-    copies = tuple(_rewritten(log, end, first))
+    new = tuple(_rewritten(log, end, first))
+    copies = tuple(step for step, _ in new)
     last = first + max(len(copies) - 1, 0)
     others = [one.step(history, last) for one in back]
     names = [step.path.rpartition("/")[2] for step in copies]
     plan = _plan(change, names, first, last, tuple(others))
+    plan = replace(plan, written=tuple(zip(names, (files for _, files in new), strict=True)))
     late = carry_out(store, history, plan, wait=change.at is None)
     return replace(
         report,
@@ -127,7 +131,7 @@ def _cells(log: Log, end: int) -> Iterator[Cells]:
         yield from read_cells(engine, schema.fields, layout=layout_of(log.history))
 
 
-def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
+def _rewritten(log: Log, end: int, first: int) -> Iterator[tuple[Step, Files]]:
     """Puts the rows of then as fragments that no commit names yet."""
     file = schema_in_force(log, end)
     for number, cells in enumerate(_cells(log, end)):
@@ -136,7 +140,8 @@ def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
         name = new_name(moment, moment, staged.version)
         for path, data in staged.files.items():
             put_compared(log.storage, f"{FRAGMENTS}/{name}/{path}", data)
-        yield _step(staged.size, name, cells.count)
+        files = tuple((path, len(data)) for path, data in staged.files.items())
+        yield _step(staged.size, name, cells.count), files
 
 
 def _step(size: int | None, name: str, count: int) -> Step:
@@ -147,6 +152,10 @@ def _step(size: int | None, name: str, count: int) -> Step:
 def _words(first: int, end: int) -> str:
     when = f"from {first} ({time_text(first)}) on"
     return f"{when} it is as it was at {end} ({time_text(end)}), its rows written anew"
+
+
+def _effect(change: Change) -> Effect:
+    return Effect(tuple(part.name for part in change.now.parts))
 
 
 def _plan(
@@ -176,4 +185,5 @@ def _plan(
         switch=switch,
         added=tuple(writes),
         last=last,
+        effect=_effect(change),
     )

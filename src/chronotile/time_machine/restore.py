@@ -27,6 +27,7 @@ from chronotile.time_machine.schema_and_metadata import (
     metadata_back,
     schema_back,
 )
+from chronotile.time_machine.under_way import refuse_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -190,6 +191,7 @@ class Change:
         """Carries the change out, unless it is a dry run, and reports it."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
         plan = plan_steps(self.store, self.history, self.replay, others, wipe)
+        refuse_under_way(self.store, self.rules, plan.effect)
         report = Report(
             command,
             self.store.uri,
