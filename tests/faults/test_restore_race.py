@@ -7,6 +7,8 @@ then puts the `.vac`.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,10 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
+from chronotile.cli import main
 from chronotile.errors import ChangedError
+from chronotile.format.timestamps import now_ms
+from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
 from chronotile.storage.unnamed_file import UnnamedFile
 
@@ -51,6 +56,37 @@ def before_exchange(monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]) -
     monkeypatch.setattr(UnnamedFile, "replace", replaced)
 
 
+class Merge:
+    """A consolidation that the engine has made of an array, step by step."""
+
+    def __init__(self, array: EngineArray, aside: pathlib.Path) -> None:
+        self.array, known = array, set(array.files("__fragments"))
+        self.made = EngineArray(shutil.copytree(array.uri, aside))
+        self.made.consolidate("fragments")
+        (self.name,) = set(self.made.files("__fragments")) - known
+
+    def write(self) -> None:
+        folder = f"__fragments/{self.name}"
+        shutil.copytree(self.made.folder / folder, self.array.folder / folder)
+
+    def commit(self) -> None:
+        for ending in (".wrt", ".vac"):
+            shutil.copy(
+                self.made.commits_folder / f"{self.name}{ending}", self.array.commits_folder
+            )
+
+
+def three_writes(folder: pathlib.Path, *, sparse: bool = True) -> EngineArray:
+    array = EngineArray(folder).create(sparse=sparse)
+    for at in (10, 20, 30):
+        array.write(TIME + at, {1: at, 2: at} if at != 20 else {3: at, 4: at})
+    return array
+
+
+def codes(array: EngineArray) -> list[str]:
+    return [item.code for item in ct.open_log(array.uri).check() if item.severity != "info"]
+
+
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_vacuum_just_before_the_switch(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, sparse: bool
@@ -72,7 +108,7 @@ def test_a_vacuum_just_before_the_switch_in_a_bucket(
     array.sparse = False
     before = array.answer(*NOW)
 
-    def plan(number: int, method: str, path: str) -> Fault:
+    def plan(_: int, method: str, path: str) -> Fault:
         if method == "PUT" and path.endswith(".vac"):
             puts.append(path)
             if len(puts) == 2:
@@ -141,8 +177,141 @@ def test_copies_that_go_before_they_are_committed(tmp_path: pathlib.Path) -> Non
 
     known, gone = array.files("__fragments"), list[Any]()
     store = open_store(array.uri, on_operation=remove)
-    with pytest.raises(ChangedError, match="expected __fragments/.* to stay, found it removed"):
+    with pytest.raises(ChangedError, match=r"expected __fragments/.* to stay, found it removed"):
         ct.publish(stage.uri, array.uri, store=store)
     assert array.answer(*NOW) == before
     ct.publish(stage.uri, array.uri)
     assert array.answer(*NOW) == ((1, 1), (2, 2))
+
+
+@pytest.mark.parametrize("way", [ct.restore, restore_rows])
+def test_a_restore_waits_for_a_consolidation_that_has_a_folder(
+    tmp_path: pathlib.Path, way: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = three_writes(tmp_path / "array")
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+    merge = Merge(array, tmp_path / "aside")
+    merge.write()
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError, match="a consolidation that would bring back") as caught:
+            way(array.uri, TIME + 20, dry_run=dry_run)
+    assert array.answer(*NOW) == before
+    command = re.search(r"if it was broken off, chronotile (.*) removes it", str(caught.value))
+    assert command is not None
+    broken = EngineArray(shutil.copytree(array.uri, tmp_path / "broken"))
+    assert main(command[1].replace(array.uri, broken.uri).split()) == 0
+    capsys.readouterr()
+    way(broken.uri, TIME + 20)
+    assert broken.answer(*NOW) == then
+    merge.commit()
+    way(array.uri, TIME + 20)
+    assert array.answer(*NOW) == then
+    assert codes(array) == []
+
+
+def test_an_old_folder_without_a_commit_is_no_consolidation(tmp_path: pathlib.Path) -> None:
+    array = three_writes(tmp_path / "array")
+    merge = Merge(array, tmp_path / "aside")
+    merge.write()
+    for path in (array.folder / "__fragments" / merge.name).iterdir():
+        os.utime(path, (0, 0))
+    ct.restore(array.uri, TIME + 20)
+    assert array.answer(*NOW) == array.answer(0, TIME + 20)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_consolidation_that_shows_up_in_the_middle_takes_a_restore_back(
+    tmp_path: pathlib.Path, sparse: bool
+) -> None:
+    array = three_writes(tmp_path / "array", sparse=sparse)
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+    merge = Merge(array, tmp_path / "aside")
+
+    def write(operation: str, path: str) -> None:
+        if operation == "put" and path.endswith(".vac"):
+            merge.write()
+
+    store = open_store(array.uri, on_operation=write)
+    with pytest.raises(ChangedError, match=r"a consolidation .*; the change is taken back"):
+        ct.restore(array.uri, TIME + 20, store=store)
+    assert array.answer(*NOW) == before
+    merge.commit()
+    assert array.answer(*NOW) == before
+    ct.restore(array.uri, TIME + 20)
+    assert array.answer(*NOW) == then
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_consolidation_that_ends_later_is_found_and_mended(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], sparse: bool
+) -> None:
+    array = three_writes(tmp_path / "array", sparse=sparse)
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+    merge = Merge(array, tmp_path / "aside")
+    restored = ct.restore(array.uri, TIME + 20)
+    assert array.answer(*NOW) == then
+    assert codes(array) == []
+    merge.write()
+    merge.commit()
+    assert array.answer(*NOW) == before, "the engine brings it back"
+    (found,) = (i for i in ct.open_log(array.uri).check() if i.code == "restore-undone")
+    assert found.path == f"__fragments/{merge.name}"
+    files = read_all(array.folder)
+    report = ct.vacuum(array.uri)
+    assert report.steps == ()
+    assert any("left alone: it lists what a restore hid" in note for note in report.notes)
+    command = re.match(r"chronotile (repair \S+) ", found.hint)
+    assert command is not None
+    assert main(command[1].split()) == 0
+    capsys.readouterr()
+    assert array.answer(*NOW) == then
+    assert codes(array) == []
+    assert array.answer(0, TIME + 30) == before, "history stays"
+    assert main(["undo", array.uri]) == 0
+    capsys.readouterr()
+    assert read_all(array.folder) == files
+    ct.repair(array.uri)
+    array.write(restored.at_ms + 100_000, {5: 5, 6: 6})
+    later = array.answer(*NOW)
+    assert later != then
+    for _ in range(2):
+        array.consolidate("fragments")
+        array.vacuum("fragments")
+        assert array.answer(*NOW) == later
+
+
+def test_a_consolidation_of_what_came_back_is_mended_too(tmp_path: pathlib.Path) -> None:
+    array = three_writes(tmp_path / "array")
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+    merge = Merge(array, tmp_path / "aside")
+    ct.restore(array.uri, TIME + 20)
+    merge.write()
+    merge.commit()
+    array.write(now_ms(), {7: 7})
+    array.consolidate("fragments")
+    assert set(array.answer(*NOW)) == {*before, (7, 7)}
+    assert codes(array) == ["restore-undone"]
+    report = ct.repair(array.uri)
+    assert [step.op for step in report.steps] == ["move", "move", "put", "put"]
+    assert set(array.answer(*NOW)) == {*then, (7, 7)}
+    assert codes(array) == []
+
+
+def test_a_restore_that_no_commit_can_mend(tmp_path: pathlib.Path) -> None:
+    """A vacuum of the engine that was broken off has removed a part of what was merged."""
+    array = three_writes(tmp_path / "array")
+    then = array.answer(0, TIME + 20)
+    merge = Merge(array, tmp_path / "aside")
+    ct.restore(array.uri, TIME + 20)
+    merge.write()
+    merge.commit()
+    (name,) = array.files("__fragments", f"__{TIME + 30}_{TIME + 30}_*")
+    shutil.rmtree(array.folder / "__fragments" / name)
+    (array.commits_folder / f"{name}.wrt").unlink()
+    (found,) = ct.repair(array.uri, dry_run=True).findings
+    assert found.code == "restore-undone"
+    command = re.match(r"chronotile restore \S+ --to (\d+) --rewrite ", found.hint)
+    assert command is not None
+    restore_rows(array.uri, int(command[1]))
+    assert array.answer(*NOW) == then
+    assert codes(array) == []

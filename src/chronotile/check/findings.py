@@ -37,6 +37,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
     "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
+    "restore-undone": ("warning", f"{_REPAIR} hides it, and shows what the restore showed"),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
