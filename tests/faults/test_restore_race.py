@@ -7,14 +7,20 @@ then puts the `.vac`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.array_places import InBucket, read_all
-from support.engine_arrays import EngineArray
+from support.engine_arrays import EngineArray, s3_settings
+from support.servers import S3Server
+from support.spec_files import ROOT
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable
 
-    from support.servers import Fault, FaultProxy, S3Server
+    from support.servers import Fault, FaultProxy
 
 NOW = (0, 1 << 60)
 TIME = 1_700_000_000_000
@@ -83,8 +89,9 @@ def three_writes(folder: pathlib.Path, *, sparse: bool = True) -> EngineArray:
     return array
 
 
-def codes(array: EngineArray) -> list[str]:
-    return [item.code for item in ct.open_log(array.uri).check() if item.severity != "info"]
+def codes(array: EngineArray, options: dict[str, str] | None = None) -> list[str]:
+    found = ct.open_log(array.uri, storage_options=options).check()
+    return [item.code for item in found if item.severity != "info"]
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -121,6 +128,30 @@ def test_a_vacuum_just_before_the_switch_in_a_bucket(
     assert len(puts) == 2
     assert puts[0] == puts[1]
     assert array.answer(*NOW) == before
+
+
+def test_a_reader_that_opened_just_before_the_switch(
+    tmp_path: pathlib.Path, s3: S3Server, bucket: str
+) -> None:
+    """An engine keeps the bytes of a file that it read from a bucket as long as they suffice."""
+    place, looks = InBucket(s3, bucket), list[Any]()
+    local = three_writes(tmp_path / "array")
+    local.consolidate("fragments")
+    place.reset(read_all(local.folder))
+    array = place.array
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+
+    def look(operation: str, path: str) -> None:
+        if operation == "put" and path.endswith(".vac"):
+            looks.append(array.answer(*NOW))
+
+    ct.restore(place.uri, TIME + 20, store=open_store(place.uri, s3.options, on_operation=look))
+    assert looks == [before, before]
+    assert array.answer(*NOW) == then
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    assert array.answer(*NOW) == then
+    assert codes(array, s3.options) == []
 
 
 def test_a_vacuum_that_has_looked_before_the_switch_and_goes_on_after_it(
@@ -193,7 +224,7 @@ def test_a_restore_waits_for_a_consolidation_that_has_a_folder(
     merge = Merge(array, tmp_path / "aside")
     merge.write()
     for dry_run in (True, False):
-        with pytest.raises(RefusedError, match="a consolidation that would bring back") as caught:
+        with pytest.raises(RefusedError, match="it would bring back what goes out") as caught:
             way(array.uri, TIME + 20, dry_run=dry_run)
     assert array.answer(*NOW) == before
     command = re.search(r"if it was broken off, chronotile (.*) removes it", str(caught.value))
@@ -232,7 +263,7 @@ def test_a_consolidation_that_shows_up_in_the_middle_takes_a_restore_back(
             merge.write()
 
     store = open_store(array.uri, on_operation=write)
-    with pytest.raises(ChangedError, match=r"a consolidation .*; the change is taken back"):
+    with pytest.raises(ChangedError, match=r"it would bring back .*; the change is taken back"):
         ct.restore(array.uri, TIME + 20, store=store)
     assert array.answer(*NOW) == before
     merge.commit()
@@ -278,6 +309,53 @@ def test_a_consolidation_that_ends_later_is_found_and_mended(
         array.consolidate("fragments")
         array.vacuum("fragments")
         assert array.answer(*NOW) == later
+
+
+CONSOLIDATE = """
+import json, sys
+from support.engine_arrays import EngineArray, s3_settings
+from support.servers import S3Server
+from support.spec_files import ROOT
+EngineArray(sys.argv[1], settings=json.loads(sys.argv[2])).consolidate("fragments")
+"""
+
+
+def test_an_engine_that_is_held_in_the_middle_of_a_consolidation(
+    tmp_path: pathlib.Path, s3: S3Server, bucket: str, proxy: FaultProxy
+) -> None:
+    """In a bucket its files show at the end: nothing tells a restore that it is under way."""
+    place = InBucket(s3, bucket)
+    place.reset(read_all(three_writes(tmp_path / "array").folder))
+    # By default an engine keeps what it has read of a file, and does not see it exchanged.
+    fresh = s3_settings(s3) | {"vfs.read_ahead_cache_size": "0"}
+    array, options = EngineArray(place.uri, settings=fresh), place.options
+    before, then = array.answer(*NOW), array.answer(0, TIME + 20)
+    held, go_on = threading.Event(), threading.Event()
+
+    def plan(_: int, method: str, path: str) -> Fault:
+        if method == "POST" and "__fragments" in path:
+            held.set()
+            assert go_on.wait(60)
+        return "pass"
+
+    proxy.plan = plan
+    settings = s3_settings(S3Server(proxy.endpoint)) | {"vfs.s3.request_timeout_ms": "60000"}
+    with subprocess.Popen(
+        [sys.executable, "-c", CONSOLIDATE, place.uri, json.dumps(settings)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+    ) as engine:
+        try:
+            assert held.wait(60)
+            ct.restore(place.uri, TIME + 20, storage_options=options)
+            assert array.answer(*NOW) == then
+        finally:
+            go_on.set()
+        assert engine.wait(60) == 0
+    assert array.answer(*NOW) == before, "the engine brings it back"
+    assert codes(array, options) == ["restore-undone"]
+    ct.repair(place.uri, storage_options=options)
+    assert array.answer(*NOW) == then
+    assert codes(array, options) == []
 
 
 def test_a_consolidation_of_what_came_back_is_mended_too(tmp_path: pathlib.Path) -> None:

@@ -34,6 +34,7 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     Record,
+    encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
@@ -229,8 +230,9 @@ class Mender:
                 continue
             for vacuum in one.merges:
                 why = f"restore-undone: it hides what {vacuum.name.text} was made from"
-                hidden = encode_lines([f"/{FRAGMENTS}/{vacuum.name.text}"])
-                self.mending.replace(vacuum.path, hidden, why, "hides the merged fragment instead")
+                line, old = f"/{FRAGMENTS}/{vacuum.name.text}", encode_lines(vacuum.lines)
+                new = encode_exchanged([line], old)
+                self.mending.replace(vacuum.path, new, why, "hides the merged fragment instead")
             note = f"{one.name} is out of sight: it was made from what {one.restore} hides"
             self.mending.notes.append(f"{note}; what else it was made from shows in its place")
 

@@ -47,6 +47,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
     "delete-hits-older": ("warning", _ROWS_BACK),
+    "late-write-hidden": ("warning", "write its rows again with a later time"),
     "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
     "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),
     "update-deletes": ("warning", "chronotile apply {array} writes its rows with the new values"),

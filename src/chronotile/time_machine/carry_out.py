@@ -48,6 +48,8 @@ from chronotile.format import commit_files
 from chronotile.format.commit_files import (
     commit_name,
     decode_ign,
+    decode_vac,
+    encode_exchanged,
     encode_lines,
     encode_record,
     write_uri,
@@ -150,12 +152,27 @@ def copy_of(source: Store, folder: str, name: str) -> Copy:
 
 
 def plan_steps(
-    store: Store, history: History, replay: Replay, others: tuple[Step, ...], wipe: bytes
+    store: Store,
+    history: History,
+    replay: Replay,
+    others: tuple[Step, ...],
+    wipe: bytes = b"",
+    written: tuple[tuple[str, Files], ...] = (),
 ) -> Plan:
-    """The steps of a replay; `wipe` is the tile of the delete that matches every row."""
+    """Plan the steps of a replay.
+
+    Args:
+        store: Where the array is.
+        history: What was read of it.
+        replay: What is hidden and committed.
+        others: Files of the schema and of metadata.
+        wipe: The tile of the delete that matches every row.
+        written: New fragments that are there already, and that no commit names.
+    """
     version = write_version(history)
     copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
-    writes = [write_uri(one.name) for one in replay.again]
+    names = [*(copy.name for copy in copies), *(name for name, _ in written)]
+    writes = [write_uri(name) for name in names]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}
     added = (*writes, *deletes)
     commits = plan_commits(history) if added else CommitsPlan()
@@ -170,23 +187,22 @@ def plan_steps(
     elif con is None:
         switch = put(vac, encode_lines(hidden), reason)
     else:
-        new = encode_lines(_line(f"{FRAGMENTS}/{one.name}") for one in replay.again)
-        veil = (put(vac, new, "hides the copies until all is there"), con)
-        data = encode_lines(hidden)
+        new = encode_lines(_line(f"{FRAGMENTS}/{name}") for name in names)
+        veil = (put(vac, new, "hides the new fragments until all is there"), con)
+        data = encode_exchanged(hidden, new)
         switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data)
     effect = Effect(tuple(part.name for part in replay.hidden))
-    if replay.deletes:
-        effect = Effect(wiped=replay.first)
     return Plan(
         commits=commits,
         copies=copies,
+        written=written,
         veil=veil,
         others=others,
         switch=switch,
         files=files,
         added=added,
         last=replay.last,
-        effect=effect,
+        effect=Effect(wiped=replay.first) if replay.deletes else effect,
     )
 
 
@@ -239,15 +255,21 @@ def carry_out(
     """
     is_ahead = now_ms() < plan.last
     extra = put_aside(store, history, plan)
+    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra))}
+    if alone:
+        _refuse_fresh(store, known)
+    if (problem := _problem(store, history, plan, known)) is not None:
+        raise ChangedError(store.uri, f"{problem}; nothing has changed")
     for step in plan.veil:
         put_again(store, step)
-    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
-    fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
-    if fresh:
-        problem = f"expected the commits as they were read, found {min(fresh)} changed"
-        raise ChangedError(store.uri, f"{problem}; try again")
+    known |= _in_commits(plan.veil)
+    if alone and plan.veil:
+        _refuse_fresh(store, known)
     if plan.switch is not None:
-        _switch(store, history, plan, plan.switch, known)
+        _switch(store, plan, plan.switch)
+        if (problem := _problem(store, history, plan, known)) is not None:
+            _take_back(store, plan, plan.switch)
+            raise ChangedError(store.uri, f"{problem}; the change is taken back")
     for step in plan.others:
         put_compared(store, step.path, step.data)
     is_ahead = is_ahead and now_ms() <= plan.last
@@ -262,26 +284,29 @@ def carry_out(
     return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
 
 
-def _switch(store: Store, history: History, plan: Plan, switch: Step, known: set[str]) -> None:
-    """Shows the new fragments in place of the old ones, or leaves all as it was.
+def _refuse_fresh(store: Store, known: set[str]) -> None:
+    fresh = set(store.list_names(COMMITS).files) ^ known
+    if fresh:
+        problem = f"expected the commits as they were read, found {min(fresh)} changed"
+        raise ChangedError(store.uri, f"{problem}; try again")
 
-    Raises:
-        ChangedError: A new one is gone, or an old one is about to come back.
-    """
-    if (problem := _problem(store, history, plan, known)) is not None:
-        raise ChangedError(store.uri, f"{problem}; nothing has changed")
+
+def _switch(store: Store, plan: Plan, switch: Step) -> None:
+    """Shows the new fragments in place of the old ones, in one step."""
     if switch.op == "replace":
         store.exchange(switch.path, plan.veil[0].data, switch.data)
     else:
         put_compared(store, switch.path, switch.data)
-    if (problem := _problem(store, history, plan, known)) is None:
-        return
+
+
+def _take_back(store: Store, plan: Plan, switch: Step) -> None:
+    """Shows the old fragments in place of the new ones, in one step."""
     if switch.op == "replace":
+        lines = decode_vac(plan.veil[0].data, switch.path)
         with suppress(ChangedError):  # Gone: then nothing hides the old ones.
-            store.exchange(switch.path, switch.data, plan.veil[0].data)
+            store.exchange(switch.path, switch.data, encode_exchanged(lines, switch.data))
     else:
         store.remove([switch.path])
-    raise ChangedError(store.uri, f"{problem}; the change is taken back")
 
 
 def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str | None:
@@ -301,7 +326,7 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
     ours = {folder.rpartition("/")[2] for folder in plan.fragments}
     new = set(store.list_names(FRAGMENTS).folders).difference(history.listing.fragments, ours)
     for text in sorted(new):
-        if (why := plan.effect.is_harmed_by(text)) is not None:
+        if (why := plan.effect.why_in_the_way(text)) is not None:
             return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
     return None
 

@@ -1,7 +1,7 @@
 """Writes and consolidations that are under way while an array is changed.
 
 In: what a change does to fragments that it does not know, and names of such fragments. Out: why
-one of them gets in the way, in words, or a refusal. Changes nothing.
+one of them gets in the way, in words; notes, or a refusal. Changes nothing.
 
 An engine that consolidates fragments reads them, writes the merged one, and commits it at the end.
 If a change hides some of them in between, no `.vac` lists the merged one: it brings their cells
@@ -35,32 +35,41 @@ class Effect(NamedTuple):
     wiped: int | None = None
     """The moment of a delete of everything, if the change writes one."""
 
-    def is_harmed_by(self, text: str) -> str | None:
+    def why_in_the_way(self, text: str) -> str | None:
         """Say why a fragment that the change does not know gets in its way; None if it does not."""
         name = try_parse(text)
         if name is None:
             return None
         if self.wiped is not None:
             is_lost = name.t1 == name.t2 <= self.wiped
-            return "it is a write that would never show" if is_lost else None
+            return "it would never show" if is_lost else None
         if any(name.t1 <= one.t1 and one.t2 <= name.t2 for one in self.hidden):
-            return "it is a consolidation that would bring back what goes out of sight"
+            return "it would bring back what goes out of sight"
         return None
 
 
-def refuse_under_way(store: Store, rules: Rules, effect: Effect) -> None:
-    """Refuse a change while a write or a consolidation is under way that gets in its way.
+def look_under_way(store: Store, rules: Rules, effect: Effect) -> tuple[str, ...]:
+    """Look for writes and consolidations under way that get in the way of a change.
+
+    Returns:
+        Notes on writes. Copies that a change which was broken off has left look the same.
 
     Raises:
-        RefusedError: One is, as far as a folder without a commit tells.
+        RefusedError: A consolidation is under way, as far as a folder without a commit tells.
     """
+    notes = []
     for text, path in rules.uncommitted.items():
-        why = effect.is_harmed_by(text)
-        if why is not None and _is_young(store, path):
-            problem = f"expected no write under way, found {path} without a commit: {why}"
-            command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0 removes it"
-            hint = f"wait until it has ended, and try again; if it was broken off, {command}"
-            raise RefusedError(store.uri, f"{problem}; {hint}")
+        why = effect.why_in_the_way(text)
+        if why is None or not _is_young(store, path):
+            continue
+        if effect.wiped is not None:
+            notes.append(f"{path} has no commit: if it is a write under way, {why}")
+            continue
+        problem = f"expected no consolidation under way, found {path} without a commit: {why}"
+        command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0 removes it"
+        hint = f"wait until it has ended, and try again; if it was broken off, {command}"
+        raise RefusedError(store.uri, f"{problem}; {hint}")
+    return tuple(notes)
 
 
 def _is_young(store: Store, path: str) -> bool:
