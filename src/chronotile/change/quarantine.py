@@ -76,14 +76,26 @@ class Quarantine:
         }
         put_compared(self.above, f"{self.folder}/{_MANIFEST}", json_text(document).encode())
 
-    def move(self, moves: Sequence[Step], first: int = 0) -> None:
-        """Takes files out of the array; the first has this number among those declared."""
+    def move(
+        self, moves: Sequence[Step], first: int = 0, replaced: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Takes files out of the array.
+
+        Args:
+            moves: The files.
+            first: The number of the first among those declared.
+            replaced: Path -> new content of files whose name stays.
+        """
         for number, step in enumerate(moves, first):
             put_compared(self.above, f"{self.folder}/{_file(number, step.path)}", step.data)
             if self.store.read(step.path) != step.data:
                 problem = "expected the bytes that were read before, found others"
                 raise ChronotileError(self.store.uri_of(step.path), problem)
-            self.store.remove([step.path])
+            new = (replaced or {}).get(step.path)
+            if new is None:
+                self.store.remove([step.path])
+            else:
+                self.store.exchange(step.path, step.data, new)
 
 
 def new_quarantine(store: Store, at_ms: int) -> Quarantine:

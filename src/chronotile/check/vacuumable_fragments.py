@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.check.fragment_health import NEWER
+from chronotile.check.undone_restores import undone_restores
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import is_newer, parse_name
 from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
@@ -79,7 +80,14 @@ def removable(
     losses: list[tuple[int, int]] = []
     notes: list[str] = []
     held = _held(history, listed, kept)
+    undone = {v.path for one in undone_restores(history) for v in one.merges}
     for vacuum in history.vacuums:
+        if vacuum.path in undone:
+            notes.append(
+                f"{vacuum.path} is left alone: it lists what a restore hid, and its fragment shows "
+                f"that again; chronotile repair {history.array} mends it"
+            )
+            continue
         lost = [name for name in listed[vacuum.path] if name in committed and name not in here]
         if lost:
             notes.append(
