@@ -1,8 +1,8 @@
 """The handle: what `ct.open` gives, with every verb of the command line as a method.
 
-In: the place of an array or a group. Out: `Array` or `Group`, by what is there. A change is the same
-call on both: an array is planned and changed; a group's members are planned, all of them, and then
-changed. Decides nothing about files: planners do.
+In: the place of an array or a group. Out: `Array` or `Group`, by what is there. A change is the
+same call on both: an array is planned and changed; a group's members are planned, all of them, and
+then changed. Decides nothing about files: planners do.
 """
 
 from __future__ import annotations
@@ -274,7 +274,9 @@ class Handle(ABC, Generic[R]):
         }
         return self._change(plan_vacuum, options, how, own=plan_vacuum_group)
 
-    def repair(self, *, accept_loss: bool = False, **how: Unpack[How]) -> R:
+    def repair(
+        self, *, accept_loss: bool = False, commit_orphans: bool = False, **how: Unpack[How]
+    ) -> R:
         """Take out what keeps the engine from reading, and mend what can be mended.
 
         Nothing is destroyed: `undo` puts back what goes out.
@@ -282,6 +284,9 @@ class Handle(ABC, Generic[R]):
         Args:
             accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
                 last line named, and take out fragments that can still be read in part.
+            commit_orphans: Commit also whole fragments that no commit names, as after the loss of
+                a `.con`. Nobody can tell them from writes that never finished, or that somebody
+                removed; deletes that stood in the lost file stay lost.
             how: Options that every change takes.
 
         Returns:
@@ -290,7 +295,7 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.repair import plan_repair
         from chronotile.change.repair_group import plan_repair_group
 
-        options = {"accept_loss": accept_loss}
+        options = {"accept_loss": accept_loss, "commit_orphans": commit_orphans}
         return self._change(plan_repair, options, how, own=plan_repair_group, exclusive=True)
 
     def restore(
@@ -364,6 +369,8 @@ class Handle(ABC, Generic[R]):
         *,
         at: Moment | None = None,
         own_times: bool = False,
+        again: bool = False,
+        allow_hidden: bool = False,
         **how: Unpack[How],
     ) -> R:
         """Make all fragments of staging arrays visible, in one step.
@@ -377,6 +384,8 @@ class Handle(ABC, Generic[R]):
                 millisecond each. Without it the fragments of an array keep their own times.
             own_times: Of a group: let all fragments keep their own times; members follow each
                 other then.
+            again: Take also fragments that are, or were, in the target already.
+            allow_hidden: Go on even if a later delete hides rows of them.
             how: Options that every change takes.
 
         Raises:

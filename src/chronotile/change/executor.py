@@ -21,7 +21,6 @@ from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, ChronotileError, StorageError
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
-from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -111,10 +110,12 @@ class _Run:
     """One run of a plan."""
 
     def __init__(self, store: Store, plan: Plan, operation: Operation | None) -> None:
-        self.store, self.plan, self.operation = store, plan, operation
+        self.store, self.plan = store, plan
         self.done: list[Step] = []
         self.notes: list[str] = [*plan.losses, *plan.notes]
         self.findings: list[Finding] = [*plan.findings]
+        # Without a record there is no way back, but what goes out is kept all the same.
+        self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
         self.kept = 0
         """Files in the quarantine so far."""
 
@@ -164,7 +165,7 @@ class _Run:
                 elif op == "copy":
                     _copy(self.store, step)
                 elif op == "replace":
-                    swap(self.store, step.path, step.old, step.data)
+                    self._replace(step)
                 else:
                     self._move(step)
                 self.done.append(step)
@@ -182,12 +183,20 @@ class _Run:
                 raise
             self.notes.append(f"{step.path} is gone already: another maintainer's file replaced it")
 
+    def _kept(self, path: str) -> str:
+        """Give the place of the next file in the quarantine."""
+        number, self.kept = self.kept, self.kept + 1
+        return f"{self.quarantine}/{number:04}-{path.rpartition('/')[2]}"
+
+    def _replace(self, step: Step) -> None:
+        """Exchange the content of a file in one step; the quarantine keeps what was there."""
+        with suppress(ObjectExistsError):
+            put_compared(self.store, self._kept(step.path), step.old)
+        self.store.exchange(step.path, step.old, step.data)
+
     def _move(self, step: Step) -> None:
         """Move a file into the quarantine: it leaves the array after its copy was compared."""
-        assert self.operation is not None  # whoever moves files wants them back
-        name = f"{self.kept:04}-{step.path.rpartition('/')[2]}"
-        kept = f"{self.operation.quarantine}/{name}"
-        self.kept += 1
+        kept = self._kept(step.path)
         if step.source is not None:
             self._move_folder(step, kept)
             return

@@ -18,7 +18,7 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
-from chronotile.format.names import try_parse
+from chronotile.format.names import NEWEST_VERSION, try_parse
 from chronotile.history.read_history import VacuumFile
 from chronotile.storage.store import MissingObjectError
 
@@ -202,6 +202,7 @@ def _of_group(
         folder=folder,
         names=names,
         vacuums=(),
+        # A group that has no list of members yet has no version.
         version=max(versions, default=0) or NEWEST_VERSION,
         has_relative_lines=False,
         key=history.key,
@@ -210,7 +211,3 @@ def _of_group(
     here = set(whole.lines(store, plain))
     kept = (replace(one, lines=tuple(x for x in one.lines if x in here)) for one in vacuums)
     return replace(whole, vacuums=tuple(kept))
-
-
-NEWEST_VERSION = 22
-"""The version of files in a group that has no list of members yet."""

@@ -87,6 +87,31 @@ class Operation(NamedTuple):
         return f"{QUARANTINE}/{self.id}"
 
 
+def new_quarantine() -> str:
+    """Name a folder for what a change without a record takes out."""
+    return f"{QUARANTINE}/{secrets.token_hex(4)}"
+
+
+def unfinished_copies(store: Store) -> dict[str, str]:
+    """List the fragments that a change is copying, or was when it was broken off.
+
+    Returns:
+        Folder of each copy -> the record of the change.
+
+    Raises:
+        BadFileError: A record cannot be read, and may name any fragment.
+    """
+    copies: dict[str, str] = {}
+    for operation in list_operations(store):
+        if operation.state != "begun":
+            continue
+        with suppress(MissingObjectError):
+            steps = read_operation(store, operation).get("steps", ())
+            paths = [str(step.get("path")) for step in steps if step.get("op") == "copy"]
+            copies |= dict.fromkeys(paths, operation.path)
+    return copies
+
+
 def stamp(at_ms: int) -> str:
     """Write a moment as part of a file's name.
 

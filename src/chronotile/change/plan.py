@@ -86,8 +86,6 @@ class Step:
             document["files"] = {path[start:]: size for path, size in self.source.sizes.items()}
         elif self.op in ("put", "replace", "move"):
             document["sha256"] = hashlib.sha256(self.data).hexdigest()
-        if self.op == "replace":
-            document["old"] = self.old.decode("utf-8", "replace")
         return document
 
 

@@ -3,18 +3,19 @@
 In: an array. Out: the plan of the array without the files that the engine cannot read, which go
 into the quarantine. What cannot be mended for certain is reported, and stays.
 
-The order: new files; then each old file is copied, compared and removed, one by one; then new files
-under old names. A repair that is broken off at any point loses nothing: new files only repeat what
-old ones say.
+The order: new files; then each old file is copied, compared, and removed or exchanged for a new one
+of the same name, one by one. A repair that is broken off at any point loses nothing: new files only
+repeat what old ones say.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.mending import lost_metadata
+from chronotile.change.operations import unfinished_copies
 from chronotile.change.plan import Plan, Seen, Stage, Step
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-def plan_repair(store: Store, key: bytes | None, *, accept_loss: bool = False) -> Plan:
+def plan_repair(
+    store: Store, key: bytes | None, *, accept_loss: bool = False, commit_orphans: bool = False
+) -> Plan:
     """Plan to take out what keeps the engine from reading an array; see `Handle.repair`."""
-    mending = _mending(store, key, accept_loss=accept_loss)
+    mending = _mending(store, key, accept_loss=accept_loss, commit_orphans=commit_orphans)
     left = tuple(mending.left)
     stages = mending_stages(store, mending)
     if stages:
@@ -55,7 +58,9 @@ def plan_repair(store: Store, key: bytes | None, *, accept_loss: bool = False) -
     )
 
 
-def _mending(store: Store, key: bytes | None, *, accept_loss: bool) -> Mending:
+def _mending(
+    store: Store, key: bytes | None, *, accept_loss: bool, commit_orphans: bool
+) -> Mending:
     history = read_history(store, key=key)
     rules, table = Rules(history), history.table
     paths = [path for name, path in history.listing.fragment_paths().items() if is_name(name)]
@@ -65,7 +70,8 @@ def _mending(store: Store, key: bytes | None, *, accept_loss: bool) -> Mending:
     harmless: dict[str, bytes] = {}
     if any(item.applied for item in health.values()):
         harmless = harmless_tiles(history, sealing_key(store, history))
-    mending = Mender(rules, health, accept_loss=accept_loss, harmless=harmless).mend()
+    mender = Mender(rules, health, accept_loss=accept_loss, harmless=harmless)
+    mending = mender.mend(unfinished_copies(store) if commit_orphans else None)
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")
         if item.path.startswith(f"{META}/"):
@@ -74,29 +80,23 @@ def _mending(store: Store, key: bytes | None, *, accept_loss: bool) -> Mending:
 
 
 def moves_of(store: Store, mending: Mending) -> Iterator[Step]:
-    """Give the files that go into the quarantine, with their content."""
+    """Give the files that go into the quarantine, or are exchanged, with their content."""
     for path, reason in mending.moves.items():
         with suppress(MissingObjectError):
             data = store.read(path)
-            yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
+            new = mending.replaced.get(path)
+            if new is None:
+                yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
+            else:
+                yield replace(new, op="replace", old=data)
 
 
 def mending_stages(store: Store, mending: Mending) -> tuple[Stage, ...]:
     """Give what a mending does, in the order of the module's text."""
-    stand_ins = tuple(mending.stand_ins.values())
     both = "every window sees what it saw before, or is mended"
     stages = (
-        Stage(name="new files", seen=both, steps=(*mending.puts.values(), *stand_ins)),
+        Stage(name="new files", seen=both, steps=tuple(mending.puts.values())),
         Stage(name="take out", seen=both, steps=tuple(moves_of(store, mending))),
-        Stage(name="new files of old names", seen=both, steps=tuple(mending.replaced.values())),
-        Stage(
-            name="stand-ins",
-            seen=both,
-            steps=tuple(
-                Step(op="remove", path=step.path, size=step.size, reason="the file itself is there")
-                for step in stand_ins
-            ),
-        ),
     )
     return stages if any(stage.steps for stage in stages) else ()
 

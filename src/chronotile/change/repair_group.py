@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.mending import lost_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
-from chronotile.check.findings import Finding, RefusedError, count_text, finding
+from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
@@ -134,6 +134,9 @@ def _planned(store: Store, history: GroupHistory) -> _Mend:
     if told:
         plan.notes += _strays(store, history, plan)
     for item in group_metadata(store, history):
+        if item.code == SEALED:
+            plan.left.append(item)
+            continue
         with suppress(MissingObjectError, TooLargeError):
             data = store.read(item.path)
             plan.moves.append(_move(item.path, data, f"metadata: {item.message}"))

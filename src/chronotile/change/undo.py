@@ -228,7 +228,7 @@ class _Inverse:
         moves = 0
         for step in self.record.steps:
             numbered.append((moves, step))
-            moves += step.get("op") == "move"
+            moves += step.get("op") in ("move", "replace")
         found: list[Step] = []
         for number, step in reversed(numbered):
             path = str(step.get("path"))
@@ -258,10 +258,10 @@ class _Inverse:
             self._now[path] = None
             yield Step(op="move", path=path, size=len(data), reason=reason, data=data)
         elif op == "replace":
-            data, old = self._content(path), str(step.get("old")).encode()
-            if data is None or data == old:
-                return
-            self._refuse_other(path, data, step)
+            data = self._content(path)
+            if data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
+                return  # it was not exchanged yet
+            old = self._kept(number, step, path)
             self._now[path] = old
             yield Step(
                 op="replace", path=path, size=len(old), reason="as before", data=old, old=data
@@ -283,20 +283,28 @@ class _Inverse:
             problem = f"expected {path} as it was put, found other bytes"
             raise RefusedError(self.store.uri, f"{problem}: it cannot be taken back")
 
+    def _place(self, number: int, path: str) -> str:
+        return f"{self.record.folder}/{number:04}-{path.rpartition('/')[2]}"
+
+    def _kept(self, number: int, step: Mapping[str, Any], path: str) -> bytes:
+        """Read what the quarantine keeps of a file."""
+        if "old" in step:  # a report of an earlier version
+            return str(step["old"]).encode()
+        try:
+            return self.record.kept.read(self._place(number, path))
+        except MissingObjectError:
+            problem = f"expected {path} in the quarantine, found it gone: {FINAL}"
+            raise RefusedError(self.store.uri, problem) from None
+
     def _put_back(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
         """Put a file back that the change moved into its quarantine."""
-        kept = f"{self.record.folder}/{number:04}-{path.rpartition('/')[2]}"
         if step.get("files"):
-            yield from self._copy_back(kept, path, step)
+            yield from self._copy_back(self._place(number, path), path, step)
             return
         there = self._content(path)
         if there is not None and hashlib.sha256(there).hexdigest() == step.get("sha256"):
             return
-        try:
-            data = self.record.kept.read(kept)
-        except MissingObjectError:
-            problem = f"expected {path} in the quarantine, found it gone: {FINAL}"
-            raise RefusedError(self.store.uri, problem) from None
+        data = self._kept(number, step, path)
         if there is not None:
             problem = f"expected no {path}, found another one: it cannot be taken back"
             raise RefusedError(self.store.uri, problem)

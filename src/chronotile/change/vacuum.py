@@ -53,6 +53,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.con_names import later_name
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
 from chronotile.history.con_coverage import Coverage, coverage
 from chronotile.storage.store import MissingObjectError
@@ -312,6 +313,7 @@ def _covered(
     table = files.table
     kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
     is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
+    is_candidate &= ~table.is_from_version(NEWEST_VERSION + 1)
     for row, holder in files.holders(np.flatnonzero(is_candidate)):
         if (uri := table.uri(row)) not in removed:
             yield uri, holder

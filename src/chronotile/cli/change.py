@@ -130,16 +130,17 @@ class Call:
 
         if isinstance(done, Report):
             emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
-            failed, changed = bool(done.findings), bool(done.steps)
+            status, changed = int(bool(done.findings)), bool(done.steps)
         else:
             emit(GroupChangeReport(report=done), as_json=self.as_json)
-            failed, changed = bool(done.failed or done.findings), done.has_steps
+            status = max((int(bool(done.findings)), *(one.status for one in done.failed)))
+            changed = done.has_steps
         if changed and not done.dry_run:
             if self.out is not None:
                 Path(self.out).write_text(done.to_json(), encoding="utf-8")
             if done.can_be_undone and self.how["record"]:
                 say(f"to undo: chronotile undo {self.place.uri}")
-        return 1 if failed else 0
+        return status
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:
         """Make a change that may have an odd time: a terminal is asked about that."""
@@ -362,6 +363,11 @@ def vacuum(call: Call, keep_deletes: bool, **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
+@click.option(
+    "--commit-orphans",
+    is_flag=True,
+    help="Commit whole fragments that no commit names, as after the loss of a .con.",
+)
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
     """Take out of ARRAY what keeps the engine from reading it, into the quarantine.
@@ -420,16 +426,21 @@ def undo(call: Call, operation: str | None) -> int:
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
 @click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
-def publish(call: Call, staging: tuple[str, ...], own_times: bool, at: Any) -> int:
+@click.option("--again", is_flag=True, help="Take also fragments that are, or were, there already.")
+@click.option(
+    "--allow-hidden", is_flag=True, help="Go on although a later delete hides rows of them."
+)
+def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
     They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
     reader sees none of it or all. In a group, what is staged for all members shows at one moment,
-    just ahead: readers who open them at one time of theirs see none of it or all.
+    just ahead: readers who open them at one time of theirs see none of it or all. The same command
+    again does what is left to do, and leaves alone what is there.
     """
-    if own_times and at is not None:
+    if options["own_times"] and options["at"] is not None:
         raise wrong_call("expected --at or --own-times, found both")
-    return call.show(call.place.publish(staging, at=at, own_times=own_times, **call.how))
+    return call.show(call.place.publish(staging, **options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")

@@ -15,6 +15,7 @@ import click
 
 from chronotile.cli.group_each import MembersReport, each_array
 from chronotile.cli.options import access_options, array_argument, command, member_option, reporting
+from chronotile.format.names import is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ class FragmentsReport:
 
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
-            return ("", "", "", name, "", "", "")
+            return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else "")
         notes = [word for word, is_so in _flags(row) if is_so]
         numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
         return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))

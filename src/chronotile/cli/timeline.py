@@ -18,12 +18,13 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    form_of,
     member_option,
     reporting,
     say,
     wrong_call,
 )
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,8 @@ class TimelineReport:
     picture: Picture
     output: str
     size: int
+    status: int = 0
+    """3 if a member could not be read."""
 
     def to_json(self) -> dict[str, Any]:
         """Where it is, and what it shows."""
@@ -105,14 +108,14 @@ def timeline(
     each array.
     """
     path = Path(output)
-    if path.suffix.lower() not in FORMS:
-        raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    form = form_of(output, FORMS)
     from chronotile.array import Array
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
     from chronotile.timeline.picture import draw, make_picture
 
     place = access.open(array)
+    status = 0
     heights = {"cells": cells or height is not None, "height": height or "cells"}
     moment = now_ms() if now is None else place.moment(now, "--as-of")
     if isinstance(place, Array):
@@ -122,31 +125,33 @@ def timeline(
         with progress("drawing"):
             picture = make_picture(log, moment, **heights)  # type: ignore[arg-type]
     else:
-        picture = _of_group(place.dataset, member.get("member"), moment, heights)
-    data = draw(picture, path.suffix.lower())
+        picture, status = _of_group(place.dataset, member.get("member"), moment, heights)
+    data = draw(picture, form)
     path.write_bytes(data)
-    return TimelineReport(picture=picture, output=output, size=len(data))
+    return TimelineReport(picture=picture, output=output, size=len(data), status=status)
 
 
 def _of_group(
     dataset: Dataset, pattern: str | None, moment: int, heights: dict[str, Any]
-) -> Picture:
-    """Draw a lane for each array of a group, on one time axis."""
+) -> tuple[Picture, int]:
+    """Draw a lane for each array of a group, on one time axis; give the exit status too."""
     from chronotile.cli.group_each import chosen
     from chronotile.report.output import progress
     from chronotile.timeline.lanes import join_pictures
     from chronotile.timeline.picture import make_picture
 
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
-    pictures = []
+    pictures, status = [], 0
     with progress("reading members", len(arrays)) as step:
         for node in arrays:
             log = dataset.read_log(node)
             if isinstance(log, ChronotileError):
                 say(f"note: {node.path} cannot be read: {log}")
+                status = ReadError.exit_code
             else:
                 pictures.append((node.path, make_picture(log, moment, **heights)))
             step()
     if not pictures:
-        raise ChronotileError(dataset.uri, "expected arrays that can be read, found none")
-    return join_pictures(dataset.uri, pictures, moment)
+        kind = ReadError if status else ChronotileError
+        raise kind(dataset.uri, "expected arrays that can be read, found none")
+    return join_pictures(dataset.uri, pictures, moment), status

@@ -19,11 +19,12 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    form_of,
     member_option,
     reporting,
     wrong_call,
 )
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError, ReadError, printable
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class UsageReport:
     array: str
     usage: Usage
     output: str | None
+    status: int = 0
+    """3 if a member could not be read."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -228,14 +231,12 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
     Each comes with the command that frees it, and what would be lost by it. The sums are what the
     storage lists, to the byte. Nothing is changed.
     """
-    form = Path(output).suffix.lower() if output is not None else ""
-    if output is not None and form not in FORMS:
-        raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    form = "" if output is None else form_of(output, FORMS)
     from chronotile.array import Array
     from chronotile.change.usage import measure_usage
     from chronotile.report.output import progress
 
-    place = access.open(array)
+    place, status = access.open(array), 0
     if isinstance(place, Array):
         if member:
             raise wrong_call("--member: expected a group, found an array")
@@ -243,8 +244,8 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
         with progress("listing files"):
             measured = measure_usage(place.store, log.history, log.rules)
     else:
-        measured = _of_group(place.dataset, member.get("member"))
-    report = UsageReport(array=place.uri, usage=measured, output=output)
+        measured, status = _of_group(place.dataset, member.get("member"))
+    report = UsageReport(array=place.uri, usage=measured, output=output, status=status)
     if output is not None:
         Path(output).write_bytes(_draw(report, form))
     return report
@@ -260,8 +261,8 @@ def _draw(report: UsageReport, form: str) -> bytes:
     return to_svg(report.array, report.rows).encode()
 
 
-def _of_group(dataset: Dataset, pattern: str | None) -> Usage:
-    """Measure every array of a group and the groups' own files, below the paths of the members."""
+def _of_group(dataset: Dataset, pattern: str | None) -> tuple[Usage, int]:
+    """Measure every array of a group, and the groups' own files; give the exit status too."""
     import pyarrow as pa
 
     from chronotile.change.usage import Usage, measure_usage
@@ -272,6 +273,7 @@ def _of_group(dataset: Dataset, pattern: str | None) -> Usage:
     tables: list[pa.Table] = [] if pattern is not None else [_own("", dataset.store)]
     ways: list[Way] = []
     notes: list[str] = []
+    status = 0
     with progress("listing files", len(nodes)) as step:
         for node in nodes:
             if node.found == "group" and node.store is not None:
@@ -280,6 +282,7 @@ def _of_group(dataset: Dataset, pattern: str | None) -> Usage:
                 log = dataset.read_log(node)
                 if isinstance(log, ChronotileError):
                     notes.append(f"{node.path} cannot be read: {log}")
+                    status = ReadError.exit_code
                     continue
                 used = _below(node.path, measure_usage(node.store, log.history, log.rules))
                 tables.append(used.table)
@@ -288,7 +291,7 @@ def _of_group(dataset: Dataset, pattern: str | None) -> Usage:
             elif node.problem:
                 notes.append(f"{node.path}: {node.problem}")
             step()
-    return Usage(table=pa.concat_tables(tables), ways=tuple(ways), notes=tuple(notes))
+    return Usage(table=pa.concat_tables(tables), ways=tuple(ways), notes=tuple(notes)), status
 
 
 def _below(path: str, used: Usage) -> Usage:

@@ -21,7 +21,7 @@ from chronotile.change.executor import execute
 from chronotile.change.plan import Plan, Report, json_text
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Outcome:
     """None if it was not even planned."""
     error: str | None = None
     """Why it was not changed, or not to its end."""
+    status: int = 1
+    """The exit status that this error gives."""
     skipped: bool = False
     """Whether it was left alone on purpose."""
 
@@ -101,11 +103,17 @@ class GroupReport:
         return tuple(one for one in self.outcomes if one.error is not None and not one.skipped)
 
     def refuse_failed(self) -> None:
-        """Refuses a plan in which a member cannot be changed."""
+        """Refuse a plan in which a member cannot be changed.
+
+        Raises:
+            ReadError: It cannot be read.
+            RefusedError: It can be read, and not be changed.
+        """
         for one in self.failed:
             problem = f"expected that every member can, found {one.path}"
             hint = "nothing was changed; --member takes some of them only"
-            raise RefusedError(self.group, f"{problem}: {one.error}; {hint}")
+            kind = ReadError if one.status == ReadError.exit_code else RefusedError
+            raise kind(self.group, f"{problem}: {one.error}; {hint}")
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -229,7 +237,8 @@ def _planned(
     try:
         report = make().report()
     except ChronotileError as error:
-        return MemberPlan(target, _outcome(target, error=str(error)), None)
+        failed = _outcome(target, error=str(error), status=error.exit_code)
+        return MemberPlan(target, failed, None)
     except Exception as error:  # no error of one member may stop the others
         words = f"{type(error).__name__}: {error}"
         return MemberPlan(target, _outcome(target, error=words), None)
@@ -295,7 +304,8 @@ def change_members(
                 again=member.make if member.target.is_group else None,
             )
         except ChronotileError as error:
-            done.append(replace(member.outcome, error=str(error), report=None))
+            status = error.exit_code
+            done.append(replace(member.outcome, error=str(error), status=status, report=None))
         except Exception as error:  # no error of one member may stop the others
             words = f"{type(error).__name__}: {error}"
             done.append(replace(member.outcome, error=words, report=None))
