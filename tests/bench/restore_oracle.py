@@ -26,8 +26,8 @@ import tiledb
 from support.histories import History
 
 import chronotile as ct
+from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
-from chronotile.time_machine.past_state import UnreachableError
 
 if TYPE_CHECKING:
     from support.engine_arrays import EngineArray, Window

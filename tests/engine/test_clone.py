@@ -15,11 +15,11 @@ from support.engine_answers import read
 from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
+from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.storage.place import ObjectExistsError
 from chronotile.storage.store import open_store
 from chronotile.storage.transfer import Transfer
-from chronotile.time_machine.past_state import UnreachableError
 
 if TYPE_CHECKING:
     from support.servers import S3Server

@@ -12,6 +12,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile import Dataset
+from chronotile.change import carry_out
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset import publish_members, tag_members
@@ -21,7 +22,6 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
-from chronotile.time_machine import carry_out
 
 NOW = (0, 1 << 60)
 MEMBERS = ("obs", "inner/x")

@@ -10,11 +10,11 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.change.tag import add_tag, remove_tag
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset.tag_members import tag_dataset, untag_dataset
 from chronotile.format.timestamps import now_ms
-from chronotile.time_machine.tag import add_tag, remove_tag
 
 if TYPE_CHECKING:
     import pathlib

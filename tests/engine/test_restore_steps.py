@@ -8,10 +8,10 @@ import pytest
 from support.evolved_arrays import WAYS, Shown, evolved, shown, without_b
 
 import chronotile as ct
+from chronotile.change import restore as restore_module
 from chronotile.format.timestamps import now_ms
 from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
-from chronotile.time_machine import restore as restore_module
 
 if TYPE_CHECKING:
     import pathlib

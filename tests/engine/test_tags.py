@@ -9,12 +9,12 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.change.past_state import UnreachableError
+from chronotile.change.tag import add_tag, remove_tag
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.errors import BadTimeError
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.time_machine.past_state import UnreachableError
-from chronotile.time_machine.tag import add_tag, remove_tag
 
 if TYPE_CHECKING:
     import pathlib

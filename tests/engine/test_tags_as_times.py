@@ -11,11 +11,11 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.change.tag import add_tag
 from chronotile.cli import main
 from chronotile.cli.options import MOMENT
 from chronotile.cli.program import chronotile as program
 from chronotile.format.timestamps import now_ms
-from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,12 +20,12 @@ from support.spec_files import ROOT
 import chronotile as ct
 from chronotile.array import Array
 from chronotile.change.beside_array import save_begun, save_report
+from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError, KeyNeededError
 from chronotile.format.timestamps import now_ms
 from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
-from chronotile.time_machine.past_state import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chronotile.tables.prices import read_prices
 from support.engine_arrays import EngineArray
 from support.groups import member, put_list
 
@@ -14,7 +15,6 @@ from chronotile.cli import main
 from chronotile.dataset.inventory import read_manifest
 from chronotile.errors import ChronotileError
 from chronotile.spark.maintenance.policy import read_policy
-from chronotile.tables.prices import read_prices
 
 if TYPE_CHECKING:
     from pathlib import Path

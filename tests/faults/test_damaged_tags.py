@@ -19,6 +19,7 @@ import chronotile as ct
 from chronotile import vacuum
 from chronotile.array import Array
 from chronotile.change.consolidate_group import consolidate_group
+from chronotile.change.tag import add_tag, remove_tag
 from chronotile.change.vacuum_group import vacuum_group
 from chronotile.check.read_tags import tags_in
 from chronotile.cli import main
@@ -29,7 +30,6 @@ from chronotile.format.array_metadata import encode_items
 from chronotile.format.names import parse_name
 from chronotile.format.tag_entries import tag_item
 from chronotile.storage.store import open_store
-from chronotile.time_machine.tag import add_tag, remove_tag
 
 if TYPE_CHECKING:
     import pathlib

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiledb
+from chronotile.change.undo_record import find_report
 from support.array_places import InBucket, OnDisk, Place, read_all
 from support.crashing import crasher
 from support.engine_arrays import EngineArray
@@ -19,7 +20,6 @@ import chronotile as ct
 from chronotile.change.beside_array import folder_beside
 from chronotile.dataset.undo_members import undo_members
 from chronotile.storage.store import open_store
-from chronotile.time_machine.undo_record import find_report
 
 if TYPE_CHECKING:
     import pathlib

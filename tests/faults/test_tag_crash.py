@@ -14,9 +14,9 @@ from support.array_places import InBucket, OnDisk, Place, read_all
 from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 
+from chronotile.change.tag import add_tag
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.dataset.tag_members import tag_dataset
-from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     import pathlib

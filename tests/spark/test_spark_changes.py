@@ -15,12 +15,12 @@ from support.spark_sessions import local_session
 
 import chronotile as ct
 from chronotile import apply_updates
+from chronotile.change.tag import add_tag
 from chronotile.dataset.tag_members import tag_dataset
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark import register
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options
-from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

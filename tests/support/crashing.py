@@ -98,10 +98,10 @@ def _group(asked: dict[str, Any], store: Any) -> None:
 def _time_machine(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
     import chronotile
+    from chronotile.change import restore
+    from chronotile.change.tag import add_tag, remove_tag
     from chronotile.check.findings import RefusedError
     from chronotile.rows.restore_rows import restore_rows
-    from chronotile.time_machine import restore
-    from chronotile.time_machine.tag import add_tag, remove_tag
 
     # No test waits for seconds that a real bucket may need.
     restore._LEAD_MS["bucket"] = 200
@@ -145,18 +145,5 @@ def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     # Loaded before the forks.
-    import chronotile.change.consolidate
-    import chronotile.change.consolidate_group
-    import chronotile.change.repair_group
-    import chronotile.change.vacuum
-    import chronotile.change.vacuum_group
-    import chronotile.dataset.publish_members
-    import chronotile.dataset.tag_members
-    import chronotile.rows.apply
-    import chronotile.rows.restore_rows
-    import chronotile.time_machine.clone
-    import chronotile.time_machine.publish
-    import chronotile.time_machine.undelete
-    import chronotile.time_machine.undo  # noqa: F401
 
     serve(_child)

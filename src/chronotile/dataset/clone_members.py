@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chronotile.change.clone import clone
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import GroupReport, Outcome
@@ -23,7 +24,6 @@ from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.log.short_ids import find_name
 from chronotile.storage.transfer import Transfer
-from chronotile.time_machine.clone import clone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -244,8 +244,8 @@ class Dataset:
         Raises:
             RefusedError: A member cannot: nothing was changed.
         """
+        from chronotile.change.restore import restore
         from chronotile.dataset.over_members import change_members
-        from chronotile.time_machine.restore import restore
 
         shared = {name: options.pop(name) for name in _SHARED if name in options}
         options = options | {"to": self.moment(to)}
@@ -273,8 +273,8 @@ class Dataset:
 
     def undo(self, report: GroupReport | str | None = None, **options: Any) -> GroupReport:
         """Takes back a change of the dataset: the last one with a report beside it, or that one."""
+        from chronotile.change.undo_record import find_report
         from chronotile.dataset.undo_members import undo_members
-        from chronotile.time_machine.undo_record import find_report
 
         known = report if report is None or isinstance(report, str) else report.to_dict()
         return undo_members(self, *find_report(self.store, known), **options)

@@ -22,6 +22,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.change.carry_out import Plan, put_aside, wait_until
+from chronotile.change.publish import Load, Wish
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
@@ -29,8 +31,6 @@ from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.compared_put import put_compared
-from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
-from chronotile.time_machine.publish import Load, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -19,6 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.group_tags import metadata_of_group, tags_of_group
 from chronotile.change.merged_files import group_metadata
 from chronotile.change.plan import Report
+from chronotile.change.tag import (
+    mark_tag,
+    mark_words,
+    metadata_step,
+    refuse_taken,
+    tag_words,
+)
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
@@ -27,13 +34,6 @@ from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.storage.compared_put import put_compared
-from chronotile.time_machine.tag import (
-    mark_tag,
-    mark_words,
-    metadata_step,
-    refuse_taken,
-    tag_words,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,12 +9,12 @@ from __future__ import annotations
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
+from chronotile.change.undelete import undelete
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, change_members
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.log.short_ids import find_name
-from chronotile.time_machine.undelete import undelete
 
 if TYPE_CHECKING:
     from collections.abc import Callable

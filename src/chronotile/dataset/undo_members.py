@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.change.plan import Report
 from chronotile.change.quarantine import new_quarantine, restore
+from chronotile.change.undo import moves_of, refuse_final, taken_back, undo
+from chronotile.change.undo_record import FINAL, has_put, read_record
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, Outcome, targets
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
-from chronotile.time_machine.undo import moves_of, refuse_final, taken_back, undo
-from chronotile.time_machine.undo_record import FINAL, has_put, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

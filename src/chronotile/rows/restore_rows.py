@@ -14,8 +14,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chronotile.change.carry_out import Files, carry_out, plan_steps
+from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Report, Step, tell
+from chronotile.change.replay import Replay
+from chronotile.change.restore import Change
+from chronotile.change.schema_and_metadata import metadata_back, schema_back
 from chronotile.change.sound_array import sound_history
+from chronotile.change.under_way import Effect, look_under_way
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import new_name
@@ -29,12 +35,6 @@ from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
-from chronotile.time_machine.carry_out import Files, carry_out, plan_steps
-from chronotile.time_machine.past_state import Past, refuse_newer
-from chronotile.time_machine.replay import Replay
-from chronotile.time_machine.restore import Change
-from chronotile.time_machine.schema_and_metadata import metadata_back, schema_back
-from chronotile.time_machine.under_way import Effect, look_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,6 +10,7 @@ import pytest
 from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
 
+from chronotile.change.tag import add_tag
 from chronotile.errors import ChronotileError
 from chronotile.spark.maintenance import whole_fleet as maintenance_job
 from chronotile.spark.maintenance.one_array import maintain
@@ -24,7 +25,6 @@ from chronotile.spark.maintenance.whole_fleet import (
 )
 from chronotile.spark.pipeline.runs import new_run
 from chronotile.spark.source.options import Options
-from chronotile.time_machine.tag import add_tag
 
 if TYPE_CHECKING:
     from pathlib import Path

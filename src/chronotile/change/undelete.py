@@ -17,6 +17,7 @@ from chronotile.change.plan import Before, Report, tell
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair import mend, moves_of
 from chronotile.change.repair_files import Mender
+from chronotile.change.restore import undelete_from
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError
@@ -25,7 +26,6 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.restore import undelete_from
 from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import tile_commits
 

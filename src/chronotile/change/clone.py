@@ -18,7 +18,9 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.change.carry_out import put_again
 from chronotile.change.consolidate import wanted_order
+from chronotile.change.past_state import Past, State
 from chronotile.change.plan import Report, Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles, row_words
@@ -46,8 +48,6 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
 from chronotile.storage.store import MissingObjectError, Store, open_store
 from chronotile.storage.transfer import Link, Transfer
-from chronotile.time_machine.carry_out import put_again
-from chronotile.time_machine.past_state import Past, State
 from chronotile.visibility.rules import Rules, visible_metadata
 
 if TYPE_CHECKING:

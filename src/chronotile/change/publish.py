@@ -28,7 +28,9 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.change.carry_out import Plan, con_step, copy_of, put_aside
 from chronotile.change.consolidate import plan_commits
+from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Before, Report, Step, put, tell
 from chronotile.change.sound_array import sound_history
 from chronotile.change.unneeded_deletes import removes_nothing
@@ -55,18 +57,16 @@ from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import Plan, con_step, copy_of, put_aside
-from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from chronotile.change.past_state import Part
     from chronotile.format.schema import Enumeration
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.time_machine.past_state import Part
     from chronotile.visibility.view import Delete
 
 

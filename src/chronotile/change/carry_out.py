@@ -40,8 +40,11 @@ from chronotile.change.consolidate import (
     put_con,
     wanted_order,
 )
+from chronotile.change.past_state import refuse_newer
 from chronotile.change.plan import Step, put
+from chronotile.change.replay import vac_name
 from chronotile.change.sound_array import write_version
+from chronotile.change.under_way import Effect
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, StorageError
 from chronotile.format import commit_files
@@ -61,16 +64,13 @@ from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.transfer import Transfer
-from chronotile.time_machine.past_state import refuse_newer
-from chronotile.time_machine.replay import vac_name
-from chronotile.time_machine.under_way import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from chronotile.change.replay import Replay
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
-    from chronotile.time_machine.replay import Replay
 
 _LONGEST_WAIT_MS = 10_000
 _VACUUMED = "the array is being vacuumed"

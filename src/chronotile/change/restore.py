@@ -11,31 +11,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chronotile.change.carry_out import Plan, carry_out, plan_steps
+from chronotile.change.past_state import Past, State, UnreachableError
 from chronotile.change.plan import Before, Report, tell
+from chronotile.change.replay import Replay, plan_replay, wipe_tile
+from chronotile.change.schema_and_metadata import (
+    latest_moment,
+    metadata_back,
+    schema_back,
+)
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
+from chronotile.change.under_way import look_under_way
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
 from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import Plan, carry_out, plan_steps
-from chronotile.time_machine.past_state import Past, State, UnreachableError
-from chronotile.time_machine.replay import Replay, plan_replay, wipe_tile
-from chronotile.time_machine.schema_and_metadata import (
-    latest_moment,
-    metadata_back,
-    schema_back,
-)
-from chronotile.time_machine.under_way import look_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from chronotile.change.past_state import Part
     from chronotile.change.plan import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.time_machine.past_state import Part
     from chronotile.visibility.rules import Rules
 
 _SLACK_MS = 60_000

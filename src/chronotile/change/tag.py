@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.change.past_state import Past
 from chronotile.change.plan import Report, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError
@@ -22,7 +23,6 @@ from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.past_state import Past
 from chronotile.visibility.rules import Rules, visible_metadata
 
 if TYPE_CHECKING:

@@ -26,19 +26,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.change.past_state import Condition, Part
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import codec
 from chronotile.conditions.match_nothing import matches_every_row
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, version_of
-from chronotile.time_machine.past_state import Condition, Part
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, has_cell_times_by_name, schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chronotile.time_machine.past_state import Past, State
+    from chronotile.change.past_state import Past, State
 
 
 class Again(NamedTuple):
