@@ -55,12 +55,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.conditions.predicate_parser import parse_predicate
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
     from chronotile.log import Log, View
     from chronotile.shims import (
+        Dataset,
         apply_updates,
         blame,
         clone,
@@ -87,7 +87,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Array": "array",
     "ChronotileError": "errors",
-    "Dataset": "dataset.open_dataset",
+    "Dataset": "shims",
     "Group": "group",
     "Log": "log",
     "View": "log",

@@ -266,13 +266,16 @@ class Array(Handle[Report]):
         *,
         at: Moment | None = None,
         own_times: bool = False,  # noqa: ARG002 (of groups; an array's fragments have them anyway)
+        again: bool = False,
+        allow_hidden: bool = False,
         **how: Unpack[How],
     ) -> Report:
         """Make all fragments of staging arrays visible, in one step; see `Handle.publish`."""
         from chronotile.change.publish import plan_publish
 
         places = [staging] if isinstance(staging, str) else list(staging)
-        return self._change(plan_publish, {"staging": places, "at": at}, how, exclusive=True)
+        options = {"staging": places, "at": at, "again": again, "allow_hidden": allow_hidden}
+        return self._change(plan_publish, options, how, exclusive=True)
 
     def clone(
         self,

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Plan
     from chronotile.check.findings import Finding
     from chronotile.dataset.member_list import Member
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.open_dataset import Dataset, DatasetView
+    from chronotile.dataset.over_members import MemberPlan
     from chronotile.format.timestamps import Moment
+    from chronotile.log import Log
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
@@ -64,6 +67,14 @@ class Group(Handle[GroupReport]):
     def members(self, at: Moment | None = None) -> Sequence[Member]:
         """List the members of the group itself, at a moment, in no order."""
         return self.dataset.members(at)
+
+    def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
+        """List the members at any depth, each looked up where it lies."""
+        return self.dataset.tree(at)
+
+    def logs(self) -> dict[str, Log]:
+        """Read the log of every array, by its path in the group."""
+        return self.dataset.logs()
 
     def moments(self) -> tuple[WholeState, ...]:
         """Find the stretches of time at which every member can be read whole, in order."""
@@ -169,6 +180,8 @@ class Group(Handle[GroupReport]):
     ) -> GroupReport:
         from chronotile.dataset.over_members import change_members, plan_members
 
+        if not how.get("dry_run"):
+            self._settle(exclusive=exclusive)
         dataset, command = self.dataset, planner.__name__.removeprefix("plan_")
         own_options: dict[str, Any] = {}
         given = self._with_moments(options)
@@ -201,6 +214,15 @@ class Group(Handle[GroupReport]):
         finally:
             self._read_again()
 
+    def _settle(self, *, exclusive: bool = True) -> None:
+        """Finish or take back what changes that were broken off have left, in all members."""
+        from chronotile.change.undo import settle
+        from chronotile.dataset.over_members import targets
+
+        for target in targets(self.dataset, groups=True):
+            settle(target.store, self.key, exclusive=exclusive)
+        self._read_again()
+
     def _rows_of_members(
         self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> GroupReport:
@@ -220,17 +242,66 @@ class Group(Handle[GroupReport]):
                 given[name] = self.dataset.moment(value)
         return given
 
+    def _change_as_planned(
+        self,
+        command: str,
+        planned: list[MemberPlan],
+        options: Mapping[str, Any],
+        how: How,
+        undoes: str | None = None,
+    ) -> GroupReport:
+        """Carry out the plans of some members: all or none."""
+        from chronotile.dataset.over_members import change_members
+
+        try:
+            return change_members(
+                self.dataset,
+                command,
+                planned,
+                who_asks(options, how),
+                dry_run=how.get("dry_run", False),
+                all_or_none=True,
+                undoes=undoes,
+                before=how.get("before"),
+            )
+        finally:
+            self._read_again()
+
+    def _refuse_member(self, how: How) -> None:
+        if how.get("member") is not None:
+            problem = "expected a change of some members, as members are named, found one of all"
+            raise ChronotileError(self.uri, problem)
+
     def undelete(
         self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
     ) -> GroupReport:
         """Bring back the rows that one delete or update of a member hides."""
-        raise NotImplementedError
+        from glob import escape
+
+        from chronotile.change.undelete import plan_undelete
+        from chronotile.dataset.undelete_member import find_holder
+
+        self._refuse_member(how)
+        path, whole = find_holder(self.dataset, name, outside=how.get("outside", False))
+        options = {"name": whole, "at": at, "ever": ever}
+        chosen: How = {**how, "member": escape(path)}
+        return self._change(plan_undelete, options, chosen, all_or_none=True, exclusive=True)
 
     def undo(
         self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]
     ) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
-        raise NotImplementedError
+        from chronotile.dataset.undo_members import find_operation, plan_undo_members
+
+        self._refuse_member(how)
+        if operation is not None and not isinstance(operation, str):
+            operation = str(operation.get("operation"))
+        target = find_operation(self.dataset, operation)
+        if not how.get("dry_run"):
+            self._settle()
+        planned = plan_undo_members(self.dataset, target)
+        options = {"operation": target.id}
+        return self._change_as_planned("undo", planned, options, how, undoes=target.id)
 
     def publish(
         self,
@@ -238,10 +309,30 @@ class Group(Handle[GroupReport]):
         *,
         at: Moment | None = None,
         own_times: bool = False,
+        again: bool = False,
+        allow_hidden: bool = False,
         **how: Unpack[How],
     ) -> GroupReport:
         """Make what is staged for members visible in all at one moment; see `Handle.publish`."""
-        raise NotImplementedError
+        from chronotile.dataset.publish_members import publish_members
+
+        places = [staging] if isinstance(staging, str) else list(staging)
+        options = {"at": at, "own_times": own_times, "again": again, "allow_hidden": allow_hidden}
+        if not how.get("dry_run"):
+            self._settle()
+        try:
+            return publish_members(
+                self.dataset,
+                places,
+                who_asks({"staging": places, **options}, how),
+                dry_run=how.get("dry_run", False),
+                outside=how.get("outside", False),
+                pattern=how.get("member"),
+                before=how.get("before"),
+                **self._with_moments(options),
+            )
+        finally:
+            self._read_again()
 
     def clone(
         self,
@@ -254,14 +345,29 @@ class Group(Handle[GroupReport]):
         dry_run: bool = False,
     ) -> GroupReport:
         """Make a group elsewhere that shows what an open of every member shows."""
-        raise NotImplementedError
+        from chronotile.dataset.clone_members import clone_members
+        from chronotile.storage.store import open_store
+
+        there = open_store(target, dict(self.store.options))
+        return clone_members(
+            self.dataset, there, start=start, end=end, without=without, link=link, dry_run=dry_run
+        )
 
     def tag(
         self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
     ) -> GroupReport:
         """Give a moment of the group a name; see `Handle.tag`."""
-        raise NotImplementedError
+        from chronotile.dataset.tag_members import plan_tag_group
+
+        self._refuse_member(how)
+        outside = how.get("outside", False)
+        planned = plan_tag_group(self.dataset, name, at=at, move=move, outside=outside)
+        return self._change_as_planned("tag", planned, {"name": name, "at": at, "move": move}, how)
 
     def untag(self, name: str, **how: Unpack[How]) -> GroupReport:
         """Take a tag of the group away; see `Handle.untag`."""
-        raise NotImplementedError
+        from chronotile.dataset.tag_members import plan_untag_group
+
+        self._refuse_member(how)
+        planned = plan_untag_group(self.dataset, name, outside=how.get("outside", False))
+        return self._change_as_planned("tag", planned, {"name": name}, how)

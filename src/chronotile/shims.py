@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chronotile.group import Group
 from chronotile.handle import open as open_place
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
     from chronotile.array import Array
     from chronotile.change.plan import Report
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import GroupReport
-    from chronotile.group import Group
     from chronotile.log import Log
 
     Uri = str | os.PathLike[str]
@@ -60,11 +59,35 @@ def open_log(
     return Log(read_history(store, key=key, prune_to=prune_to), store)
 
 
-def open_dataset(uri: Uri, key: Key = None, storage_options: Storage = None) -> Dataset:
-    """List and read the lists of members of a group, once."""
-    from chronotile.dataset.open_dataset import open_dataset as opened
+class Dataset(Group):
+    """A group, by the name that it had."""
 
-    return opened(str(uri), key, storage_options)
+    def add_tag(self, name: str, **options: Any) -> GroupReport:
+        """Give a moment of the group a name: `Group.tag`."""
+        return self.tag(name, **options)
+
+    def remove_tag(self, name: str, **options: Any) -> GroupReport:
+        """Take a tag of the group away: `Group.untag`."""
+        return self.untag(name, **options)
+
+
+def open_dataset(uri: Uri, key: Key = None, storage_options: Storage = None) -> Dataset:
+    """Open a group: `ct.open` does the same for arrays and groups.
+
+    >>> from chronotile.storage.store import open_store
+    >>> open_store("memory:doc-dataset").put_if_absent("__tiledb_group.tdb", b"")
+    >>> open_dataset("memory:doc-dataset").members()
+    ()
+    """
+    from chronotile.storage.store import open_store
+
+    opened = Dataset(open_store(uri, storage_options), _raw(key))
+    opened.members()  # a place without a group is refused now
+    return opened
+
+
+def _raw(key: Key) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key
 
 
 def write_delete(

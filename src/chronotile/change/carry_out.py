@@ -1,6 +1,6 @@
-"""A replay, carried out: copies first, then one file that shows all of it at once.
+"""The stages of a replay: copies first, then one file that shows all of it at once.
 
-In: a store, a replay, further files to put. Out: the array changed, and the steps. Removes nothing.
+In: a store, a replay, further files to put. Out: `Showing`: its steps as stages. Removes nothing.
 
 The order, so that a stop at any point leaves the old cells or the new ones:
 
@@ -30,23 +30,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from chronotile.change.consolidate import (
-    CommitsPlan,
-    ignore_removed,
-    plan_commits,
-    put_con,
-    wanted_order,
-)
+from chronotile.change.consolidate import CommitsPlan, plan_commits, wanted_order
 from chronotile.change.past_state import refuse_newer
-from chronotile.change.plan import Step, put
+from chronotile.change.plan import Seen, Source, Stage, Step, put
 from chronotile.change.replay import vac_name
 from chronotile.change.sound_array import write_version
 from chronotile.change.under_way import Effect
 from chronotile.check.findings import count_text
-from chronotile.errors import ChangedError, StorageError
+from chronotile.errors import ChangedError
 from chronotile.format import commit_files
 from chronotile.format.commit_files import (
     commit_name,
@@ -61,12 +55,10 @@ from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
-from chronotile.storage.transfer import Transfer
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
 
     from chronotile.change.replay import Replay
     from chronotile.history.read_history import History
@@ -76,38 +68,34 @@ _LONGEST_WAIT_MS = 10_000
 _VACUUMED = "the array is being vacuumed"
 
 
-Files: TypeAlias = tuple[tuple[str, int | None], ...]
-"""Names in a folder, and sizes."""
+def copy_step(source: Store, folder: str, name: str) -> Step:
+    """List a fragment's folder, to copy it under another name."""
+    new = f"{FRAGMENTS}/{name}"
+    entries = source.list_prefix(folder, sizes=True)
+    files = [(entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries]
+    return Step(
+        op="copy",
+        path=new,
+        size=sum(size or 0 for _, size in files),
+        reason=f"{folder} again, {count_text(len(files), 'file')}",
+        source=Source(
+            source,
+            {f"{folder}/{file}": f"{new}/{file}" for file, _ in files},
+            {f"{new}/{file}": size for file, size in files},
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """A fragment that gets a second name."""
+class Showing:
+    """What makes new fragments visible, and hides others, in one step."""
 
-    source: Store
-    folder: str
-    """In the source."""
-    name: str
-    """The new one."""
-    files: Files
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(size or 0 for _, size in self.files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """All steps, in order."""
-
+    history: History = field(repr=False)
     commits: CommitsPlan = field(default_factory=CommitsPlan)
     """Step 0."""
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[Step, ...] = ()
     veil: tuple[Step, ...] = ()
     """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
-    needed: tuple[Step, ...] = ()
-    """Of step 1: schemas and enumerations of the copies."""
     switch: Step | None = None
     """Step 3: a put, or the replacement of the `.vac` of the veil."""
     others: tuple[Step, ...] = ()
@@ -120,36 +108,50 @@ class Plan:
     """The moment from which on all is to be seen."""
     effect: Effect = field(default_factory=Effect)
     """On fragments that others write meanwhile."""
-    written: tuple[tuple[str, Files], ...] = ()
-    """Names and files of new fragments that were written before, and not copied."""
 
-    @property
-    def fragments(self) -> dict[str, Files]:
-        """The files of each new fragment, by its folder."""
-        new = (*((copy.name, copy.files) for copy in self.copies), *self.written)
-        return {f"{FRAGMENTS}/{name}": files for name, files in new}
+    def stages(self, *, wait: bool) -> tuple[Stage, ...]:
+        """Give the steps, in the order of the module's text.
 
-    def steps(self) -> tuple[Step, ...]:
-        """What is done, a step each fragment and file."""
-        copies = tuple(
-            Step(
-                op="copy",
-                path=f"{FRAGMENTS}/{copy.name}",
-                size=copy.size,
-                reason=f"{copy.folder} again, {count_text(len(copy.files), 'file')}",
-            )
-            for copy in self.copies
+        Args:
+            wait: Wait for the moment, if it is just ahead.
+        """
+        if self.switch is None and not self.others:
+            return ()
+        known = frozenset(
+            (*self.history.listing.commits, *_in_commits((*self.commits.steps, *self.veil)))
         )
+        old = "every window sees what it saw before"
+        new = "every window sees the new state, or what it saw before"
+        shows = {step.path: step.source.sizes for step in self.copies if step.source is not None}
+        holds = Holds(self.history, known, self.added, shows, self.effect)
         switch = () if self.switch is None else (self.switch,)
-        shown = (*self.veil, *switch, *self.others, *self.files)
-        return (*self.commits.steps, *copies, *self.needed, *shown)
-
-
-def copy_of(source: Store, folder: str, name: str) -> Copy:
-    """Lists a fragment's folder, to copy it."""
-    entries = source.list_prefix(folder, sizes=True)
-    files = tuple((entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries)
-    return Copy(source=source, folder=folder, name=name, files=files)
+        late = Late(
+            known | _in_commits((*switch, *self.files)),
+            commit_name(self.files[0].path).t1 if self.files else None,
+            tuple({step.path.partition("/")[0]: None for step in self.others}) if switch else (),
+            self.last,
+            wait,
+        )
+        return (
+            *self.commits.stages(self.history),
+            Stage(name="copies", seen=old, steps=self.copies),
+            Stage(
+                name="veil",
+                seen=old,
+                looks=(SameCommits(known - _in_commits(self.veil)), holds),
+                steps=self.veil,
+            ),
+            Stage(
+                name="switch",
+                seen=new,
+                looks=(SameCommits(known),) if self.veil else (),
+                steps=switch,
+            ),
+            Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self.switch),)),
+            Stage(name="schema and metadata", seen=new, steps=self.others),
+            Stage(name="files of deletes", seen=new, steps=self.files),
+            Stage(name="late commits", seen=new, looks=(late,)),
+        )
 
 
 def plan_steps(
@@ -158,8 +160,8 @@ def plan_steps(
     replay: Replay,
     others: tuple[Step, ...],
     wipe: bytes = b"",
-    written: tuple[tuple[str, Files], ...] = (),
-) -> Plan:
+    written: tuple[Step, ...] = (),
+) -> Showing:
     """Plan the steps of a replay.
 
     Args:
@@ -168,12 +170,13 @@ def plan_steps(
         replay: What is hidden and committed.
         others: Files of the schema and of metadata.
         wipe: The tile of the delete that matches every row.
-        written: New fragments that are there already, and that no commit names.
+        written: Copies of new fragments, which were written aside.
     """
     version = write_version(history)
     refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-    copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
-    names = [*(copy.name for copy in copies), *(name for name, _ in written)]
+    copies = tuple(copy_step(store, one.part.folder, one.name) for one in replay.again)
+    copies += written
+    names = [step.path.rpartition("/")[2] for step in copies]
     writes = [write_uri(name) for name in names]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}
     added = (*writes, *deletes)
@@ -192,12 +195,12 @@ def plan_steps(
         new = encode_lines(_line(f"{FRAGMENTS}/{name}") for name in names)
         veil = (put(vac, new, "hides the new fragments until all is there"), con)
         data = encode_exchanged(hidden, new)
-        switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data)
+        switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
     effect = Effect(tuple(part.name for part in replay.hidden))
-    return Plan(
+    return Showing(
+        history=history,
         commits=commits,
         copies=copies,
-        written=written,
         veil=veil,
         others=others,
         switch=switch,
@@ -227,156 +230,119 @@ def _line(folder: str) -> str:
     return f"/{folder}"
 
 
-def put_aside(store: Store, history: History, plan: Plan) -> tuple[Step, ...]:
-    """Steps 0 and 1: what no open sees; gives what was put besides."""
-    extra: tuple[Step, ...] = ()
-    for step in plan.commits.steps:
-        put_con(store, step)
-        extra = ignore_removed(store, history, plan.commits.rows)
-    for copy in plan.copies:
-        _copy(store, copy)
-    for step in plan.needed:
-        put_again(store, step)
-    return extra
+@dataclass(frozen=True, slots=True)
+class SameCommits:
+    """Look whether the commits are as they were read: the plan is right for them only."""
+
+    known: frozenset[str] = field(repr=False)
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: Somebody else committed something.
+        """
+        # An `.ign` that this change had to put says only what the commits say.
+        fresh = set(store.list_names(COMMITS).files) ^ self.known
+        fresh = {name for name in fresh if not name.endswith(".ign")}
+        if fresh:
+            problem = f"expected the commits as they were read, found {min(fresh)} changed"
+            raise ChangedError(store.uri, f"{problem}; try again")
 
 
-def carry_out(store: Store, history: History, plan: Plan, *, wait: bool = True) -> tuple[str, ...]:
-    """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Look whether the new fragments are there, and nobody brings back what goes out of sight."""
 
-    Args:
-        store: Where the array is.
-        history: What the plan was made from.
-        plan: The steps.
-        wait: Wait for the moment, if it is just ahead.
+    history: History = field(repr=False)
+    known: frozenset[str] = field(repr=False)
+    added: tuple[str, ...]
+    shows: Mapping[str, Mapping[str, int | None]] = field(repr=False)
+    effect: Effect
+    taken_back: Step | None = None
+    """The switch, once it is done: it is taken back if the look fails."""
 
-    Raises:
-        ChangedError: Somebody else changed the array before anything was to be seen; try again.
-    """
-    is_ahead = now_ms() < plan.last
-    extra = put_aside(store, history, plan)
-    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra))}
-    _refuse_fresh(store, known)
-    if (problem := _problem(store, history, plan, known)) is not None:
-        raise ChangedError(store.uri, f"{problem}; nothing has changed")
-    for step in plan.veil:
-        put_again(store, step)
-    known |= _in_commits(plan.veil)
-    if plan.veil:
-        _refuse_fresh(store, known)
-    if plan.switch is not None:
-        _switch(store, plan, plan.switch)
-        if (problem := _problem(store, history, plan, known)) is not None:
-            _take_back(store, plan, plan.switch)
-            raise ChangedError(store.uri, f"{problem}; the change is taken back")
-    for step in plan.others:
-        put_compared(store, step.path, step.data)
-    is_ahead = is_ahead and now_ms() <= plan.last
-    for step in plan.files:
-        put_compared(store, step.path, step.data)
-    if wait:
-        wait_until(plan.last)
-    known |= _in_commits(plan.steps())
-    late = sorted(set(store.list_names(COMMITS).files) - known)
-    return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: They are not, or somebody does.
+        """
+        problem = self._problem(store)
+        if problem is None:
+            return
+        if self.taken_back is None:
+            raise ChangedError(store.uri, f"{problem}; nothing has changed")
+        _take_back(store, self.taken_back)
+        raise ChangedError(store.uri, f"{problem}; the change is taken back")
+
+    def _problem(self, store: Store) -> str | None:
+        for file in sorted(set(store.list_names(COMMITS).files) - self.known):
+            if file.endswith(".ign"):
+                with suppress(MissingObjectError):
+                    ignored = decode_ign(store.read(f"{COMMITS}/{file}"), file)
+                    if not set(self.added).isdisjoint(ignored):
+                        problem = f"expected new fragments to show, found them ignored by {file}"
+                        return f"{problem}: {_VACUUMED}"
+        for folder, sizes in self.shows.items():
+            found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+            if found != dict(sizes):
+                return f"expected {folder} to stay, found it removed: {_VACUUMED}"
+        if self.effect == Effect():
+            return None
+        ours = {folder.rpartition("/")[2] for folder in self.shows}
+        there = set(store.list_names(FRAGMENTS).folders)
+        for text in sorted(there.difference(self.history.listing.fragments, ours)):
+            if (why := self.effect.why_in_the_way(text)) is not None:
+                return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
+        return None
 
 
-def _refuse_fresh(store: Store, known: set[str]) -> None:
-    fresh = set(store.list_names(COMMITS).files) ^ known
-    if fresh:
-        problem = f"expected the commits as they were read, found {min(fresh)} changed"
-        raise ChangedError(store.uri, f"{problem}; try again")
-
-
-def _switch(store: Store, plan: Plan, switch: Step) -> None:
-    """Shows the new fragments in place of the old ones, in one step."""
+def _take_back(store: Store, switch: Step) -> None:
+    """Show the old fragments in place of the new ones, in one step."""
     if switch.op == "replace":
-        store.exchange(switch.path, plan.veil[0].data, switch.data)
-    else:
-        put_compared(store, switch.path, switch.data)
-
-
-def _take_back(store: Store, plan: Plan, switch: Step) -> None:
-    """Shows the old fragments in place of the new ones, in one step."""
-    if switch.op == "replace":
-        lines = decode_vac(plan.veil[0].data, switch.path)
+        lines = decode_vac(switch.old, switch.path)
         with suppress(ChangedError):  # Gone: then nothing hides the old ones.
             store.exchange(switch.path, switch.data, encode_exchanged(lines, switch.data))
     else:
         store.remove([switch.path])
 
 
-def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str | None:
-    """Say why the new fragments do not show, or the old ones come back; None if all is well."""
-    for file in sorted(set(store.list_names(COMMITS).files) - known):
-        if file.endswith(".ign"):
-            with suppress(MissingObjectError):
-                ignored = decode_ign(store.read(f"{COMMITS}/{file}"), file)
-                if not set(plan.added).isdisjoint(ignored):
-                    problem = f"expected new fragments to show, found them ignored by {file}"
-                    return f"{problem}: {_VACUUMED}"
-    for folder, files in plan.fragments.items():
-        if not _is_there(store, folder, files):
-            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
-    if plan.effect == Effect():
-        return None
-    ours = {folder.rpartition("/")[2] for folder in plan.fragments}
-    new = set(store.list_names(FRAGMENTS).folders).difference(history.listing.fragments, ours)
-    for text in sorted(new):
-        if (why := plan.effect.why_in_the_way(text)) is not None:
-            return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
-    return None
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Wait for the moment of a change, and look what came while the array was changed."""
+
+    known: frozenset[str] = field(repr=False)
+    wiped: int | None
+    """The moment of a delete of everything, if there is one."""
+    others: tuple[str, ...]
+    """Folders of files that followed the switch."""
+    moment: int
+    wait: bool
+
+    def __call__(self, store: Store) -> Seen:
+        """Look; give notes."""
+        is_ahead = now_ms() <= self.moment
+        if self.wait:
+            wait_until(self.moment)
+        notes = []
+        if self.others and not is_ahead:
+            what = " and ".join(self.others)
+            notes.append(f"for a moment readers saw the new rows with the old {what}")
+        for file in sorted(set(store.list_names(COMMITS).files) - self.known):
+            name = try_parse(file.rpartition(".")[0])
+            if self.wiped is not None and name is not None and name.t2 <= self.wiped:
+                gone = f"it is of {name.t2}, and out of sight from {self.wiped} on"
+                notes.append(f"{file} came meanwhile: {gone}; undo and repeat to bring it back")
+            elif not file.endswith(".ign"):
+                notes.append(f"{file} came meanwhile: it counts as a later write")
+        return Seen(notes=tuple(notes))
 
 
-def _is_there(store: Store, folder: str, files: Files) -> bool:
-    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
-    return found == {f"{folder}/{name}": size for name, size in files}
-
-
-def _mixed(plan: Plan, *, is_ahead: bool) -> Iterator[str]:
-    """What an open could see between the steps."""
-    if plan.switch is not None and plan.others and not is_ahead:
-        what = " and ".join({step.path.partition("/")[0]: None for step in plan.others})
-        yield f"an open just before the last file was there saw rows of then with {what} of before"
-
-
-def _late(plan: Plan, names: list[str]) -> Iterator[str]:
-    """What came while the array was changed."""
-    wipe = commit_name(plan.files[0].path) if plan.files else None
-    for file in names:
-        name = try_parse(file.rpartition(".")[0])
-        if wipe is not None and name is not None and name.t2 <= wipe.t1:
-            gone = f"it is of {name.t2}, and out of sight from {wipe.t1} on"
-            yield f"{file} came meanwhile: {gone}; undo, and the same again, brings it back"
-        else:
-            yield f"{file} came meanwhile: it counts as a later write"
-
-
-def _in_commits(steps: Iterable[Step]) -> set[str]:
-    """The names of the commit files among some steps."""
+def _in_commits(steps: Iterable[Step]) -> frozenset[str]:
+    """Name the commit files among some steps."""
     names = (step.path.rpartition("/") for step in steps)
-    return {name for folder, _, name in names if folder == COMMITS}
-
-
-def put_again(store: Store, step: Step) -> None:
-    """Puts a file; one that an earlier run, which was broken off, has put is no error."""
-    try:
-        put_compared(store, step.path, step.data)
-    except ObjectExistsError:
-        if store.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
-            raise
-
-
-def _copy(store: Store, copy: Copy) -> None:
-    new = f"{FRAGMENTS}/{copy.name}"
-    names = {f"{copy.folder}/{name}": f"{new}/{name}" for name, _ in copy.files}
-    try:
-        Transfer(copy.source, store).files(names)
-    except MissingObjectError as cause:
-        problem = "expected it to stay, found it gone: the array is changing; try again"
-        raise ChangedError(cause.where, problem) from cause
-    if not _is_there(store, new, copy.files):
-        problem = f"expected a copy of {copy.folder}, found differences"
-        raise StorageError(store.uri_of(new), problem)
+    return frozenset(name for folder, _, name in names if folder == COMMITS)
 
 
 def wait_until(moment: int) -> None:

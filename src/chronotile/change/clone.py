@@ -18,7 +18,6 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import put_again
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.past_state import Past, State
 from chronotile.change.plan import Report, Step, put
@@ -46,7 +45,8 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
 
@@ -55,53 +55,40 @@ if TYPE_CHECKING:
 
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.storage.store import Entry
+    from chronotile.storage.store import Entry, Store
 
 _FOLDERS = (COMMITS, FRAGMENTS, FRAGMENT_META, LABELS, META, SCHEMA, ENUMERATIONS)
 """What the engine expects in an array on a disk, even if it is empty."""
 
 
 def clone(
-    source: str,
-    target: str,
+    here: Store,
+    there: Store,
+    key: bytes | None,
     *,
     start: Moment = 0,
     end: Moment | None = None,
     without: Collection[str] = (),
     link: Link = "hard",
     dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    target_store: Store | None = None,
 ) -> Report:
-    """Makes an array that shows what an open of another one at a window shows.
+    """Make an array that shows what an open of another one at a window shows.
 
     Args:
-        source: A path or a URI.
-        target: A path or a URI of nothing yet, or of a clone that was broken off.
-        start: The start of the window, in any spelling of a time.
+        here: The source.
+        there: The place of nothing yet, or of a clone that was broken off.
+        key: The key of an encrypted array; the clone has the same.
+        start: The start of the window.
         end: The end of the window; now, if it is left out.
         without: Names of commits to leave out: fragments, deletes, updates.
-        link: `hard` (on one disk; elsewhere a copy), `symbolic` (of fragments on one disk: they
-            dangle once the source is vacuumed, and only the engine follows them), or `copy`.
+        link: See `Handle.clone`.
         dry_run: Write nothing.
-        key: The key of an encrypted array; the clone has the same.
-        storage_options: What the storage of both needs to know.
-        store: The source's store, if it is open already.
-        target_store: The target's store, if it is open already.
 
     Raises:
         RefusedError: Something else is at the target.
         UnreachableError: A merged fragment holds more than the window sees, and what it was merged
             from is gone.
-
-    >>> clone("memory:doc-nowhere", "memory:doc-clone")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
-    here = store or open_store(source, storage_options)
-    there = target_store or open_store(target, storage_options)
     if there.uri == here.uri or there.uri.startswith(f"{here.uri}/"):
         raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
     history = read_history(here, key=key)
@@ -118,7 +105,7 @@ def clone(
     return Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
 
 
-class Plan(NamedTuple):
+class Parts(NamedTuple):
     """All that a clone consists of."""
 
     folders: dict[str, tuple[Entry, ...]]
@@ -128,7 +115,7 @@ class Plan(NamedTuple):
     schemas: tuple[tuple[str, str], ...]
     """Likewise, in the order in which they go."""
     puts: tuple[Step, ...]
-    labels: dict[str, Plan]
+    labels: dict[str, Parts]
     """Folder of a dimension label's array -> the plan of its clone."""
     notes: list[str]
 
@@ -161,7 +148,7 @@ class Plan(NamedTuple):
 
 def make_plan(
     store: Store, history: History, window: tuple[int, int], without: frozenset[str]
-) -> Plan:
+) -> Parts:
     """Plans the clone of an array, and of the arrays of its dimension labels."""
     rules = Rules(history)
     _refuse_unknown(history, without)
@@ -172,7 +159,7 @@ def make_plan(
     meta = visible_metadata(history, *window)
     small = {f"{META}/{name.text}": f"{META}/{name.text}" for name in meta}
     small |= {path: path for path in history.listing.enumerations}
-    return Plan(
+    return Parts(
         folders={part.folder: store.list_prefix(part.folder, sizes=True) for part in state.parts},
         small=small,
         schemas=_schemas(history, state),
@@ -185,7 +172,7 @@ def make_plan(
     )
 
 
-def _plan_below(store: Store, window: tuple[int, int], key: bytes | None) -> Plan:
+def _plan_below(store: Store, window: tuple[int, int], key: bytes | None) -> Parts:
     return make_plan(store, read_history(store, key=key), window, frozenset())
 
 
@@ -252,7 +239,7 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
         yield put(uri, tile, "in force at the window")
 
 
-def _refuse_others(there: Store, plan: Plan) -> None:
+def _refuse_others(there: Store, plan: Parts) -> None:
     """Refuses a place where something else is; what a broken-off clone left may stay."""
     try:
         found = {entry.path for entry in there.list_files()}
@@ -263,7 +250,7 @@ def _refuse_others(there: Store, plan: Plan) -> None:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
 
 
-def _run(plan: Plan, here: Store, there: Store, link: Link) -> None:
+def _run(plan: Parts, here: Store, there: Store, link: Link) -> None:
     try:
         _carry_out(plan, Transfer(here, there, link), here, there, link)
     except MissingObjectError as cause:
@@ -271,7 +258,7 @@ def _run(plan: Plan, here: Store, there: Store, link: Link) -> None:
         raise ChangedError(cause.where, problem) from cause
 
 
-def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
+def _carry_out(plan: Parts, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
     transfer.make_root(_FOLDERS)
     small = Transfer(here, there, "copy") if link == "symbolic" else transfer
     sizes: dict[str, int | None] = {}
@@ -283,7 +270,7 @@ def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: 
             sizes |= {entry.path: entry.size for entry in files}
     small.files(plan.small)
     for step in plan.puts:
-        put_again(there, step)
+        _put_again(there, step)
     for folder, inner in plan.labels.items():
         source, target = here.child(folder), replace(there, place=there.place.child(folder))
         _run(inner, source, target, link)
@@ -301,3 +288,12 @@ def _compare_sizes(there: Store, sizes: Mapping[str, int | None]) -> None:
         if path.startswith(f"{FRAGMENTS}/") and found.get(path) != size:
             problem = f"expected the {size} bytes that were copied, found {found.get(path)}"
             raise StorageError(there.uri_of(path), problem)
+
+
+def _put_again(store: Store, step: Step) -> None:
+    """Put a file; one that a clone which was broken off has put is no error."""
+    try:
+        put_compared(store, step.path, step.data)
+    except ObjectExistsError:
+        if store.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
+            raise

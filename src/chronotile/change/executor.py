@@ -64,37 +64,24 @@ def execute(
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
-    begun = None
-    if operation is None and who is not None:
-        # Files that are put and removed again are named too: a run that is killed may leave them.
-        planned = replace(plan.report(), steps=plan.steps)
-        begun = operations.begin(store, planned, who, exclusive=exclusive)
-    run = _Run(store, plan, operation or begun)
-    try:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                run.run()
-                break
-            except ChangedError:
-                if again is None or attempt == ATTEMPTS:
-                    raise
-            run = _Run(store, again(), operation or begun)
-    except Exception as error:
-        if begun is not None and who is not None:
-            failed = replace(run.report(), notes=(*run.notes, f"it failed: {error}"))
-            # A storage that fails may refuse this too: then the record says `begun`.
-            with suppress(ChronotileError):
-                operations.end(store, begun, failed, who, "failed")
-        raise
-    report = run.report()
-    if begun is not None and who is not None:
-        operations.end(store, begun, report, who)
-    if plan.undoes is not None:
-        _mark_undone(store, plan.undoes)
-    return report if begun is None else replace(report, operation=begun.id)
+    run = Run(store, plan, who, operation=operation, exclusive=exclusive)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            run.advance()
+        except ChangedError as error:
+            if again is None or attempt == ATTEMPTS:
+                run.fail(error)
+                raise
+            run.plan_again(again())
+        except Exception as error:
+            run.fail(error)
+            raise
+        else:
+            break
+    return run.end()
 
 
-def _mark_undone(store: Store, undone: str) -> None:
+def mark_undone(store: Store, undone: str) -> None:
     """Mark an operation that was taken back; taking back an undo brings its change again."""
     by_id = {one.id: one for one in operations.list_operations(store)}
     target = by_id.get(undone)
@@ -106,18 +93,40 @@ def _mark_undone(store: Store, undone: str) -> None:
         operations.change_state(store, by_id[before], "done")
 
 
-class _Run:
-    """One run of a plan."""
+class Run:
+    """One run of a plan: `execute` takes it from the first stage to the last."""
 
-    def __init__(self, store: Store, plan: Plan, operation: Operation | None) -> None:
-        self.store, self.plan = store, plan
-        self.done: list[Step] = []
-        self.notes: list[str] = [*plan.losses, *plan.notes]
-        self.findings: list[Finding] = [*plan.findings]
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        who: Who | None,
+        *,
+        operation: Operation | None = None,
+        exclusive: bool = False,
+    ) -> None:
+        """Write down what is about to happen, unless somebody else keeps the record."""
+        self.store, self.who = store, who
+        self._begun: Operation | None = None
+        if operation is None and who is not None:
+            # Files that are put and removed again are named too: a killed run may leave them.
+            planned = replace(plan.report(), steps=plan.steps)
+            self._begun = operations.begin(store, planned, who, exclusive=exclusive)
+        operation = operation or self._begun
         # Without a record there is no way back, but what goes out is kept all the same.
         self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
         self.kept = 0
         """Files in the quarantine so far."""
+        self.plan_again(plan)
+
+    def plan_again(self, plan: Plan) -> None:
+        """Begin at the first stage of a plan."""
+        self.plan = plan
+        self.done: list[Step] = []
+        self.notes: list[str] = [*plan.losses, *plan.notes]
+        self.findings: list[Finding] = [*plan.findings]
+        self.added: list[str] = [*plan.added]
+        self._next = 0
 
     def report(self) -> Report:
         """Report what was done so far."""
@@ -127,12 +136,40 @@ class _Run:
             steps=lasting(self.done),
             notes=tuple(self.notes),
             findings=tuple(self.findings),
+            added=tuple(self.added),
+            quarantine=self.store.uri_of(self.quarantine) if self.kept else None,
+            operation=None if self._begun is None else self._begun.id,
         )
 
-    def run(self) -> None:
-        """Carry out every stage."""
-        for stage in self.plan.stages:
-            self._run(stage)
+    def advance(self, until: int | None = None) -> None:
+        """Carry out the stages up to one, by its number; all that are left, without it."""
+        last = len(self.plan.stages) if until is None else until
+        while self._next < last:
+            self._run(self.plan.stages[self._next])
+            self._next += 1
+
+    def look(self) -> None:
+        """Look at what the next stage relies on, before it comes; see `Stage.looks`."""
+        if self._next < len(self.plan.stages):
+            for look in self.plan.stages[self._next].looks:
+                look(self.store)
+
+    def fail(self, error: Exception) -> None:
+        """Write down that the run has failed, and what it had done."""
+        if self._begun is not None and self.who is not None:
+            failed = replace(self.report(), notes=(*self.notes, f"it failed: {error}"))
+            # A storage that fails may refuse this too: then the record says `begun`.
+            with suppress(ChronotileError):
+                operations.end(self.store, self._begun, failed, self.who, "failed")
+
+    def end(self) -> Report:
+        """Write down what was done, and report it."""
+        report = self.report()
+        if self._begun is not None and self.who is not None:
+            operations.end(self.store, self._begun, report, self.who)
+        if self.plan.undoes is not None:
+            mark_undone(self.store, self.plan.undoes)
+        return report
 
     def _run(self, stage: Stage) -> None:
         leave: frozenset[str] = frozenset()
@@ -145,6 +182,7 @@ class _Run:
                 self._run(other)
             leave |= seen.leave
             self.notes += seen.notes
+            self.added += seen.added
             if seen.findings is not None:
                 self.findings = [*seen.findings]
         self._do([step for step in stage.steps if step.path not in leave])

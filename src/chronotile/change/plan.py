@@ -99,6 +99,8 @@ class Seen(NamedTuple):
     stages: tuple[Stage, ...] = ()
     """Stages that take the place of the stage's own steps."""
     notes: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    """URIs of commits that the change adds, and that the plan did not know."""
     findings: tuple[Finding, ...] | None = None
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 

@@ -23,15 +23,15 @@ what they say: `tiledb.Array.create(staging, target.schema)` makes a file of ano
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import Plan, con_step, copy_of, put_aside
+from chronotile.change.carry_out import con_step, copy_step
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.past_state import Past, refuse_newer
-from chronotile.change.plan import Before, Report, Step, put, tell
+from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.sound_array import sound_history
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
@@ -55,13 +55,12 @@ from chronotile.format.schema import more_content
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from chronotile.change.past_state import Part
     from chronotile.format.schema import Enumeration
@@ -70,64 +69,23 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 
-def publish(
-    staging: str | Sequence[str],
-    target: str,
+def plan_publish(
+    store: Store,
+    key: bytes | None,
     *,
+    staging: Sequence[str],
     at: Moment | None = None,
     again: bool = False,
     allow_hidden: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Make all fragments of staging arrays visible in another array, in one step.
-
-    Fragments that are there already stay as they are: the report has a note on them.
-
-    Args:
-        staging: Paths or URIs of staging arrays, or one of them.
-        target: A path or a URI.
-        at: The moment that the first fragment gets; the others follow in their order, a
-            millisecond each. Without it all keep their own times.
-        again: Publish also fragments that are, or were, in the target already.
-        allow_hidden: Go on although a later delete of the target hides rows of the fragments.
-        dry_run: Change nothing.
-        key: The key of the arrays, if they are encrypted: they must share it.
-        storage_options: What the storage needs to know.
-        store: The target's store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Raises:
-        RefusedError: An array is damaged, schemas differ, a staging array has deletes in force, a
-            later delete would hide rows, or a fragment was in the target and is out of sight.
-        ChangedError: Somebody else publishes the same, or deletes, meanwhile; nothing is visible.
-
-    >>> publish([], "memory:doc-nowhere")
-    Traceback (most recent call last):
-    chronotile.errors.ChronotileError: memory://doc-nowhere: expected staging arrays, found none
-    """
-    opened = store or open_store(target, storage_options)
-    places = [staging] if isinstance(staging, str) else list(staging)
-    if not places:
-        raise ChronotileError(opened.uri, "expected staging arrays, found none")
-    command = f"chronotile publish {' '.join(places)} {opened.uri}"
-    wish = Wish(command, "--at now", again=again, allow_hidden=allow_hidden)
-    load = Load(opened, key, wish)
-    for place in places:
-        load.add(open_store(place, storage_options))
-    plan, report = load.plan(None if at is None else moment_in(opened, load.history, at))
-    report = replace(report, dry_run=dry_run)
-    if dry_run or not report.steps:
-        return report
-    tell(before, report)
-    put_aside(opened, load.history, plan)
-    load.refuse_changed(plan)
-    assert plan.switch is not None  # there are steps
-    put_compared(opened, plan.switch.path, plan.switch.data)
-    return report
+) -> Plan:
+    """Plan to make all fragments of staging arrays visible, in one step; see `Handle.publish`."""
+    if not staging:
+        raise ChronotileError(store.uri, "expected staging arrays, found none")
+    command = f"chronotile publish {' '.join(staging)} {store.uri}"
+    load = Load(store, key, Wish(command, "--at now", again=again, allow_hidden=allow_hidden))
+    for place in staging:
+        load.add(open_store(place, dict(store.options)))
+    return load.plan(None if at is None else moment_in(store, load.history, at))
 
 
 class _Staged(NamedTuple):
@@ -162,7 +120,7 @@ class Load:
         RefusedError: The array is damaged.
     """
 
-    def __init__(self, store: Store, key: bytes | str | None, wish: Wish) -> None:
+    def __init__(self, store: Store, key: bytes | None, wish: Wish) -> None:
         history, _ = sound_history(store, key)
         if history.listing.enumerations:
             history = read_history(store, key=key, labels=True)
@@ -258,8 +216,8 @@ class Load:
                 hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
                 raise RefusedError(source.uri, f"{problem}; {hint}")
 
-    def plan(self, at: int | None) -> tuple[Plan, Report]:
-        """Plan the steps, and a report of them.
+    def plan(self, at: int | None) -> Plan:
+        """Plan the change.
 
         Args:
             at: The moment that the first fragment gets; None if all keep their own.
@@ -270,29 +228,28 @@ class Load:
         """
         copies = self._copies(at)
         notes = [*self._notes(copies, at)] if self.staged else ["nothing is staged"]
-        writes = [write_uri(one.name.text) for one in copies]
-        plan = Plan()
+        writes = tuple(write_uri(one.name.text) for one in copies)
+        stages: tuple[Stage, ...] = ()
         if copies:
+            none = "nothing of the load"
             commits = plan_commits(self.history)
-            plan = Plan(
-                commits=commits,
-                copies=tuple(
-                    copy_of(one.staged.store, one.staged.part.folder, one.name.text)
-                    for one in copies
-                ),
-                needed=tuple(self.puts.values()),
-                switch=con_step(self.history, commits, writes, {}),
-                added=tuple(writes),
+            steps = tuple(
+                copy_step(one.staged.store, one.staged.part.folder, one.name.text) for one in copies
             )
-        report = Report(
-            "publish",
-            self.store.uri,
-            dry_run=False,
-            steps=plan.steps(),
+            switch = con_step(self.history, commits, list(writes), {})
+            look = StillWanted(self, frozenset(one.staged.part.name.text for one in copies), writes)
+            stages = (
+                *commits.stages(self.history),
+                Stage(name="copies", seen=none, steps=(*steps, *self.puts.values())),
+                Stage(name="commit", seen="all of the load", looks=(look,), steps=(switch,)),
+            )
+        return Plan(
+            command="publish",
+            array=self.store.uri,
+            stages=stages,
             notes=tuple(notes),
-            added=plan.added,
+            added=writes,
         )
-        return plan, report
 
     def _copies(self, at: int | None) -> list[_Copy]:
         """Name the fragments that are not in the target yet, in their order."""
@@ -315,24 +272,24 @@ class Load:
         self._refuse_hidden(copies)
         return copies
 
-    def refuse_changed(self, plan: Plan) -> None:
+    def refuse_changed(self, copied: Collection[str], added: Sequence[str]) -> None:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
             ChangedError: Another run has committed them, or a delete has come that hides rows.
         """
-        steps = {step.path.rpartition("/")[2] for step in plan.commits.steps}
-        names = set(self.store.list_names(COMMITS).files) - {*self.history.listing.commits, *steps}
+        names = set(self.store.list_names(COMMITS).files) - set(self.history.listing.commits)
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]
         for path, data in self.store.read_many([uri for uri in uris if uri.endswith(".con")]):
             if isinstance(data, ChronotileError):
                 raise data
             uris += [record.uri for record in decode_con(data, path)]
-        fresh = {_stem(uri): uri for uri in uris}
+        table = self.history.table
+        known = {table.uri(row) for row in range(len(table))}
+        fresh = {_stem(uri): uri for uri in uris if uri not in known}
         traces = {} if self.wish.again else self._traces(fresh)
-        copied = (copy.folder.rpartition("/")[2] for copy in plan.copies)
         unwanted = [name for source in copied for name in traces.get(source, ())]
-        first = min((commit_name(uri).t1 for uri in plan.added), default=0)
+        first = min((commit_name(uri).t1 for uri in added), default=0)
         for text, uri in fresh.items() if not self.wish.allow_hidden else ():
             name = try_parse(text)
             if uri.endswith(TILES) and name is not None and name.t2 >= first:
@@ -488,3 +445,20 @@ def _labels(history: History) -> dict[str, Enumeration]:
         for field in item.schema.attributes
         if field.enumeration_name == name and field.enumeration is not None
     }
+
+
+@dataclass(frozen=True, slots=True)
+class StillWanted:
+    """Look whether another run has published the same, or a delete has come that hides rows."""
+
+    load: Load = field(repr=False)
+    copied: frozenset[str]
+    added: tuple[str, ...]
+
+    def __call__(self, store: Store) -> None:  # noqa: ARG002 (the load has its own)
+        """Look.
+
+        Raises:
+            ChangedError: It has.
+        """
+        self.load.refuse_changed(self.copied, self.added)

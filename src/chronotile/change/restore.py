@@ -1,6 +1,6 @@
 """Restore: from a moment on, an array is as it was at an earlier one.
 
-In: an array, a moment to go back to. Out: commits that bring its state back, and a report. Every
+In: an array, a moment to go back to. Out: the plan of commits that bring its state back. Every
 window that ends before stays as it is, and no fragment is removed.
 
 `undelete` in the same way lets the rows of one delete come back from a moment on.
@@ -8,12 +8,11 @@ window that ends before stays as it is, and no fragment is removed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.carry_out import Plan, carry_out, plan_steps
+from chronotile.change.carry_out import Showing, plan_steps
 from chronotile.change.past_state import Past, State, UnreachableError
-from chronotile.change.plan import Before, Report, tell
+from chronotile.change.plan import Plan
 from chronotile.change.replay import Replay, plan_replay, wipe_tile
 from chronotile.change.schema_and_metadata import (
     latest_moment,
@@ -27,15 +26,15 @@ from chronotile.check.read_tags import moment_in
 from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.change.past_state import Part
     from chronotile.change.plan import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
+    from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
 
 _SLACK_MS = 60_000
@@ -44,60 +43,30 @@ _LEAD_MS = {"disk": 100, "bucket": 2_000}
 """How far ahead the moment of a restore is that puts several files which must show at once."""
 
 
-def restore(
-    array: str,
-    to: Moment,
+def plan_restore(
+    store: Store,
+    key: bytes | None,
     *,
+    to: Moment,
     at: Moment | None = None,
     keep_metadata: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Makes an array, from a moment on, as it was at an earlier one.
-
-    Fragments, deletes, schema and metadata come back; tags stay. Every window that ends before the
-    report's first moment stays as it is.
-
-    Args:
-        array: A path or a URI.
-        to: The moment to go back to, in any spelling of a time.
-        at: The moment from which on; it must be after every commit. Now, if it is left out.
-        keep_metadata: Leave the metadata as it is now.
-        dry_run: Change nothing.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Raises:
-        UnreachableError: Merged fragments hold more than that state, and what they were merged from
-            is gone; the message names the nearest times that can be had.
-        RefusedError: The array is damaged, or a delete on newer fields would break it.
-
-    >>> restore("memory:doc-nowhere", 5)
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
-    history, rules = sound_history(opened, key)
-    past, end = Past(opened, rules), moment_in(opened, history, to)
+) -> Plan:
+    """Plan to make an array as it was at an earlier moment; see `Handle.restore`."""
+    history, rules = sound_history(store, key)
+    past, end = Past(store, rules), moment_in(store, history, to)
     past.refuse_lost(end)
-    change = Change(opened, rules, past, at)
-    back = [*schema_back(opened, rules, end)]
+    change = Change(store, rules, past, at)
+    back = [*schema_back(store, rules, end)]
     if not keep_metadata:
-        back += metadata_back(opened, history, end, change.key)
+        back += metadata_back(store, history, end, change.key)
     try:
         change.bring(lambda apart: past.at(0, end, apart=apart), more=bool(back))
     except UnreachableError as error:
         later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
         raise _with_hint(error, later) from error
-    others = [one.step(history, change.last) for one in back]
+    others = tuple(one.step(history, change.last) for one in back)
     words = f"it is as it was at {end} ({time_text(end)})"
-    report = change.run("restore", tuple(others), words, before, dry_run=dry_run)
-    return replace(report, notes=(*report.notes, *_notes_on_labels(opened)))
+    return change.plan("restore", others, words, _notes_on_labels(store))
 
 
 def _notes_on_labels(store: Store) -> Iterator[str]:
@@ -106,16 +75,10 @@ def _notes_on_labels(store: Store) -> Iterator[str]:
         yield f"{folder} stays as it is: chronotile restore {store.uri_of(folder)} brings it back"
 
 
-def undelete_from(
-    store: Store,
-    name: str,
-    *,
-    at: Moment | None = None,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    before: Before = None,
-) -> Report:
-    """Lets the rows that one delete or update hides come back, from a moment on."""
+def plan_undelete_from(
+    store: Store, key: bytes | None, name: str, *, at: Moment | None = None
+) -> Plan:
+    """Plan to bring back the rows that one delete or update hides, from a moment on."""
     _, rules = sound_history(store, key)
     past = Past(store, rules)
     change = Change(store, rules, past, at)
@@ -126,14 +89,15 @@ def undelete_from(
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
         raise _with_hint(error, [name]) from error
-    words = f"{name} no longer hides a row"
-    return change.run("undelete", (), words, before, dry_run=dry_run)
+    return change.plan("undelete", (), f"{name} no longer hides a row")
 
 
 def _with_hint(error: UnreachableError, deletes: list[str]) -> UnreachableError:
     """The refusal, with the other ways that there are."""
     ways = [f"chronotile undelete {error.where} {name} --ever" for name in deletes[:1]]
-    ways += ["chronotile restore --rewrite, which lets the engine write the rows of then anew"]
+    ways += [
+        f"chronotile restore {error.where} --rewrite, which writes the rows again, with TileDB"
+    ]
     return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
 
 
@@ -179,41 +143,29 @@ class Change:
             self.last = max(now_ms() + ahead * lead, self.latest + 1 + length)
         self.replay, self.wanted = plan_replay(self.past, self.now, wanted_at, self.last, version)
 
-    def run(
-        self,
-        command: str,
-        others: tuple[Step, ...],
-        words: str,
-        before: Before,
-        *,
-        dry_run: bool,
-    ) -> Report:
-        """Carries the change out, unless it is a dry run, and reports it."""
+    def plan(
+        self, command: str, others: tuple[Step, ...], words: str, more: Iterable[str] = ()
+    ) -> Plan:
+        """Plan the change."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
-        plan = plan_steps(self.store, self.history, self.replay, others, wipe)
-        under_way = look_under_way(self.store, self.rules, plan.effect)
-        report = Report(
-            command,
-            self.store.uri,
-            dry_run=dry_run,
-            steps=plan.steps(),
-            notes=(*self._notes(plan, words), *under_way),
-            added=plan.added,
+        showing = plan_steps(self.store, self.history, self.replay, others, wipe)
+        under_way = look_under_way(self.store, self.rules, showing.effect)
+        # Who names a moment need not wait for it: of a group, all members must be done before.
+        stages = showing.stages(wait=self.at is None)
+        notes = (*self._notes(showing, words), *under_way, *more) if stages else tuple(more)
+        return Plan(
+            command=command,
+            array=self.store.uri,
+            stages=stages,
+            notes=notes,
+            added=showing.added,
             hidden=() if self.replay.deletes else self._hidden(),
         )
-        if dry_run or not report.steps:
-            return report
-        tell(before, report)
-        # Who names a moment need not wait for it: of a group, all members must be done before.
-        late = carry_out(self.store, self.history, plan, wait=self.at is None)
-        return replace(report, notes=(*report.notes, *late))
 
     def _hidden(self) -> tuple[str, ...]:
         return tuple(part.name.text for part in self.replay.hidden)
 
-    def _notes(self, plan: Plan, words: str) -> Iterator[str]:
-        if not plan.steps():
-            return
+    def _notes(self, showing: Showing, words: str) -> Iterator[str]:
         replay = self.replay
         until = "" if replay.first == replay.last else f", whole from {replay.last} on"
         yield f"from {replay.first} ({time_text(replay.first)}) on {words}{until}"
@@ -235,7 +187,7 @@ class Change:
         for name in replay.undone:
             yield f"{name} no longer hides a row"
         if replay.again:
-            size = sum(copy.size for copy in plan.copies)
+            size = sum(step.size or 0 for step in showing.copies)
             kind = "links" if self.store.place.scheme == "file" else "copies"
             again = count_text(len(replay.again), "fragment")
             yield f"{again} committed again: {kind} of {size:,} bytes"

@@ -1,6 +1,6 @@
 """Undelete: the rows that one delete or update hides come back.
 
-In: an array, the name of a delete or update. Out: the array without its effect, and a report.
+In: an array, the name of a delete or update. Out: the plan of the array without its effect.
 
 From a moment on: everything is replayed without it, after every other commit (see `replay`), and
 history stays as it is. Or for ever: its file goes into the quarantine, and every window changes. A
@@ -10,14 +10,12 @@ and the rows of that fragment stay away.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.plan import Before, Report, tell
-from chronotile.change.quarantine import new_quarantine
-from chronotile.change.repair import mend, moves_of
+from chronotile.change.plan import Plan
+from chronotile.change.repair import mending_stages
 from chronotile.change.repair_files import Mender
-from chronotile.change.restore import undelete_from
+from chronotile.change.restore import plan_undelete_from
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError
@@ -25,76 +23,34 @@ from chronotile.check.fragment_health import inspect
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
-from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from chronotile.change.mending import Mending
     from chronotile.format.timestamps import Moment
+    from chronotile.storage.store import Store
 
 
-def undelete(
-    array: str,
-    name: str,
-    *,
-    at: Moment | None = None,
-    ever: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Lets the rows that one delete or update hides come back.
-
-    Args:
-        array: A path or a URI.
-        name: The name of the delete or update.
-        at: The moment from which on they come back, after every commit; now, if it is left out.
-            Every window that ends before stays as it is.
-        ever: Take it out of the whole history instead, into the quarantine.
-        dry_run: Change nothing.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
-
-    Raises:
-        RefusedError: There is no such delete, or no row would come back.
-        UnreachableError: Fragments keep times for their cells, or have applied it, and what they
-            were merged from is gone.
-
-    >>> undelete("memory:doc-nowhere", "x")
-    Traceback (most recent call last):
-    chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
-    """
-    opened = store or open_store(array, storage_options)
+def plan_undelete(
+    store: Store, key: bytes | None, *, name: str, at: Moment | None = None, ever: bool = False
+) -> Plan:
+    """Plan to bring back the rows that one delete or update hides; see `Handle.undelete`."""
     bare = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
     if not ever:
-        return undelete_from(opened, bare, at=at, dry_run=dry_run, key=key, before=before)
+        return plan_undelete_from(store, key, bare, at=at)
     if at is not None:
-        raise ChronotileError(opened.uri, "expected a moment or for ever, found both")
-    return _undelete_ever(opened, bare, key, before, dry_run=dry_run)
+        raise ChronotileError(store.uri, "expected a moment or for ever, found both")
+    mending = _mending(store, bare, key)
+    return Plan(
+        command="undelete",
+        array=store.uri,
+        stages=mending_stages(store, mending),
+        notes=tuple(mending.notes),
+    )
 
 
-def _undelete_ever(
-    store: Store, name: str, key: bytes | str | None, before: Before, *, dry_run: bool
-) -> Report:
-    mending = _mending(store, name, key)
-    moves = tuple(moves_of(store, mending))
-    steps = (*mending.puts.values(), *moves, *mending.replaced.values())
-    report = Report("undelete", store.uri, dry_run=dry_run, steps=steps, notes=tuple(mending.notes))
-    kept = new_quarantine(store, report.at_ms)
-    if not dry_run:
-        tell(before, report)
-        mend(store, kept, mending, moves, report.at_ms)
-    return replace(report, quarantine=kept.uri, restore=f"chronotile undo {store.uri}")
-
-
-def _mending(store: Store, name: str, key: bytes | str | None) -> Mending:
+def _mending(store: Store, name: str, key: bytes | None) -> Mending:
     history = read_history(store, key=key)
     rules = Rules(history)
     found = [pair for pair in tile_commits(rules, MAX_TIMESTAMP) if pair[0].name == name]

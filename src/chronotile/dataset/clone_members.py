@@ -119,14 +119,7 @@ def _left_out(
 def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outcome:
     assert node.store is not None  # an array was found there
     there = _below(dataset.store, node.store, target)
-    report = clone(
-        node.store.uri,
-        there.uri,
-        key=dataset.key,
-        store=node.store,
-        target_store=there,
-        **options,
-    )
+    report = clone(node.store, there, dataset.key, **options)
     return Outcome(path=node.path, array=there.uri, report=report)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chronotile.change.group_tags import tags_of_group
 from chronotile.check.findings import count_text
@@ -29,14 +29,10 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
     from chronotile.dataset.moments import WholeState
-    from chronotile.dataset.over_members import GroupReport
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
     from chronotile.log import View
     from chronotile.storage.store import Store
-
-_SHARED = ("dry_run", "outside", "pattern", "before")
-"""Arguments of a change of all members that are none of the change of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,64 +228,6 @@ class Dataset:
         from chronotile.dataset.moments import find_moments
 
         return find_moments(self)
-
-    def restore(self, to: Moment, **options: Any) -> GroupReport:
-        """Makes every member, from now on, as it was at an earlier moment: all of them or none.
-
-        Args:
-            to: The moment to go back to; a tag of the group too.
-            options: Further arguments of `chronotile.restore`; and `outside` and `pattern`, as
-                `change_members` takes them.
-
-        Raises:
-            RefusedError: A member cannot: nothing was changed.
-        """
-        from chronotile.change.restore import restore
-        from chronotile.dataset.over_members import change_members
-
-        shared = {name: options.pop(name) for name in _SHARED if name in options}
-        options = options | {"to": self.moment(to)}
-        if options.get("at") is not None:
-            options["at"] = self.moment(options["at"])
-        return change_members(self, "restore", restore, options, all_or_none=True, **shared)
-
-    def clone(self, target: str, **options: Any) -> GroupReport:
-        """Makes a dataset elsewhere that shows what an open of every member shows."""
-        from chronotile.dataset.clone_members import clone_members
-
-        return clone_members(self, open_store(target, dict(self.store.options)), **options)
-
-    def publish(self, staging: str | Sequence[str], **options: Any) -> GroupReport:
-        """Makes what is staged for members visible in all at one moment; see `publish_dataset`."""
-        from chronotile.dataset.publish_members import publish_dataset
-
-        return publish_dataset(self, staging, **options)
-
-    def undelete(self, name: str, **options: Any) -> GroupReport:
-        """Lets the rows that a delete of one member hides come back; see `undelete_member`."""
-        from chronotile.dataset.undelete_member import undelete_member
-
-        return undelete_member(self, name, **options)
-
-    def undo(self, report: GroupReport | str | None = None, **options: Any) -> GroupReport:
-        """Takes back a change of the dataset: the last one with a report beside it, or that one."""
-        from chronotile.change.undo_record import find_report
-        from chronotile.dataset.undo_members import undo_members
-
-        known = report if report is None or isinstance(report, str) else report.to_dict()
-        return undo_members(self, *find_report(self.store, known), **options)
-
-    def add_tag(self, name: str, **options: Any) -> GroupReport:
-        """Gives a moment of the dataset a name; see `tag_dataset`."""
-        from chronotile.dataset.tag_members import tag_dataset
-
-        return tag_dataset(self, name, **options)
-
-    def remove_tag(self, name: str, **options: Any) -> GroupReport:
-        """Takes a tag of the group away; see `untag_dataset`."""
-        from chronotile.dataset.tag_members import untag_dataset
-
-        return untag_dataset(self, name, **options)
 
 
 def open_dataset(

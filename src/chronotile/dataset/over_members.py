@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change import operations
-from chronotile.change.executor import execute
+from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import Plan, Report, json_text
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
@@ -95,7 +95,9 @@ class GroupReport:
     notes: tuple[str, ...] = ()
     at_ms: int = field(default_factory=now_ms)
     undoes: str | None = None
-    """The report of the change that this one took back."""
+    """The operation that this one took back."""
+    operation: str | None = None
+    """The id of the operation that keeps the record."""
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -186,6 +188,16 @@ class MemberPlan(NamedTuple):
     """Plans it, with what is there at that moment; None if it is left alone."""
 
 
+def left_alone(target: Target) -> MemberPlan:
+    """Leave a member alone that lies outside of the dataset's folder."""
+    return MemberPlan(target, _outcome(target, error=OUTSIDE, skipped=True), None)
+
+
+def planned_as(target: Target, plan: Plan) -> MemberPlan:
+    """Take a plan of a member as it is."""
+    return MemberPlan(target, _outcome(target, report=plan.report()), lambda: plan)
+
+
 def plan_members(
     dataset: Dataset,
     planner: Planner,
@@ -229,7 +241,7 @@ def _planned(
     dataset: Dataset, target: Target, planner: Planner, options: Mapping[str, Any], *, outside: bool
 ) -> MemberPlan:
     if not (target.is_inside or outside):
-        return MemberPlan(target, _outcome(target, error=OUTSIDE, skipped=True), None)
+        return left_alone(target)
 
     def make() -> Plan:
         return planner(target.store, dataset.key, **options)
@@ -311,7 +323,7 @@ def change_members(
             done.append(replace(member.outcome, error=words, report=None))
         else:
             done.append(replace(member.outcome, report=report))
-    report_of_all = replace(plan, dry_run=False, outcomes=tuple(done))
+    report_of_all = replace(plan, dry_run=False, outcomes=tuple(done), operation=record.id)
     record.end(report_of_all)
     return report_of_all
 
@@ -333,11 +345,18 @@ class GroupRecord:
         """Give the operation of the group, if it is the group's own files that are changed."""
         return self._operation if target.store.uri == self.store.uri else None
 
-    def end(self, report: GroupReport) -> None:
+    @property
+    def id(self) -> str | None:
+        """The id of the operation."""
+        return None if self._operation is None else self._operation.id
+
+    def end(self, report: GroupReport, state: operations.State | None = None) -> None:
         """Write down how it ended."""
         if self._operation is not None and self._who is not None:
-            state: operations.State = "failed" if report.failed else "done"
+            state = state or ("failed" if report.failed else "done")
             operations.end(self.store, self._operation, report, self._who, state)
+        if report.undoes is not None and not report.failed:
+            mark_undone(self.store, report.undoes)
 
 
 def targets(

@@ -22,20 +22,21 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import Plan, put_aside, wait_until
+from chronotile.change.carry_out import wait_until
+from chronotile.change.executor import Run
 from chronotile.change.publish import Load, Wish
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import open_dataset
-from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
+from chronotile.dataset.over_members import OUTSIDE, GroupRecord, GroupReport, Outcome
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.storage.compared_put import put_compared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chronotile.change.plan import Report
+    from chronotile.change.operations import Who
+    from chronotile.change.plan import Plan
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
@@ -62,9 +63,10 @@ class _Member(NamedTuple):
     load: Load
 
 
-def publish_dataset(
+def publish_members(
     dataset: Dataset,
-    staging: str | Sequence[str],
+    staging: Sequence[str],
+    who: Who | None,
     *,
     at: Moment | None = None,
     own_times: bool = False,
@@ -75,11 +77,12 @@ def publish_dataset(
     pattern: str | None = None,
     before: Callable[[GroupReport], None] | None = None,
 ) -> GroupReport:
-    """Makes what is staged for all members of a dataset visible at one moment.
+    """Make what is staged for all members of a dataset visible at one moment.
 
     Args:
         dataset: The group.
-        staging: Groups whose members have the names of those of the dataset, or one of them.
+        staging: Groups whose members have the names of those of the dataset.
+        who: What the record of the operation says of its author; None leaves no record.
         at: The moment; one that is just far enough ahead, if it is left out.
         own_times: Let all fragments keep their own times: members follow each other then.
         again: Publish also fragments that are, or were, in their members already.
@@ -95,29 +98,45 @@ def publish_dataset(
     """
     if own_times and at is not None:
         raise ChronotileError(dataset.uri, "expected a moment or own times, found both")
-    places = [staging] if isinstance(staging, str) else list(staging)
-    command = f"chronotile publish {' '.join(places)} {dataset.uri}"
+    command = f"chronotile publish {' '.join(staging)} {dataset.uri}"
     wish = Wish(command, "", again=again, allow_hidden=allow_hidden)
-    members = list(_staged(dataset, places, wish, pattern, outside=outside))
+    members = list(_staged(dataset, staging, wish, pattern, outside=outside))
     moment = None if own_times else _moment(dataset, members, at)
-    planned = [(one, *_planned(dataset, one, moment)) for one in members]
+    planned = [(one, _planned(dataset, one, moment)) for one in members]
     outcomes = tuple(
-        Outcome(path=one.node.path, array=one.load.store.uri, report=report)
-        for one, _, report in planned
+        Outcome(path=one.node.path, array=one.load.store.uri, report=plan.report())
+        for one, plan in planned
     )
-    report = GroupReport(
-        "publish", dataset.uri, dry_run=dry_run, outcomes=outcomes, notes=_notes(moment, planned)
-    )
-    if dry_run or not report.has_steps:
+    notes = _notes(moment, [plan for _, plan in planned])
+    report = GroupReport("publish", dataset.uri, dry_run=True, outcomes=outcomes, notes=notes)
+    if dry_run:
         return report
+    if not report.has_steps:
+        return replace(report, dry_run=False)
     if before is not None:
         before(report)
-    late = _carry_out(dataset, [(one.load, plan) for one, plan, _ in planned], moment, at)
-    return replace(report, notes=(*report.notes, *late))
+    record = GroupRecord(dataset.store, report, who)
+    runs = {
+        one.node.path: Run(one.load.store, plan, record.who, exclusive=True)
+        for one, plan in planned
+        if plan.steps
+    }
+    try:
+        late = _carry_out(dataset, list(runs.values()), moment, at)
+    except Exception as error:
+        for run in runs.values():
+            run.fail(error)
+        record.end(replace(report, dry_run=False, notes=(*notes, f"it failed: {error}")), "failed")
+        raise
+    done = {path: run.end() for path, run in runs.items()}
+    ended = tuple(replace(one, report=done.get(one.path, one.report)) for one in outcomes)
+    report = replace(report, dry_run=False, outcomes=ended, notes=(*notes, *late))
+    record.end(report)
+    return report
 
 
 def _staged(
-    dataset: Dataset, places: list[str], wish: Wish, pattern: str | None, *, outside: bool
+    dataset: Dataset, places: Sequence[str], wish: Wish, pattern: str | None, *, outside: bool
 ) -> Iterator[_Member]:
     """The members for which something is staged.
 
@@ -168,7 +187,7 @@ def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:
     return now_ms() + pace.least + lead + pace.mebibyte * (size >> 20)
 
 
-def _planned(dataset: Dataset, member: _Member, moment: int | None) -> tuple[Plan, Report]:
+def _planned(dataset: Dataset, member: _Member, moment: int | None) -> Plan:
     try:
         return member.load.plan(moment)
     except ChronotileError as error:
@@ -177,10 +196,10 @@ def _planned(dataset: Dataset, member: _Member, moment: int | None) -> tuple[Pla
         raise _refused(dataset, member.node.path, error, hint) from error
 
 
-def _notes(moment: int | None, planned: list[tuple[_Member, Plan, Report]]) -> tuple[str, ...]:
+def _notes(moment: int | None, planned: list[Plan]) -> tuple[str, ...]:
     if moment is None:
         return ("members follow each other: a reader in between sees some of them",)
-    plans = [plan for _, plan, _ in planned if plan.added]
+    plans = [plan for plan in planned if plan.added]
     if not plans:
         return ()
     last, most = max(map(_last, plans)), max(len(plan.added) for plan in plans)
@@ -196,32 +215,28 @@ def _last(plan: Plan) -> int:
 
 
 def _carry_out(
-    dataset: Dataset,
-    planned: list[tuple[Load, Plan]],
-    moment: int | None,
-    at: Moment | None,
+    dataset: Dataset, runs: list[Run], moment: int | None, at: Moment | None
 ) -> tuple[str, ...]:
-    """Puts all copies, then all commits, and waits for the moment; says if it was not in time."""
+    """Put all copies, then all commits, and wait for the moment; say if it was not in time."""
     begun = now_ms()
-    for load, plan in planned:
-        put_aside(load.store, load.history, plan)
-    for load, plan in planned:
-        load.refuse_changed(plan)
+    for run in runs:
+        run.advance(len(run.plan.stages) - 1)
     is_ahead = moment is not None and (at is None or begun < moment)
     if moment is not None and is_ahead:
-        need = _pace(dataset).commit * len(planned)
+        need = _pace(dataset).commit * len(runs)
         if now_ms() + need > moment:
             took = count_text(now_ms() - begun, "millisecond")
             problem = f"expected all copies before {moment}, found that they took {took}"
             hint = "nothing is visible; say a later moment with --at, or publish with own times"
             raise RefusedError(dataset.uri, f"{problem}; {hint}")
-    for load, plan in planned:
-        if plan.switch is not None:
-            put_compared(load.store, plan.switch.path, plan.switch.data)
+    for run in runs:
+        run.look()
+    for run in runs:
+        run.advance()
     if moment is None:
         return ()
     if is_ahead and (over := now_ms() - moment) >= 0:
         took = count_text(over, "millisecond")
         return (f"the last commit came {took} after the moment: until then members could differ",)
-    wait_until(max((_last(plan) for _, plan in planned if plan.added), default=0))
+    wait_until(max((_last(run.plan) for run in runs if run.plan.added), default=0))
     return ()

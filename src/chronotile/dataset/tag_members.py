@@ -1,87 +1,69 @@
 """Tags of a group, added and removed: a name for a moment of a whole dataset.
 
-In: a dataset, a name, a moment. Out: one file in the group's own metadata, which every TileDB
-program reads; a mark in each member; and `GroupReport`.
+In: a dataset, a name, a moment. Out: the plans of one file in the group's own metadata, which every
+TileDB program reads, and of a mark in each member.
 
 The group's own metadata is the truth. The marks are there for a vacuum that is run on a member by
 itself, as a fleet's maintenance does: an array cannot know of its groups. They go into the arrays
 and groups at any depth that are members now or were at that moment, less those outside of the
-dataset's folder: these are told. The group's own file is always the last, so that the same command,
+dataset's folder: these are named. The group's own file is always the last: the same command,
 broken off anywhere and run again, does the rest: a tag is there only when all members know of it. A
 tag that somebody set through TileDB has no marks; adding it again, at its own moment, makes them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.change.group_tags import metadata_of_group, tags_of_group
 from chronotile.change.merged_files import group_metadata
-from chronotile.change.plan import Report
+from chronotile.change.plan import Plan
 from chronotile.change.tag import (
-    mark_tag,
     mark_words,
     metadata_step,
+    plan_mark,
+    plan_of,
     refuse_taken,
     tag_words,
 )
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
+from chronotile.dataset.over_members import Target, left_alone, planned_as
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
-from chronotile.storage.compared_put import put_compared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from chronotile.change.plan import Step
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.over_members import MemberPlan
     from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
 
 
-class _Planned(NamedTuple):
-    """What is done to one member, or to the group itself."""
-
-    store: Store
-    outcome: Outcome
-
-
-def tag_dataset(
+def plan_tag_group(
     dataset: Dataset,
     name: str,
     *,
     at: Moment | None = None,
     move: bool = False,
-    dry_run: bool = False,
     outside: bool = False,
-    before: Callable[[GroupReport], None] | None = None,
-) -> GroupReport:
-    """Gives a moment of a dataset a name.
-
-    Args:
-        dataset: The group.
-        name: The name: a letter first, then letters, digits and _.:/@+-.
-        at: The moment, in any spelling; now, if it is left out.
-        move: Let a tag of that name name this moment from now on.
-        dry_run: Change nothing.
-        outside: Mark also members that lie outside of the dataset's folder.
-        before: Called with the planned steps of all members before the first.
+) -> list[MemberPlan]:
+    """Plan to give a moment of a dataset a name: the marks of all members, then the tag itself.
 
     Raises:
-        RefusedError: There is such a tag already, or a member cannot be read whole at the moment:
-            nothing was changed.
+        RefusedError: There is such a tag already, or a member cannot be read whole at the moment.
     """
     check_name(name, dataset.uri)
     moment = now_ms() if at is None else dataset.moment(at)
-    known = (dataset.known_tags.own if move else dataset.tags).get(name)
+    tags = dataset.known_tags
+    known = (tags if move else tags.checked(dataset.uri)).own.get(name)
     refuse_taken(dataset.uri, name, known if known != moment else None, move=move)
     nodes = _members(dataset, moment, known)
     planned = list(_marked(dataset, nodes, name, moment, outside=outside, there=True))
@@ -90,25 +72,18 @@ def tag_dataset(
         planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
     if known != moment:
         planned.append(_own(dataset, tag_item(name, moment), tag_words(name, moment)))
-    return _carry_out(dataset, planned, before, dry_run=dry_run)
+    return planned
 
 
-def untag_dataset(
-    dataset: Dataset,
-    name: str,
-    *,
-    dry_run: bool = False,
-    outside: bool = False,
-    before: Callable[[GroupReport], None] | None = None,
-) -> GroupReport:
-    """Takes a tag of a group away: from then on a vacuum may remove what only it needs.
+def plan_untag_group(dataset: Dataset, name: str, *, outside: bool = False) -> list[MemberPlan]:
+    """Plan to take a tag of a group away.
 
     Raises:
-        RefusedError: There is no such tag, or a member cannot be read: nothing was changed.
+        RefusedError: There is no such tag, or a member cannot be read.
     """
     tags = dataset.known_tags
     known = tags.own.get(name)
-    planned: list[_Planned] = []
+    planned: list[MemberPlan] = []
     if known is not None:
         nodes = _members(dataset, known)
         planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
@@ -116,7 +91,7 @@ def untag_dataset(
         tags.checked(dataset.uri)
         raise RefusedError(dataset.uri, f"expected the name of a group's tag, found {name!r:.120}")
     planned.append(_own(dataset, tag_item(name, None), tag_words(name, None)))
-    return _carry_out(dataset, planned, before, dry_run=dry_run)
+    return planned
 
 
 def _members(dataset: Dataset, *moments: int | None) -> list[Node]:
@@ -128,8 +103,8 @@ def _members(dataset: Dataset, *moments: int | None) -> list[Node]:
 
 def _marked(
     dataset: Dataset, nodes: list[Node], name: str, moment: int, *, outside: bool, there: bool
-) -> Iterator[_Planned]:
-    """Plans the marks of all members.
+) -> Iterator[MemberPlan]:
+    """Plan the marks of all members.
 
     Raises:
         RefusedError: A member is gone, or cannot be read whole at the moment.
@@ -141,72 +116,45 @@ def _marked(
             raise RefusedError(dataset.uri, f"{problem}: {node.problem}")
         if node.store is None or node.found not in ("array", "group"):
             continue
-        told = Outcome(path=node.path, array=node.store.uri, is_group=node.found == "group")
+        target = Target(node.path, node.store, node.found == "group", node.is_inside)
         if not (node.is_inside or outside):
-            yield _Planned(node.store, replace(told, error=OUTSIDE, skipped=True))
+            yield left_alone(target)
             continue
         try:
-            report = _mark(dataset, node, name, moment, there=there)
+            plan = _mark(dataset, node, name, moment, there=there)
         except ChronotileError as error:
             problem = f"expected that every member can, found {node.path}"
             kind = ReadError if isinstance(error, ReadError) else RefusedError
             raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
-        if report.steps:
-            yield _Planned(node.store, replace(told, report=report))
+        if plan.steps:
+            yield planned_as(target, plan)
 
 
-def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) -> Report:
-    """The plan of one member's mark."""
+def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) -> Plan:
+    """Plan one member's mark."""
     assert node.store is not None  # it was found there
     store, key = node.store, dataset.key
     if node.found == "array":
-        return mark_tag(store.uri, name, moment, there=there, dry_run=True, key=key, store=store)
+        return plan_mark(store, key, name=name, moment=moment, there=there)
     history = node.history or read_group(store, key=key)
     if there == ((name, moment) in tags_of_group(store, history).of_groups):
-        return Report("tag", store.uri, dry_run=True, steps=())
+        return Plan(command="tag", array=store.uri)
     words = mark_words(name, moment, there=there)
     step = _group_step(store, history, mark_item(name, moment, there=there), words)
-    return Report("tag", store.uri, dry_run=True, steps=(step,))
+    return plan_of(store, step)
 
 
-def _own(dataset: Dataset, item: MetadataItem, words: str) -> _Planned:
-    """The plan of the group's own file."""
+def _own(dataset: Dataset, item: MetadataItem, words: str) -> MemberPlan:
+    """Plan the group's own file."""
     step = _group_step(dataset.store, dataset.group, item, words)
-    report = Report("tag", dataset.uri, dry_run=True, steps=(step,))
-    outcome = Outcome(path="", array=dataset.uri, is_group=True, report=report)
-    return _Planned(dataset.store, outcome)
+    target = Target("", dataset.store, is_group=True, is_inside=True)
+    return planned_as(target, plan_of(dataset.store, step))
 
 
 def _group_step(store: Store, history: GroupHistory, item: MetadataItem, words: str) -> Step:
-    """The file of metadata that sets a key of a group, or removes it."""
+    """Make the file of metadata that sets a key of a group, or removes it."""
     folder = group_metadata(store, history)
     is_sealed = any(file.encrypted for file in history.files)
     others = metadata_of_group(store, history)
     key = history.key if is_sealed else None
     return metadata_step(item, others, folder.version, key, words)
-
-
-def _told(outcome: Outcome, *, dry_run: bool) -> Outcome:
-    """What is done, or would be: the plan of a member is a dry run."""
-    if outcome.report is None:
-        return outcome
-    return replace(outcome, report=replace(outcome.report, dry_run=dry_run))
-
-
-def _carry_out(
-    dataset: Dataset,
-    planned: list[_Planned],
-    before: Callable[[GroupReport], None] | None,
-    *,
-    dry_run: bool,
-) -> GroupReport:
-    outcomes = tuple(_told(one.outcome, dry_run=dry_run) for one in planned)
-    plan = GroupReport("tag", dataset.uri, dry_run=dry_run, outcomes=outcomes)
-    if dry_run or not plan.has_steps:
-        return plan
-    if before is not None:
-        before(plan)
-    for store, outcome in planned:
-        for step in () if outcome.report is None else outcome.report.steps:
-            put_compared(store, step.path, step.data)
-    return plan

@@ -1,54 +1,36 @@
-"""Undelete in a dataset: the member that holds a delete is found, and its rows come back.
+"""The member of a dataset that holds a delete or an update.
 
-In: a dataset, the name of a delete or update, or the beginning of its id. Out: `GroupReport` with
-that one member. A delete belongs to one array, so that its name says which.
+In: a dataset, the name of a delete or update. Out: the path of the one member that holds it.
 """
 
 from __future__ import annotations
 
-from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chronotile.change.undelete import undelete
 from chronotile.check.findings import RefusedError
-from chronotile.dataset.over_members import GroupReport, change_members
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.log.short_ids import find_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from chronotile.dataset.open_dataset import Dataset
 
 
-def undelete_member(
-    dataset: Dataset,
-    name: str,
-    *,
-    dry_run: bool = False,
-    outside: bool = False,
-    before: Callable[[GroupReport], None] | None = None,
-    **options: Any,
-) -> GroupReport:
-    """Lets the rows that one delete or update of a member hides come back.
+def find_holder(dataset: Dataset, name: str, *, outside: bool = False) -> tuple[str, str]:
+    """Find the member that holds a delete or update, and its whole name.
 
     Args:
         dataset: The group.
         name: The name of the delete or update, or enough of its id.
-        dry_run: Change nothing.
         outside: Look also at members that lie outside of the dataset's folder.
-        before: Called with the planned steps before the first.
-        options: Further arguments of `undelete`.
 
     Raises:
         ChronotileError: No member holds it, or several do.
-        RefusedError: Its rows cannot come back.
     """
     holders: dict[str, list[str]] = {}
     for node, log in dataset.read_logs():
         if isinstance(log, ChronotileError):
-            raise ReadError(dataset.uri, f"expected members that can be read, found {log}")
+            raise RefusedError(dataset.uri, f"expected members that can be read, found {log}")
         if not (node.is_inside or outside):
             continue
         view = log.view(end=MAX_TIMESTAMP)
@@ -59,14 +41,4 @@ def undelete_member(
     if len(paths) > 1:
         problem = f"expected one member that holds {whole}, found {', '.join(paths)}"
         raise RefusedError(dataset.uri, f"{problem}; name the array")
-    return change_members(
-        dataset,
-        "undelete",
-        undelete,
-        {"name": whole, **options},
-        dry_run=dry_run,
-        outside=outside,
-        pattern=escape(paths[0]),
-        all_or_none=True,
-        before=before,
-    )
+    return paths[0], whole

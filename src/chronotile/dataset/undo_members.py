@@ -1,119 +1,84 @@
-"""A change of a whole dataset, taken back: member by member, by the one report that it left.
+"""A change of a whole dataset, taken back: member by member, by the records that it left.
 
-In: a dataset, and the report. Out: `GroupReport`. Before anything changes, every member is planned;
-if one cannot be taken back, none is. The files of the group itself are taken back here too.
+In: a dataset, and the operation of the group. Out: the plans that take back what it did to each
+member, and to the group's own files; if one cannot be taken back, none is.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from chronotile.change.plan import Report
-from chronotile.change.quarantine import new_quarantine, restore
-from chronotile.change.undo import moves_of, refuse_final, taken_back, undo
-from chronotile.change.undo_record import FINAL, has_put, read_record
+from chronotile.change import operations
+from chronotile.change.undo import Record, plan_inverse, read_record, refuse_final
 from chronotile.check.findings import RefusedError
-from chronotile.dataset.over_members import GroupReport, Outcome, targets
+from chronotile.dataset.over_members import planned_as, targets
 from chronotile.errors import ChronotileError
-from chronotile.format.commit_files import decode_vac, vacuumed_name
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator
 
+    from chronotile.change.operations import Operation
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.over_members import Target
-    from chronotile.storage.store import Store
+    from chronotile.dataset.over_members import MemberPlan, Target
 
 
-def undo_members(
-    dataset: Dataset,
-    place: str,
-    document: Mapping[str, Any],
-    *,
-    dry_run: bool = False,
-    before: Callable[[GroupReport], None] | None = None,
-) -> GroupReport:
-    """Takes back what a report tells of each member, the last first.
+def find_operation(dataset: Dataset, wanted: str | None) -> Operation:
+    """Find the operation of a group that is to be taken back: the last one, or that one.
 
-    Args:
-        dataset: The group.
-        place: Where the report is.
-        document: The report.
-        dry_run: Plan only.
-        before: Called with the planned steps of all members before the first.
+    An undo that was broken off is gone on with: the change that it takes back is the one.
 
     Raises:
-        RefusedError: A member cannot be taken back: nothing was changed.
+        RefusedError: There is none.
     """
-    is_begun = document.get("state") == "begun"
-    if is_begun and document.get("dry_run"):
-        # Each member is planned anew when its turn comes: nobody knows the names of its files.
-        command = str(document.get("command"))
-        problem = f"expected a change that has ended, found {command!r:.40} broken off"
-        raise RefusedError(dataset.uri, f"{problem}; run the same command again, then undo it")
-    here = {target.store.uri: target for target in targets(dataset, groups=True)}
-    changed = [item for item in document["members"] if item.get("steps") and not item.get("error")]
-    pairs: list[tuple[Target, Mapping[str, Any]]] = []
-    for item in reversed(changed):
-        target = here.get(str(item.get("array")))
-        if target is None:
-            problem = f"expected members of the dataset, found {item.get('array')!r:.120}"
-            raise RefusedError(dataset.uri, problem)
-        # Of a change that was broken off, some members may not have been reached.
-        if not is_begun or has_put(target.store, item):
-            pairs.append((target, item))
-    planned = tuple(_undone(dataset, *pair, dry_run=True) for pair in pairs)
-    for one in planned:
-        if one.error is not None:
-            raise RefusedError(dataset.uri, f"{one.path} cannot be taken back: {one.error}")
-    plan = GroupReport("undo", dataset.uri, dry_run=True, outcomes=planned, undoes=place)
-    if dry_run:
-        return plan
-    if before is not None:
-        before(plan)
-    done = tuple(_undone(dataset, *pair, dry_run=False) for pair in pairs)
-    return GroupReport("undo", dataset.uri, dry_run=False, outcomes=done, undoes=place)
+    store = dataset.store
+    known = list(operations.list_operations(store))
+    for one in known:
+        if wanted is None and one.command == "undo" and one.state in ("begun", "failed"):
+            wanted = str(operations.read_operation(store, one).get("undoes"))
+            break
+        if one.state == "done":
+            break
+    for one in known:
+        is_wanted = one.id.startswith(wanted) if wanted else one.command != "undo"
+        if is_wanted and one.state != "undone":
+            return one
+    raise RefusedError(store.uri, "expected a change of ours, found none that stands")
 
 
-def _undone(
-    dataset: Dataset, target: Target, document: Mapping[str, Any], *, dry_run: bool
-) -> Outcome:
-    path, array = target.path, target.store.uri
-    try:
-        if target.is_group:
-            report = _undo_files(target.store, document, dry_run=dry_run)
-        else:
-            report = undo(array, document, dry_run=dry_run, key=dataset.key, store=target.store)
-    except ChronotileError as error:
-        return Outcome(path=path, array=array, is_group=target.is_group, error=str(error))
-    return Outcome(path=path, array=array, is_group=target.is_group, report=report)
-
-
-def _undo_files(store: Store, document: Mapping[str, Any], *, dry_run: bool) -> Report:
-    """Takes back the files that a change put into a group itself: lists, metadata.
+def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan]:
+    """Plan to take back what an operation of a group did, the last member first.
 
     Raises:
-        RefusedError: What a merged file hides is gone: it is final.
+        RefusedError: A member cannot be taken back.
     """
-    refuse_final(store, document)
-    if document.get("quarantine"):
-        kept_there = str(document["quarantine"])
-        done = restore(store.uri, kept_there, dry_run=dry_run, store=store)
-        return replace(done, command="undo", notes=() if dry_run else (taken_back(document),))
-    record = read_record(store, document)
-    for one in record.puts:
-        if one.path.endswith(".vac"):
-            folder = one.path.partition("/")[0]
-            listed = {vacuumed_name(line) for line in decode_vac(one.data, one.path)}
-            gone = sorted(listed.difference(store.list_names(folder).files))
-            if gone:
-                problem = f"expected what {one.path} hides, found {gone[0]} gone: {FINAL}"
-                raise RefusedError(store.uri, problem)
-    moves, notes = tuple(moves_of(record)), (taken_back(document),)
-    done = Report("undo", store.uri, dry_run=dry_run, steps=moves, notes=notes)
-    kept = new_quarantine(store, done.at_ms)
-    if not dry_run:
-        kept.declare(moves, (), done.at_ms)
-        kept.move(moves)
-    return replace(done, quarantine=kept.uri)
+    planned: list[MemberPlan] = []
+    for target in targets(dataset, groups=True):
+        for record in _records(target, operation, dataset):
+            if record.document.get("state") == "undone":
+                continue
+            try:
+                refuse_final(target.store, record)
+                plan = plan_inverse(target.store, dataset.key, record)
+            except ChronotileError as error:
+                problem = f"expected that every member can, found {target.path or dataset.uri}"
+                raise RefusedError(dataset.uri, f"{problem}: {error}") from error
+            if plan.steps:
+                planned.append(planned_as(target, plan))
+    return planned[::-1]
+
+
+def _records(target: Target, operation: Operation, dataset: Dataset) -> Iterator[Record]:
+    """Read what an operation of a group left in one member, or of the group's own files."""
+    if target.store.uri == dataset.uri:
+        record = read_record(dataset.store, operation)
+        for item in record.document.get("members", ()):
+            if item.get("member") == "" and item.get("steps"):
+                yield record._replace(document={"state": operation.state, **item})
+        return
+    for one in operations.list_operations(target.store):
+        with suppress(MissingObjectError):
+            record = read_record(target.store, one)
+            if record.document.get("group") == operation.id:
+                yield record

@@ -11,12 +11,12 @@ others (see `time_machine.carry_out`). Every window that ends before stays as it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.carry_out import Files, carry_out, plan_steps
+from chronotile.change.carry_out import plan_steps
 from chronotile.change.past_state import Past, refuse_newer
-from chronotile.change.plan import Report, Step, tell
+from chronotile.change.plan import Plan, Seen, Source, Stage, Step
 from chronotile.change.replay import Replay
 from chronotile.change.restore import Change
 from chronotile.change.schema_and_metadata import metadata_back, schema_back
@@ -34,90 +34,89 @@ from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
 from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from chronotile.change.plan import Before
     from chronotile.format.timestamps import Moment
     from chronotile.rows.cells.engine_read import Cells
     from chronotile.storage.store import Store
 
+_REWRITTEN = f"{FRAGMENTS}/rewritten"
+"""Stands for the fragments in a plan, before they have names."""
 
-def restore_rows(
-    array: str,
-    to: Moment,
+
+def plan_restore_rows(
+    store: Store,
+    key: bytes | None,
     *,
+    to: Moment,
     at: Moment | None = None,
     keep_metadata: bool = False,
-    dry_run: bool = False,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    before: Before = None,
-) -> Report:
-    """Makes a sparse array, from a moment on, as it was at an earlier one, by writing its rows.
+) -> Plan:
+    """Plan to make a sparse array as it was at an earlier moment by writing its rows again.
 
-    Args:
-        array: A path or a URI.
-        to: The moment to go back to, in any spelling of a time.
-        at: The moment from which on; it must be after every commit. Now, if it is left out.
-        keep_metadata: Leave the metadata as it is now.
-        dry_run: Change nothing, and count the rows.
-        key: The key of an encrypted array.
-        storage_options: What the storage needs to know.
-        store: The store, if it is open already.
-        before: Called with the planned steps, before the first.
+    The rows are counted now, and read and written when the plan is carried out.
 
     Raises:
         NoEngineError: The engine is not installed.
         RefusedError: The array is dense, or damaged.
     """
     require_engine()
-    opened = store or open_store(array, storage_options)
-    history, rules = sound_history(opened, key)
+    history, rules = sound_history(store, key)
     if history.dense:
-        raise RefusedError(opened.uri, "expected a sparse array, found a dense one")
-    log = Log(read_history(opened, key=key, labels=True), opened)
-    change, end = Change(opened, rules, Past(opened, rules), at), log.moment(to)
+        raise RefusedError(store.uri, "expected a sparse array, found a dense one")
+    log = Log(read_history(store, key=key, labels=True), store)
+    change, end = Change(store, rules, Past(store, rules), at), log.moment(to)
     first = max(now_ms(), change.latest + 1) if change.at is None else change.at
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
-        raise RefusedError(opened.uri, problem)
-    refuse_newer(opened.uri, change.now.parts)
-    look_under_way(opened, rules, Effect(tuple(part.name for part in change.now.parts)))
-    report = Report("restore", opened.uri, dry_run=dry_run, steps=(), notes=(_words(first, end),))
-    if dry_run:
-        count = sum(cells.count for cells in _cells(log, end))
-        return replace(report, steps=(_step(None, "", count),))
-    tell(before, replace(report, steps=(_step(None, "", 0),)))
-    return _carried_out(log, change, report, end, first, keep_metadata=keep_metadata)
-
-
-def _carried_out(
-    log: Log, change: Change, report: Report, end: int, first: int, *, keep_metadata: bool
-) -> Report:
-    """Writes the rows of then, shows them in place of all others, and completes the report."""
-    store, history = log.storage, change.history
-    back = [*schema_back(store, change.rules, end)]
-    if not keep_metadata:
-        back += metadata_back(store, history, end, change.key)
-    new = tuple(_rewritten(log, end, first))
-    copies = tuple(step for step, _ in new)
-    last = first + max(len(copies) - 1, 0)
-    others = [one.step(history, last) for one in back]
-    written = tuple((step.path.rpartition("/")[2], files) for step, files in new)
-    replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
-    plan = plan_steps(store, history, replay, tuple(others), written=written)
-    late = carry_out(store, history, plan, wait=change.at is None)
-    return replace(
-        report,
-        steps=(*copies, *plan.steps()),
-        notes=(*report.notes, *late),
-        added=plan.added,
-        hidden=tuple(part.name.text for part in change.now.parts),
+        raise RefusedError(store.uri, problem)
+    refuse_newer(store.uri, change.now.parts)
+    look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
+    count = sum(cells.count for cells in _cells(log, end))
+    rows = f"{count_text(count, 'row')} written again; their bytes are not known beforehand"
+    planned = Step(op="copy", path=_REWRITTEN, size=None, reason=rows)
+    stage = Stage(
+        name="rows",
+        seen="every window sees what it saw before",
+        looks=(Rewrite(log, change, end, first, keep_metadata),),
+        steps=(planned,),
     )
+    return Plan(
+        command="restore",
+        array=store.uri,
+        stages=(stage,),
+        notes=(_words(first, end),),
+        hidden=tuple(part.name.text for part in change.now.parts),
+        rows={"rewritten": count},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Write the rows of a moment as fragments that no commit names, and show them."""
+
+    log: Log
+    change: Change
+    end: int
+    first: int
+    keep_metadata: bool
+
+    def __call__(self, store: Store) -> Seen:
+        """Write them; give the stages that show them in place of all others."""
+        history = self.change.history
+        back = [*schema_back(store, self.change.rules, self.end)]
+        if not self.keep_metadata:
+            back += metadata_back(store, history, self.end, self.change.key)
+        written = tuple(_rewritten(self.log, self.end, self.first))
+        last = self.first + max(len(written) - 1, 0)
+        others = tuple(one.step(history, last) for one in back)
+        parts = self.change.now.parts
+        replay = Replay(first=self.first, last=last, hidden=parts, again=())
+        showing = plan_steps(store, history, replay, others, written=written)
+        stages = showing.stages(wait=self.change.at is None)
+        return Seen(leave=frozenset({_REWRITTEN}), stages=stages, added=showing.added)
 
 
 def _cells(log: Log, end: int) -> Iterator[Cells]:
@@ -130,24 +129,21 @@ def _cells(log: Log, end: int) -> Iterator[Cells]:
         yield from read_cells(engine, schema.fields, layout=layout_of(log.history))
 
 
-def _rewritten(log: Log, end: int, first: int) -> Iterator[tuple[Step, Files]]:
-    """Puts the rows of then as fragments that no commit names yet."""
+def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
+    """Put the rows of a moment as fragments that no commit names yet."""
     file = schema_in_force(log, end)
     for number, cells in enumerate(_cells(log, end)):
         moment = first + number
         staged = stage_fragment(log, file, cells.columns, moment)
-        name = new_name(moment, moment, staged.version)
+        folder = f"{FRAGMENTS}/{new_name(moment, moment, staged.version)}"
         for path, data in staged.files.items():
-            put_compared(log.storage, f"{FRAGMENTS}/{name}/{path}", data)
-        files = tuple((path, len(data)) for path, data in staged.files.items())
-        yield _step(staged.size, name, cells.count), files
-
-
-def _step(size: int | None, name: str, count: int) -> Step:
-    rows = f"{count_text(count, 'row')} of then, " if count else ""
-    return Step(op="copy", path=f"{FRAGMENTS}/{name}", size=size, reason=f"{rows}written anew")
+            put_compared(log.storage, f"{folder}/{path}", data)
+        sizes = {f"{folder}/{path}": len(data) for path, data in staged.files.items()}
+        reason = f"{count_text(cells.count, 'row')}, written again"
+        source = Source(None, {}, sizes)
+        yield Step(op="copy", path=folder, size=staged.size, reason=reason, source=source)
 
 
 def _words(first: int, end: int) -> str:
     when = f"from {first} ({time_text(first)}) on"
-    return f"{when} it is as it was at {end} ({time_text(end)}), its rows written anew"
+    return f"{when} it is as it was at {end} ({time_text(end)}), its rows written again"
