@@ -204,10 +204,15 @@ def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
     """
     inverse = _Inverse(store, record)
     steps = inverse.steps()
-    if not is_group_at(store):
-        _Judge(store, read_history(store, key=key), record, inverse).judge()
-    else:
+    if is_group_at(store):
         _refuse_gone_lists(store, inverse)
+    else:
+        history = read_history(store, key=key)
+        if _lost(store, history, record, inverse):
+            # A `.con` that holds only what was there before stays, if others rely on it by now.
+            inverse = _Inverse(store, record, keep_old=True)
+            steps = inverse.steps()
+        _Judge(store, history, record, inverse).judge()
     stage = Stage(name="take back", seen="the change is there in part", steps=steps)
     return Plan(
         command="undo",
@@ -221,10 +226,12 @@ def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
 class _Inverse:
     """The steps of a record, backwards, from what is there now."""
 
-    def __init__(self, store: Store, record: Record) -> None:
-        self.store, self.record = store, record
+    def __init__(self, store: Store, record: Record, *, keep_old: bool = False) -> None:
+        self.store, self.record, self._keep_old = store, record, keep_old
         self.puts: dict[str, bytes] = {}
         """Files that the change put, and that go."""
+        self.back: dict[str, bytes] = {}
+        """Files that the change took out, and that come back."""
         self._exchanged: set[str] = set()
         """Files whose content the steps so far have exchanged."""
         self._now: dict[str, bytes | None] = {}
@@ -287,7 +294,7 @@ class _Inverse:
     def _is_kept(self, path: str, data: bytes) -> bool:
         """Tell whether a file may stay: a `.con` that holds only what was there before."""
         added = self.record.added
-        if not added or not path.endswith(".con"):
+        if not self._keep_old or not added or not path.endswith(".con"):
             return False
         return added.isdisjoint(record.uri for record in decode_con(data, path))
 
@@ -322,7 +329,7 @@ class _Inverse:
             problem = f"expected no {path}, found another one: it cannot be taken back"
             raise RefusedError(self.store.uri, problem)
         self._refuse_other(path, data, step)
-        self._now[path] = data
+        self._now[path] = self.back[path] = data
         yield put(path, data, "out of the quarantine")
 
     def _copy_back(self, kept: str, path: str, step: Mapping[str, Any]) -> Iterator[Step]:
@@ -366,7 +373,7 @@ class _Judge:
 
     def __init__(self, store: Store, history: History, record: Record, inverse: _Inverse) -> None:
         self.store, self.history, self.record = store, history, record
-        self.puts = inverse.puts
+        self.inverse, self.puts = inverse, inverse.puts
         self.there = {*history.listing.fragments, *history.listing.root_fragments}
         self.added = {commit_name(uri).text for uri in record.added}
         self.rules = Rules(history)
@@ -442,10 +449,8 @@ class _Judge:
 
     def _refuse_lost(self) -> None:
         """Refuse if other commits would go, or if its own would stay."""
-        shown = overlaid(self.store, {}, without=self.puts)
-        after = _effective(read_history(shown, key=self.history.key))
-        before = _effective(self.history)
-        lost = sorted(before - after - self.record.added)
+        after = _after(self.store, self.history, self.inverse)
+        lost = sorted(_effective(self.history) - after - self.record.added)
         if lost:
             raise self._refused(f"found {lost[0]} in no other file: it would be lost")
         left = sorted(self.record.added & after)
@@ -469,6 +474,17 @@ class _Judge:
         for name, raw in FooterReader(self.store, self.history).read_raw(later):
             if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
                 raise self._refused(f"found {name}, which was written with its schema: {FINAL}")
+
+
+def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:
+    """Find the commits that are effective once a change is taken back."""
+    shown = overlaid(store, inverse.back, without=inverse.puts)
+    return _effective(read_history(shown, key=history.key))
+
+
+def _lost(store: Store, history: History, record: Record, inverse: _Inverse) -> set[str]:
+    """Find the commits of others that would go with what a change put."""
+    return _effective(history) - _after(store, history, inverse) - record.added
 
 
 def _effective(history: History) -> set[str]:
