@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     Storage = Mapping[str, str] | None
 
 
-def _at(uri: Uri, key: Key, storage_options: Storage) -> Array | Group:
-    return open_place(uri, key=key, storage_options=storage_options)
+def _at(uri: Uri, key: Key, storage_options: Storage) -> Array:
+    """Open a place. These functions are of arrays; a group has the same methods."""
+    return open_place(uri, key=key, storage_options=storage_options)  # type: ignore[return-value]
 
 
 def open_log(
@@ -92,7 +93,7 @@ def _raw(key: Key) -> bytes | None:
 
 def write_delete(
     array: Uri, where: str, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Delete the rows that satisfy a predicate: `Handle.delete`."""
     return _at(array, key, storage_options).delete(where, **_at_moment(options))
 
@@ -105,7 +106,7 @@ def write_update(
     key: Key = None,
     storage_options: Storage = None,
     **options: Any,
-) -> Report | GroupReport:
+) -> Report:
     """Write an update: `Handle.update`."""
     return _at(array, key, storage_options).update(where, values, **_at_moment(options))
 
@@ -118,14 +119,14 @@ def _at_moment(options: dict[str, Any]) -> dict[str, Any]:
 
 def consolidate(
     array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Put what many files hold into one: `Handle.consolidate`."""
     return _at(array, key, storage_options).consolidate(**options)
 
 
 def vacuum(
     array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Remove files that no window needs: `Handle.vacuum`."""
     if "orphans_age_ms" in options:
         options["orphan_age"] = options.pop("orphans_age_ms") / 3_600_000
@@ -134,28 +135,28 @@ def vacuum(
 
 def repair(
     array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Take out what keeps the engine from reading: `Handle.repair`."""
     return _at(array, key, storage_options).repair(**options)
 
 
 def apply_updates(
     array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Carry out updates: `Handle.apply`."""
     return _at(array, key, storage_options).apply(**options)
 
 
 def restore(
     array: Uri, to: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Make it, from a moment on, as it was at an earlier one: `Handle.restore`."""
     return _at(array, key, storage_options).restore(to, **options)
 
 
 def undelete(
     array: Uri, name: str, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Bring back the rows that one delete or update hides: `Handle.undelete`."""
     return _at(array, key, storage_options).undelete(name, **options)
 
@@ -167,7 +168,7 @@ def undo(
     key: Key = None,
     storage_options: Storage = None,
     **options: Any,
-) -> Report | GroupReport:
+) -> Report:
     """Take back a change of ours: `Handle.undo`, also by the report of an earlier version."""
     wanted = report if report is None or isinstance(report, str | dict) else _known(report)
     return _at(array, key, storage_options).undo(wanted, **options)
@@ -185,14 +186,14 @@ def publish(
     key: Key = None,
     storage_options: Storage = None,
     **options: Any,
-) -> Report | GroupReport:
+) -> Report:
     """Make all fragments of staging arrays visible in one step: `Handle.publish`."""
     return _at(target, key, storage_options).publish(staging, **options)
 
 
 def clone(
     source: Uri, target: str, *, key: Key = None, storage_options: Storage = None, **options: Any
-) -> Report | GroupReport:
+) -> Report:
     """Make an array elsewhere that shows what an open of this one shows: `Handle.clone`."""
     return _at(source, key, storage_options).clone(target, **options)
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tiledb
+from support.verbs import open_rows
 from tiledb.main import PyQuery
 
 import chronotile as ct
-from chronotile.rows.read_rows import open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiledb
+from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
-from chronotile.change.quarantine import restore
 from chronotile.check.findings import RefusedError
 from chronotile.cli.program import main
 

@@ -16,9 +16,9 @@ from support.engine_answers import announced, answers, cuts
 from support.engine_arrays import EngineArray
 from support.ledger import Ledger, read_ledger
 
-from chronotile import open_log, vacuum
+from chronotile import consolidate, open_log, vacuum
 from chronotile.array import Array
-from chronotile.change.consolidate import consolidate, wanted_order, wanted_rows
+from chronotile.change.consolidate import wanted_order, wanted_rows
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.verbs import publish_dataset
 
 import chronotile as ct
 from chronotile import Dataset
@@ -16,7 +17,6 @@ from chronotile.change import carry_out
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset import publish_members, tag_members
-from chronotile.dataset.publish_members import publish_dataset
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
+from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 
 from chronotile import consolidate, open_log, repair, vacuum, write_delete, write_update
-from chronotile.change.quarantine import restore
 from chronotile.check.findings import RefusedError
 from chronotile.format.commit_files import decode_con
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 import tiledb
 from support.group_histories import GroupWriter, by_engine, by_us, make_places, opened
+from support.verbs import consolidate_group, vacuum_group
 
 import chronotile as ct
-from chronotile.change.consolidate_group import consolidate_group
-from chronotile.change.vacuum_group import vacuum_group
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError
 from chronotile.storage.store import open_store

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 import tiledb
 from support.group_histories import by_engine, by_us, make_array, opened
+from support.verbs import repair_group
 
 import chronotile as ct
-from chronotile.change.repair_group import repair_group
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.single_file.decode import GroupFile

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.verbs import add_tag, remove_tag, tag_dataset, untag_dataset
 
 import chronotile as ct
-from chronotile.change.tag import add_tag, remove_tag
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
-from chronotile.dataset.tag_members import tag_dataset, untag_dataset
 from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:

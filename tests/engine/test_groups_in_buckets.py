@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import tiledb
 from support.corpus_cases import CASES
 from support.engine_arrays import s3_settings
+from support.verbs import consolidate_group, vacuum_group
 
 import chronotile as ct
-from chronotile.change.consolidate_group import consolidate_group
-from chronotile.change.vacuum_group import vacuum_group
 from chronotile.cli import main
 from chronotile.storage.store import open_store
 

@@ -10,6 +10,7 @@ import pytest
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.cli import main
 from chronotile.errors import ChangedError
 from chronotile.format.timestamps import now_ms
@@ -146,7 +147,7 @@ def test_a_write_that_comes_just_before_a_delete_of_everything_is_kept(
 
     store = open_store(array.uri, on_operation=write)
     with pytest.raises(ChangedError, match="it would never show; the change is taken back"):
-        ct.undelete(array.uri, delete_at(array, 20), store=store)
+        Array(store).undelete(delete_at(array, 20))
     assert array.answer(*NOW) == (*before, (7, 7))
     ct.undelete(array.uri, delete_at(array, 20))
     assert array.answer(*NOW) == ((2, 2), (3, 3), (7, 7))

@@ -12,13 +12,13 @@ import pytest
 from support.engine_arrays import EngineArray
 from support.newer_fragments import NEWER, make_newer
 from support.spec_files import ROOT
+from support.verbs import restore_rows
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.names import NEWEST_VERSION, new_name
-from chronotile.rows.restore_rows import restore_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

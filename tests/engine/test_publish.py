@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.verbs import publish_dataset
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
-from chronotile.dataset.publish_members import publish_dataset
 from chronotile.errors import ChangedError
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
@@ -305,9 +306,7 @@ def test_of_two_runs_at_once_one_publishes(tmp_path: pathlib.Path) -> None:
             meanwhile.pop()()
 
     def run(at: int) -> Report:
-        return ct.publish(
-            stage.uri, target.uri, at=at, store=open_store(target.uri, on_operation=hook)
-        )
+        return Array(open_store(target.uri, on_operation=hook)).publish(stage.uri, at=at)
 
     with pytest.raises(ChangedError, match="nobody else publishes this or deletes, found __90_90_"):
         run(80)

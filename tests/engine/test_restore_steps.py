@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.evolved_arrays import WAYS, Shown, evolved, shown, without_b
+from support.verbs import restore_rows
 
 import chronotile as ct
 from chronotile.change import restore as restore_module
 from chronotile.format.timestamps import now_ms
-from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -14,15 +14,17 @@ import pytest
 import tiledb
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray, s3_settings
+from support.verbs import open_rows
 
 import chronotile as ct
+from chronotile import read_rows
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows.cells import engine_read
 from chronotile.rows.cells.cell_source import CellBatch, cell_source
-from chronotile.rows.read_rows import NOTES, open_rows, read_rows
+from chronotile.rows.read_rows import NOTES
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options
 
@@ -357,7 +359,7 @@ def test_a_reader_that_is_left_leaves_nothing_behind(
     assert len(next(batches)) <= 10
     assert list(scratch.iterdir())
     if how == "closed":
-        batches.close()  # type: ignore[attr-defined]  # it is a generator
+        batches.close()
     del batches
     assert not list(scratch.iterdir())
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.verbs import add_tag, remove_tag
 
 import chronotile as ct
 from chronotile.change.past_state import UnreachableError
-from chronotile.change.tag import add_tag, remove_tag
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.errors import BadTimeError

@@ -9,9 +9,9 @@ import click
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.verbs import add_tag
 
 import chronotile as ct
-from chronotile.change.tag import add_tag
 from chronotile.cli import main
 from chronotile.cli.options import MOMENT
 from chronotile.cli.program import chronotile as program

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
+from chronotile.change.beside_array import save_begun, save_report
 from support.engine_arrays import EngineArray
 from support.spec_files import ROOT
+from support.verbs import restore_rows
 
 import chronotile as ct
 from chronotile.array import Array
-from chronotile.change.beside_array import save_begun, save_report
 from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError, KeyNeededError
 from chronotile.format.timestamps import now_ms
-from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

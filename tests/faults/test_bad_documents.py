@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chronotile.tables.prices import read_prices
 from support.engine_arrays import EngineArray
 from support.groups import member, put_list
 
@@ -99,7 +98,7 @@ def test_a_manifest_of_a_quarantine_that_is_none(
         assert "manifest" in refused(capsys, "repair", array.uri, "--restore", folder.name)
 
 
-@pytest.mark.parametrize("read", [read_manifest, read_policy, read_prices])
+@pytest.mark.parametrize("read", [read_manifest, read_policy])
 def test_other_files_that_are_none(tmp_path: Path, read: object) -> None:
     assert callable(read)
     endless: dict[str, Any] = {

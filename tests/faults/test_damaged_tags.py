@@ -14,16 +14,20 @@ import pytest
 import tiledb
 from support.array_places import InBucket, OnDisk, Place, read_all
 from support.engine_arrays import EngineArray
+from support.verbs import (
+    add_tag,
+    consolidate_group,
+    remove_tag,
+    tag_dataset,
+    untag_dataset,
+    vacuum_group,
+)
 
 import chronotile as ct
 from chronotile import vacuum
 from chronotile.array import Array
-from chronotile.change.consolidate_group import consolidate_group
-from chronotile.change.tag import add_tag, remove_tag
-from chronotile.change.vacuum_group import vacuum_group
 from chronotile.check.read_tags import tags_in
 from chronotile.cli import main
-from chronotile.dataset.tag_members import tag_dataset, untag_dataset
 from chronotile.errors import ChangedError, ReadError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items

@@ -16,10 +16,9 @@ import tiledb
 from support.crashing import crasher
 from support.engine_arrays import s3_settings
 from support.group_histories import GroupWriter, by_engine, by_us, make_places
+from support.verbs import consolidate_group, vacuum_group
 
 import chronotile as ct
-from chronotile.change.consolidate_group import consolidate_group
-from chronotile.change.vacuum_group import vacuum_group
 from chronotile.errors import ChangedError
 from chronotile.storage.store import open_store
 

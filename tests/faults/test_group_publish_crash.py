@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiledb
+from chronotile.change.beside_array import folder_beside
 from chronotile.change.undo_record import find_report
 from support.array_places import InBucket, OnDisk, Place, read_all
 from support.crashing import crasher
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
-from chronotile.change.beside_array import folder_beside
 from chronotile.dataset.undo_members import undo_members
 from chronotile.storage.store import open_store
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import tiledb
 from support.engine_arrays import EngineArray
 from support.spec_files import ROOT
+from support.verbs import publish_dataset
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
-from chronotile.dataset.publish_members import publish_dataset
 from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
+from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 from support.histories import History
 
 from chronotile import consolidate, open_log, repair, vacuum, write_delete
-from chronotile.change.quarantine import restore
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 

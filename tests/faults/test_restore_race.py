@@ -21,13 +21,14 @@ from support.array_places import InBucket, read_all
 from support.engine_arrays import EngineArray, s3_settings
 from support.servers import S3Server
 from support.spec_files import ROOT
+from support.verbs import restore_rows
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.errors import ChangedError
 from chronotile.format.timestamps import now_ms
-from chronotile.rows.restore_rows import restore_rows
 from chronotile.storage.store import open_store
 from chronotile.storage.unnamed_file import UnnamedFile
 
@@ -145,7 +146,7 @@ def test_a_reader_that_opened_just_before_the_switch(
         if operation == "put" and path.endswith(".vac"):
             looks.append(array.answer(*NOW))
 
-    ct.restore(place.uri, TIME + 20, store=open_store(place.uri, s3.options, on_operation=look))
+    Array(open_store(place.uri, s3.options, on_operation=look)).restore(TIME + 20)
     assert looks == [before, before]
     assert array.answer(*NOW) == then
     array.consolidate("fragments")
@@ -174,7 +175,7 @@ def test_a_vacuum_that_has_looked_before_the_switch_and_goes_on_after_it(
 
     store = open_store(array.uri, on_operation=look)
     with pytest.raises(ChangedError, match=r"ignored by .*\.ign: .*; the change is taken back"):
-        ct.restore(array.uri, TIME + 20, store=store)
+        Array(store).restore(TIME + 20)
     assert array.answer(*NOW) == before
     array.vacuum("fragments")
     assert array.answer(*NOW) == before
@@ -209,7 +210,7 @@ def test_copies_that_go_before_they_are_committed(tmp_path: pathlib.Path) -> Non
     known, gone = array.files("__fragments"), list[Any]()
     store = open_store(array.uri, on_operation=remove)
     with pytest.raises(ChangedError, match=r"expected __fragments/.* to stay, found it removed"):
-        ct.publish(stage.uri, array.uri, store=store)
+        Array(store).publish(stage.uri)
     assert array.answer(*NOW) == before
     ct.publish(stage.uri, array.uri)
     assert array.answer(*NOW) == ((1, 1), (2, 2))
@@ -264,7 +265,7 @@ def test_a_consolidation_that_shows_up_in_the_middle_takes_a_restore_back(
 
     store = open_store(array.uri, on_operation=write)
     with pytest.raises(ChangedError, match=r"it would bring back .*; the change is taken back"):
-        ct.restore(array.uri, TIME + 20, store=store)
+        Array(store).restore(TIME + 20)
     assert array.answer(*NOW) == before
     merge.commit()
     assert array.answer(*NOW) == before

@@ -13,10 +13,9 @@ import tiledb
 from support.array_places import InBucket, OnDisk, Place, read_all
 from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
+from support.verbs import add_tag, tag_dataset
 
-from chronotile.change.tag import add_tag
 from chronotile.dataset.open_dataset import open_dataset
-from chronotile.dataset.tag_members import tag_dataset
 
 if TYPE_CHECKING:
     import pathlib

@@ -12,11 +12,10 @@ import pytest
 import tiledb
 from support.engine_arrays import EngineArray
 from support.spark_sessions import local_session
+from support.verbs import add_tag, tag_dataset
 
 import chronotile as ct
 from chronotile import apply_updates
-from chronotile.change.tag import add_tag
-from chronotile.dataset.tag_members import tag_dataset
 from chronotile.rows.commit_changes import row_events
 from chronotile.spark import register
 from chronotile.spark.source.change_table import change_partitions, read_changes

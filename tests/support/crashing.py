@@ -83,9 +83,7 @@ def _child(asked: dict[str, Any], steps: Steps) -> None:
 
 def _group(asked: dict[str, Any], store: Any) -> None:
     """Such as `consolidate-group`: the files of a group itself."""
-    from chronotile.change.consolidate_group import consolidate_group
-    from chronotile.change.repair_group import repair_group
-    from chronotile.change.vacuum_group import vacuum_group
+    from support.verbs import consolidate_group, repair_group, vacuum_group
 
     known: dict[str, Any] = {
         "consolidate-group": consolidate_group,
@@ -97,11 +95,11 @@ def _group(asked: dict[str, Any], store: Any) -> None:
 
 def _time_machine(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
+    from support.verbs import add_tag, remove_tag, restore_rows
+
     import chronotile
     from chronotile.change import restore
-    from chronotile.change.tag import add_tag, remove_tag
     from chronotile.check.findings import RefusedError
-    from chronotile.rows.restore_rows import restore_rows
 
     # No test waits for seconds that a real bucket may need.
     restore._LEAD_MS["bucket"] = 200
@@ -128,6 +126,7 @@ def _time_machine(asked: dict[str, Any], store: Any) -> None:
 def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
     """Such as `tag_dataset {"name": "v1"}`."""
     from chronotile.change.beside_array import save_begun
+
     from chronotile.check.findings import RefusedError
     from chronotile.dataset import publish_members, tag_members
     from chronotile.dataset.open_dataset import Dataset

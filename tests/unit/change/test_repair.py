@@ -8,13 +8,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from chronotile.change.quarantine import restore
 from support.corpus_cases import CASES
 from support.engine_answers import answers
 from support.engine_arrays import EngineArray, s3_settings
 
 from chronotile import consolidate, open_log, repair, vacuum
 from chronotile.array import Array
-from chronotile.change.quarantine import restore
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, StorageError

@@ -9,8 +9,8 @@ import pytest
 import tiledb
 from corpus.recipes.scene import KEY
 from support.engine_arrays import EngineArray
+from support.verbs import repair_group
 
-from chronotile.change.repair_group import repair_group
 from chronotile.cli import main
 from chronotile.dataset.check_all import check_fleet
 

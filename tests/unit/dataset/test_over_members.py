@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.groups import member, put_array, put_list
+from support.verbs import consolidate_group
 
 import chronotile as ct
-from chronotile.change.consolidate_group import consolidate_group
 from chronotile.change.plan import Report, put
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Target, change_members
 from chronotile.errors import ChronotileError

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, make_template
+from support.verbs import add_tag
 
-from chronotile.change.tag import add_tag
 from chronotile.errors import ChronotileError
 from chronotile.spark.maintenance import whole_fleet as maintenance_job
 from chronotile.spark.maintenance.one_array import maintain
