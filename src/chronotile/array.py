@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.change.plan import Report
 from chronotile.errors import html_card
-from chronotile.handle import Handle, How, is_id, who_asks, wrong_member
+from chronotile.handle import Handle, How, is_id, operation_of, who_asks, wrong_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Plan
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
+    from chronotile.handle import Done
     from chronotile.log import Log, View
     from chronotile.rows.read_rows import RowReader
     from chronotile.rows.removed_rows import RemovedRows
@@ -250,15 +251,16 @@ class Array(Handle[Report]):
         options = {"name": self.log.find_name(name), "at": at, "ever": ever}
         return self._change(plan_undelete, options, how, exclusive=True)
 
-    def undo(self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]) -> Report:
+    def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""
         from chronotile.change.undo import plan_undo
 
-        if operation is not None and (not isinstance(operation, str) or not is_id(operation)):
+        wanted = operation_of(operation)
+        if wanted is not None and (not isinstance(wanted, str) or not is_id(wanted)):
             from chronotile.change.older_records import plan_undo_report
 
-            return self._change(plan_undo_report, {"report": operation}, how, exclusive=True)
-        return self._change(plan_undo, {"operation": operation}, how, exclusive=True)
+            return self._change(plan_undo_report, {"report": wanted}, how, exclusive=True)
+        return self._change(plan_undo, {"operation": wanted}, how, exclusive=True)
 
     def publish(
         self,

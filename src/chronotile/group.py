@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import ChronotileError, html_card
-from chronotile.handle import Handle, How, who_asks
+from chronotile.handle import Handle, How, operation_of, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset, DatasetView
     from chronotile.dataset.over_members import MemberPlan
     from chronotile.format.timestamps import Moment
+    from chronotile.handle import Done
     from chronotile.log import Log
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
@@ -287,16 +288,16 @@ class Group(Handle[GroupReport]):
         chosen: How = {**how, "member": escape(path)}
         return self._change(plan_undelete, options, chosen, all_or_none=True, exclusive=True)
 
-    def undo(
-        self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]
-    ) -> GroupReport:
+    def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
         from chronotile.dataset.undo_members import find_operation, plan_undo_members
 
         self._refuse_member(how)
-        if operation is not None and not isinstance(operation, str):
-            operation = str(operation.get("operation"))
-        target = find_operation(self.dataset, operation)
+        wanted = operation_of(operation)
+        if wanted is not None and not isinstance(wanted, str):
+            problem = "expected the id of an operation, found a report of an earlier version"
+            raise ChronotileError(self.uri, problem)
+        target = find_operation(self.dataset, wanted)
         if not how.get("dry_run"):
             self._settle()
         planned = plan_undo_members(self.dataset, target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from chronotile.errors import ChronotileError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from chronotile.storage.transfer import Link
 
 R = TypeVar("R", bound="Report | GroupReport")
+Done: TypeAlias = "str | Mapping[str, Any] | Report | GroupReport"
+"""A change: the id of its operation, or its report."""
 
 
 class How(TypedDict, total=False):
@@ -351,11 +353,12 @@ class Handle(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def undo(self, operation: str | Mapping[str, Any] | None = None, **how: Unpack[How]) -> R:
+    def undo(self, operation: Done | None = None, **how: Unpack[How]) -> R:
         """Take back a change of ours: the last one, or that one.
 
         Args:
-            operation: The id of the operation; or a report that an earlier version left.
+            operation: The id of the operation, or the report of the change; also a report that an
+                earlier version left.
             how: Options that every change takes.
 
         Raises:
@@ -500,6 +503,19 @@ def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
 
     raw = key.encode() if isinstance(key, str) else key
     return Group(store, raw) if is_group_at(store) else Array(store, raw)
+
+
+def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:
+    """Give the id of an operation, if there is one; else the report that was given.
+
+    >>> operation_of("1f3a9c02"), operation_of({"operation": "1f3a9c02"})
+    ('1f3a9c02', '1f3a9c02')
+    """
+    if done is None or isinstance(done, str):
+        return done
+    document = done if isinstance(done, Mapping) else done.to_dict()
+    known = document.get("operation")
+    return document if known is None else str(known)
 
 
 def is_id(text: str) -> bool:

@@ -61,7 +61,10 @@ def open_log(
 
 
 class Dataset(Group):
-    """A group, by the name that it had."""
+    """A group, by the name and with all that it had."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dataset, name)
 
     def add_tag(self, name: str, **options: Any) -> GroupReport:
         """Give a moment of the group a name: `Group.tag`."""
@@ -83,7 +86,7 @@ def open_dataset(uri: Uri, key: Key = None, storage_options: Storage = None) -> 
     from chronotile.storage.store import open_store
 
     opened = Dataset(open_store(uri, storage_options), _raw(key))
-    opened.members()  # a place without a group is refused now
+    _ = opened.dataset  # a place without a group is refused now
     return opened
 
 
@@ -170,13 +173,7 @@ def undo(
     **options: Any,
 ) -> Report:
     """Take back a change of ours: `Handle.undo`, also by the report of an earlier version."""
-    wanted = report if report is None or isinstance(report, str | dict) else _known(report)
-    return _at(array, key, storage_options).undo(wanted, **options)
-
-
-def _known(report: Any) -> Any:
-    """Give the operation of a report, or the report itself."""
-    return getattr(report, "operation", None) or report.to_dict()
+    return _at(array, key, storage_options).undo(report, **options)
 
 
 def publish(

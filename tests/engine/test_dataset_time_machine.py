@@ -12,14 +12,13 @@ from support.engine_arrays import EngineArray
 from support.verbs import publish_dataset
 
 import chronotile as ct
-from chronotile import Dataset
 from chronotile.change import carry_out
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.dataset import publish_members, tag_members
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.group_reading import read_group
+from chronotile.group import Group
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
 
@@ -122,7 +121,7 @@ def test_a_restore_at_a_moment_to_come_shows_in_all_members_at_once(
             seen.append([array.answer(0, now_ms()) for array in arrays])
 
     opened, moment = open_store(group, on_operation=look), now_ms() + LEAD_MS
-    Dataset(opened, read_group(opened)).restore(15, at=moment)
+    Group(opened).restore(15, at=moment)
     assert len(seen) > 10
     assert all(found == before for found in seen)
     assert [array.answer(0, moment - 1) for array in arrays] == before
@@ -240,9 +239,7 @@ def test_all_that_is_published_shows_at_one_moment(
 
     opened = open_store(group, on_operation=look)
     moment = now_ms() + LEAD_MS
-    report = publish_dataset(
-        Dataset(opened, read_group(opened)), str(tmp_path / "stage"), at=moment
-    )
+    report = publish_dataset(Group(opened), str(tmp_path / "stage"), at=moment)
     assert len(seen) >= 30
     assert all(found == before for found in seen)
     assert f"whole from {moment + 1} on: 2 fragments take a millisecond each" in report.notes[0]

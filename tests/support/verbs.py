@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.change.plan import Plan, Report
     from chronotile.dataset.over_members import GroupReport
-    from chronotile.rows.group_rows import GroupRows
-    from chronotile.rows.read_rows import RowReader
     from chronotile.storage.store import Store
 
 
@@ -84,7 +82,7 @@ def open_rows(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
-) -> RowReader | GroupRows:
+) -> Any:
     """Open the rows of a window, to be read batch by batch."""
     return place(uri, key, storage_options).row_reader(**options)
 

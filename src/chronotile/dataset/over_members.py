@@ -150,6 +150,8 @@ class GroupReport:
             "members": [one.to_dict() for one in self.outcomes],
             "notes": list(self.notes),
         }
+        if self.operation is not None:
+            document["operation"] = self.operation
         return document if self.undoes is None else document | {"undoes": self.undoes}
 
     def to_json(self) -> str:
