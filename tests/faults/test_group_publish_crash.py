@@ -63,7 +63,7 @@ def test_a_publication_into_a_group(
         place, stage = InBucket(server, bucket, "group"), InBucket(server, bucket, "stage")
         stage.reset(read_all(tmp_path / "stage"))
     files = read_all(tmp_path / "group")
-    what = f'publish_dataset {{"staging": "{stage.uri}", "at": {LATER}}}'
+    what = f'publish_group {{"staging": "{stage.uri}", "at": {LATER}}}'
     another = what.replace(str(LATER), str(LATER + 1000))
     # Files of a fragment are copied, one as the other, before anything is committed.
     less = ("begins", "__fragments")

@@ -6,6 +6,7 @@ it began and ended.
 
 from __future__ import annotations
 
+import importlib
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def crasher() -> Iterator[Crasher]:
 
 
 def _child(asked: dict[str, Any], steps: Steps) -> None:
-    from chronotile import apply_updates, consolidate, vacuum
+    from chronotile.array import Array
     from chronotile.storage.store import open_store
 
     less = set(asked.get("less", ()))
@@ -69,80 +70,71 @@ def _child(asked: dict[str, Any], steps: Steps) -> None:
 
     store = open_store(asked["array"], asked["options"], on_operation=hook)
     if "{" in asked["what"]:
-        _time_machine(asked, store)
+        _with_options(asked, store)
         return
     if asked["what"].endswith("-group"):
         _group(asked, store)
         return
     # Such as `consolidate`, `consolidate fragment-meta` or `vacuum deletes`.
     command, _, more = asked["what"].partition(" ")
-    options = {"deletes": True} if more == "deletes" else {"mode": more} if more else {}
-    run: Any = {"consolidate": consolidate, "vacuum": vacuum, "apply": apply_updates}[command]
-    run(asked["array"], store=store, **options)
+    options: dict[str, Any] = {"deletes": True} if more == "deletes" else {}
+    options |= {"mode": more} if more and more != "deletes" else {}
+    getattr(Array(store), command)(**options)
 
 
 def _group(asked: dict[str, Any], store: Any) -> None:
     """Such as `consolidate-group`: the files of a group itself."""
-    from support.verbs import consolidate_group, repair_group, vacuum_group
+    from support import verbs
 
-    known: dict[str, Any] = {
-        "consolidate-group": consolidate_group,
-        "repair-group": repair_group,
-        "vacuum-group": vacuum_group,
-    }
-    known[asked["what"]](asked["array"], store=store)
+    getattr(verbs, asked["what"].replace("-", "_"))(asked["array"], store=store)
 
 
-def _time_machine(asked: dict[str, Any], store: Any) -> None:
+def _with_options(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
-    from support.verbs import add_tag, remove_tag, restore_rows
-
-    import chronotile
-    from chronotile.change import restore
+    from chronotile.array import Array
+    from chronotile.change import clone, restore
     from chronotile.check.findings import RefusedError
+    from chronotile.group import Group
+    from chronotile.storage.store import open_store
 
     # No test waits for seconds that a real bucket may need.
     restore._LEAD_MS["bucket"] = 200
     command, _, given = asked["what"].partition(" ")
     options = json.loads(given)
-    if command.endswith("_dataset"):
-        _of_dataset(command, store, options)
+    if command == "clone":
+        source = open_store(options.pop("source"), asked["options"])
+        clone.clone(source, store, None, **options)
         return
-    known = {"target_store" if command == "clone" else "store": store}
-    if command in ("clone", "publish"):
-        known["storage_options"] = asked["options"]
-    place = "target" if command in ("clone", "publish") else "array"
-    more: dict[str, Any] = {"rewrite": restore_rows, "tag": add_tag, "untag": remove_tag}
-    run = more.get(command) or getattr(chronotile, command)
+    verb, _, of_group = command.partition("_")
+    place = Group(store) if of_group else Array(store)
+    if verb == "rewrite":
+        verb, options = "restore", {"rewrite": True, **options}
     try:
-        run(**options, **{place: asked["array"]}, **known)
+        getattr(place, verb)(**options)
     except RefusedError as error:
-        done = ["taken back already", "expected a delete or update, found"]
-        done += ["expected the name of a tag"]
+        done = [
+            "taken back already",
+            "expected a delete or update, found",
+            "found none that stands",
+        ]
+        done += ["expected the name of a tag", "expected the name of a group's tag"]
         if not any(words in error.problem for words in done):
-            raise
-
-
-def _of_dataset(command: str, store: Any, options: dict[str, Any]) -> None:
-    """Such as `tag_dataset {"name": "v1"}`."""
-    from chronotile.change.beside_array import save_begun
-
-    from chronotile.check.findings import RefusedError
-    from chronotile.dataset import publish_members, tag_members
-    from chronotile.dataset.open_dataset import Dataset
-    from chronotile.history.group_reading import read_group
-
-    known = store.watched(None)
-    run = getattr(tag_members, command, None) or getattr(publish_members, command)
-    try:
-        dataset = Dataset(store, read_group(store))
-        run(dataset, before=lambda plan: save_begun(known, plan) and None, **options)
-    except RefusedError as error:
-        if "expected the name of a group's tag" not in error.problem:
             raise
 
 
 if __name__ == "__main__":
     # Loaded before the forks.
-
+    for name in (
+        "array",
+        "group",
+        "change.clone",
+        "change.publish",
+        "change.undo",
+        "dataset.publish_members",
+        "dataset.tag_members",
+        "rows.apply",
+        "rows.restore_rows",
+    ):
+        importlib.import_module(f"chronotile.{name}")
+    importlib.import_module("support.verbs")
     serve(_child)

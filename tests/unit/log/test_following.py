@@ -135,7 +135,7 @@ def test_a_dataset_tells_of_its_members_and_of_new_ones(tmp_path: Path) -> None:
     put_array(group / "two", ARRAY)
     put_list(group, 10, member("one", "one"), member("two", "two"))
     window = Window(kinds=frozenset(DATASET_EVENTS))
-    following = DatasetFollowing(lambda: ct.open_dataset(str(group)), window, sizes=False)
+    following = DatasetFollowing(lambda: ct.open_dataset(str(group)).dataset, window, sizes=False)
     known = len(following.told.events)
     assert known > 2
     following.look()
