@@ -109,10 +109,10 @@ def test_a_tag_of_a_group(
 ) -> None:
     folder = tmp_path / "group"
     make_group(folder)
-    what = 'tag_dataset {"name": "v1", "at": 10}'
+    what = 'tag_group {"name": "v1", "at": 10}'
     if command == "untag":
         tag_dataset(open_dataset(str(folder)), "v1", at=10)
-        what = 'untag_dataset {"name": "v1"}'
+        what = 'untag_group {"name": "v1"}'
     files, place = read_all(folder), put("group")
     place.reset(files)
     _, total = killed.run(what, place.uri, place.options, less=("begins",))
