@@ -26,8 +26,13 @@ from chronotile.dataset.open_dataset import open_dataset
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.storage.compared_put import put_compared
-from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
+from chronotile.time_machine.carry_out import (
+    Plan,
+    put_aside,
+    put_switch,
+    refuse_lost_copies,
+    wait_until,
+)
 from chronotile.time_machine.publish import Load
 
 if TYPE_CHECKING:
@@ -197,8 +202,9 @@ def _carry_out(
             hint = "nothing is visible; say a later moment with --at, or publish with own times"
             raise RefusedError(dataset.uri, f"{problem}; {hint}")
     for load, plan in planned:
-        if plan.switch is not None:
-            put_compared(load.store, plan.switch.path, plan.switch.data)
+        refuse_lost_copies(load.store, plan)
+    for load, plan in planned:
+        put_switch(load.store, plan)
     if moment is None:
         return ()
     if is_ahead and (over := now_ms() - moment) >= 0:

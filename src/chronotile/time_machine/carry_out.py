@@ -8,7 +8,8 @@ The order, so that a stop at any point leaves the old cells or the new ones:
      the first and the last of a list that begins with what stands in one. If that is later than
      the loose commits, it refuses to consolidate commits ever again (F2, F3);
   1. copies of fragments under new names: no commit names them, so no open sees them. Schemas that
-     they need, and that say what the schema before them says;
+     they need, and that say what the schema before them says. We look at the copies again before
+     a commit names them and after it: a vacuum may have taken them for orphans;
   2. if fragments must be hidden and others committed again: a `.vac` that hides the new ones, and
      the `.con` that commits them. Every window is as before;
   3. the switch, one file: the `.con` of a replay or of a publication; or the `.vac`. If that is
@@ -26,7 +27,9 @@ The order, so that a stop at any point leaves the old cells or the new ones:
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
@@ -211,8 +214,10 @@ def carry_out(
     """
     is_ahead = now_ms() < plan.last
     extra = put_aside(store, history, plan)
+    refuse_lost_copies(store, plan)
     for step in plan.veil:
         put_again(store, step)
+    _take_back_without_copies(store, plan, plan.veil)
     known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
     fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
     if fresh:
@@ -220,8 +225,8 @@ def carry_out(
         raise ChangedError(store.uri, f"{problem}; try again")
     if plan.switch is not None and plan.switch.op == "replace":
         swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
-    elif plan.switch is not None:
-        put_compared(store, plan.switch.path, plan.switch.data)
+    else:
+        put_switch(store, plan)
     for step in plan.others:
         put_compared(store, step.path, step.data)
     is_ahead = is_ahead and now_ms() <= plan.last
@@ -270,6 +275,52 @@ def put_again(store: Store, step: Step) -> None:
             raise
 
 
+def put_switch(store: Store, plan: Plan) -> None:
+    """Puts the file that shows all, if there is one.
+
+    Raises:
+        ChangedError: Somebody has removed a copy; the file is taken back.
+    """
+    if plan.switch is not None:
+        put_compared(store, plan.switch.path, plan.switch.data)
+        _take_back_without_copies(store, plan, (plan.switch,))
+
+
+def _take_back_without_copies(store: Store, plan: Plan, steps: tuple[Step, ...]) -> None:
+    """Takes back files that commit copies, if a copy is gone: see `orphan_fragments`."""
+    try:
+        refuse_lost_copies(store, plan if steps else Plan())
+    except ChangedError:
+        for step in reversed(steps):
+            store.remove([step.path])
+        raise
+
+
+def refuse_lost_copies(store: Store, plan: Plan) -> None:
+    """Looks at the copies again.
+
+    Raises:
+        ChangedError: Somebody has removed one, or a part of it.
+    """
+    if not plan.copies:
+        return
+    with ThreadPoolExecutor(8) as pool:
+        listed = pool.map(partial(_found, store), plan.copies)
+        for copy, found in zip(plan.copies, listed, strict=True):
+            if found != _wanted(copy):
+                problem = f"expected the copy {copy.name} to stay, found it gone or changed"
+                raise ChangedError(store.uri, f"{problem}; try again")
+
+
+def _found(store: Store, copy: Copy) -> dict[str, int | None]:
+    files = store.list_prefix(f"{FRAGMENTS}/{copy.name}", sizes=True)
+    return {entry.path: entry.size for entry in files}
+
+
+def _wanted(copy: Copy) -> dict[str, int | None]:
+    return {f"{FRAGMENTS}/{copy.name}/{name}": size for name, size in copy.files}
+
+
 def _copy(store: Store, copy: Copy) -> None:
     new = f"{FRAGMENTS}/{copy.name}"
     names = {f"{copy.folder}/{name}": f"{new}/{name}" for name, _ in copy.files}
@@ -278,9 +329,7 @@ def _copy(store: Store, copy: Copy) -> None:
     except MissingObjectError as cause:
         problem = "expected it to stay, found it gone: the array is changing; try again"
         raise ChangedError(cause.where, problem) from cause
-    found = {entry.path: entry.size for entry in store.list_prefix(new, sizes=True)}
-    wanted = {f"{new}/{name}": size for name, size in copy.files}
-    if found != wanted:
+    if (found := _found(store, copy)) != _wanted(copy):
         files = count_text(len(found), "file")
         problem = f"expected a copy of {copy.folder}, found {files} with differences"
         raise StorageError(store.uri_of(new), problem)
