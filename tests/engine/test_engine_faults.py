@@ -21,7 +21,6 @@ from chronotile.change.quarantine import restore
 from chronotile.change.repair import repair
 from chronotile.change.vacuum import vacuum
 from chronotile.check.findings import RefusedError
-from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_con
 from chronotile.log import open_log
 
@@ -214,8 +213,10 @@ def count(array: EngineArray, start: int = 0, end: int = 1 << 60) -> int:
 
 def test_f6_a_delete_of_null_bricks_the_array(array: EngineArray) -> None:
     nullable(array)
-    with pytest.raises(ChronotileError, match="cannot read a delete that asks for NULL"):
+    with pytest.raises(RefusedError, match="--where 'a is null' shows these rows"):
         write_delete(array.uri, "a == None")
+    with pytest.raises(RefusedError, match="cannot read a delete or update that asks for NULL"):
+        write_update(array.uri, "a is not null", {"a": 1}, experimental=True)
     assert array.files("__commits", "*.del") == []
     array.commit(20, "a == None")
     assert "size mismatch" in str(array.answer())

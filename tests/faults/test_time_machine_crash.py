@@ -54,9 +54,9 @@ def dense(folder: pathlib.Path) -> EngineArray:
     return array
 
 
-def sparse(folder: pathlib.Path) -> EngineArray:
+def sparse(folder: pathlib.Path, *, duplicates: bool = False) -> EngineArray:
     """A delete must go: everything is replayed."""
-    array = EngineArray(folder).create()
+    array = EngineArray(folder).create(duplicates=duplicates)
     array.write(10, {1: 1, 2: 2})
     array.delete(15, "a == 1")
     array.write(20, {3: 3})
@@ -144,28 +144,28 @@ def test_in_a_bucket(
     assert crash_everywhere(killed, judged, place) >= 2
 
 
-def staged(folder: pathlib.Path) -> tuple[EngineArray, EngineArray]:
-    array, stage = sparse(folder / "array"), EngineArray(folder / "stage").create()
-    stage.write(40, {4: 4})
-    stage.write(50, {4: 5, 5: 5})
-    return array, stage
+def publication(folder: pathlib.Path, stage: Place, options: str) -> Scene:
+    """A load for an array in which a row that is published twice shows twice."""
+    array = sparse(folder / "array", duplicates=True)
+    made = EngineArray(folder / "made").create(duplicates=True)
+    made.write(40, {4: 4})
+    made.write(50, {4: 5, 5: 5})
+    stage.reset(read_all(made.folder))
+    what = f'publish {{"staging": "{stage.uri}"{options}}}'
+    return Scene(files=read_all(array.folder), what=what, new=((3, 3), (4, 4), (5, 4), (5, 5)))
 
 
-def test_publish_on_disk(killed: Crasher, tmp_path: pathlib.Path) -> None:
-    array, stage = staged(tmp_path)
-    what = f'publish {{"staging": "{stage.uri}"}}'
-    found = Scene(files=read_all(array.folder), what=what, new=((3, 3), (5, 4), (5, 5)))
-    assert crash_everywhere(killed, found, OnDisk(array.folder)) >= 16
+@pytest.mark.parametrize("options", ["", ', "at": 70', ', "at": "now"'])
+def test_publish_on_disk(killed: Crasher, tmp_path: pathlib.Path, options: str) -> None:
+    found = publication(tmp_path, OnDisk(tmp_path / "stage"), options)
+    assert crash_everywhere(killed, found, OnDisk(tmp_path / "array")) >= 16
 
 
+@pytest.mark.parametrize("options", ["", ', "at": "now"'])
 def test_publish_in_a_bucket(
-    killed: Crasher, tmp_path: pathlib.Path, s3: S3Server, bucket: str
+    killed: Crasher, tmp_path: pathlib.Path, s3: S3Server, bucket: str, options: str
 ) -> None:
-    array, stage = staged(tmp_path)
-    place = InBucket(s3, bucket, "stage")
-    place.reset(read_all(stage.folder))
-    what = f'publish {{"staging": "{place.uri}"}}'
-    found = Scene(files=read_all(array.folder), what=what, new=((3, 3), (5, 4), (5, 5)))
+    found = publication(tmp_path, InBucket(s3, bucket, "stage"), options)
     assert crash_everywhere(killed, found, InBucket(s3, bucket)) >= 16
 
 

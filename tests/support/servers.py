@@ -210,7 +210,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         fault = self.server.proxy.decide(self.command, self.path)
         if fault in {"drop", "reset"}:
             return self._hang_up(reset=fault == "reset")
@@ -230,6 +230,16 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             data = _without_newest(data)
         return self._answer(status, headers, data, cut=fault == "cut")
 
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -240,8 +250,10 @@ class _ProxyHandler(BaseHTTPRequestHandler):
                 self.command, self.path, skip_host=True, skip_accept_encoding=True
             )
             for name, value in self.headers.items():
-                if name.lower() not in {"connection", "keep-alive"}:
+                if name.lower() not in {"connection", "keep-alive", "transfer-encoding"}:
                     connection.putheader(name, value)
+            if "Content-Length" not in self.headers and body:
+                connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()

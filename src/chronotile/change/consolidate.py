@@ -26,11 +26,12 @@ from chronotile.change.merged_files import array_metadata
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import NEWER
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import Record, commit_name, encode_lines
 from chronotile.format.con_names import later_name, later_name_at, rank
 from chronotile.format.kinds import COMMITS, OK, UPD, WRT
-from chronotile.format.names import time_order
+from chronotile.format.names import NEWEST_VERSION, time_order
 from chronotile.history.columns_to_con import encode_rows
 from chronotile.history.con_coverage import commit_ids
 from chronotile.storage.compared_put import put_compared
@@ -177,15 +178,17 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     """The rows of a `.con` with every effective commit: in time order, updates last.
 
-    Of a commit that stands in several places, the engine sees the record of the latest `.con`.
+    Of a commit that stands in several places, the engine sees the record of the latest `.con`. One
+    of a version that is not known stays where it is.
     """
     uris = table.uris
     is_write = (uris.ext == WRT) | (uris.ext == OK)
-    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied)
+    newer = table.is_from_version(NEWEST_VERSION + 1)
+    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied & ~newer)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
     for row in table.tile_rows.tolist():
         loose = table.is_loose(row)
-        if loose and uris.ext[row] == UPD and not updates:
+        if newer[row] or (loose and uris.ext[row] == UPD and not updates):
             continue
         claim = ((not loose, rank(table.path(row))), row)
         uri = table.uri(row)
@@ -260,3 +263,6 @@ def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
     if ignored:
         stay, them = ("stays", "it") if ignored == 1 else ("stay", "them")
         yield f"{count_text(ignored, 'write')} {stay} loose: an .ign names {them}"
+    newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
+    if newer:
+        yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

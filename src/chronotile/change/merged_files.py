@@ -17,7 +17,7 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
-from chronotile.format.names import try_parse
+from chronotile.format.names import NEWEST_VERSION, try_parse
 from chronotile.history.read_history import VacuumFile
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import MissingObjectError
@@ -97,11 +97,21 @@ def array_metadata(history: History) -> MergeFolder:
 
 
 def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
-    """The metadata of a group; reads its `.vac` files."""
+    """The metadata of a group; reads its `.vac` files.
+
+    Raises:
+        ChangedError: A `.vac` is gone since the group was listed.
+        ReadError: One cannot be read: nobody knows what it hides.
+    """
     found = []
     for path, data in store.read_many(f"{META}/{n}" for n in history.meta if n.endswith(".vac")):
         name = try_parse(path.rpartition("/")[2].removesuffix(".vac"))
-        if name is not None and isinstance(data, bytes):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, ChronotileError):
+            raise data
+        if name is not None:
             found.append(VacuumFile(path=path, name=name, lines=tuple(decode_vac(data, path))))
     return _of_group(store, history, META, history.meta, found)
 
@@ -126,6 +136,7 @@ def _of_group(
         folder=folder,
         names=names,
         vacuums=(),
+        # A group that has no list of members yet has no version.
         version=max(versions, default=0) or NEWEST_VERSION,
         has_relative_lines=False,
         key=history.key,
@@ -134,7 +145,3 @@ def _of_group(
     here = set(whole.lines(store, plain))
     kept = (replace(one, lines=tuple(x for x in one.lines if x in here)) for one in vacuums)
     return replace(whole, vacuums=tuple(kept))
-
-
-NEWEST_VERSION = 22
-"""The version of files in a group that has no list of members yet."""

@@ -3,9 +3,9 @@
 In: an array. Out: the array without the files that the engine cannot read, which lie in a
 quarantine beside it, and a report. What cannot be mended for certain is reported, and stays.
 
-The order: the manifest; new files; then each old file is copied, compared and removed, one by one;
-then new files under old names. A repair that is broken off at any point loses nothing, and the same
-command goes on: new files only repeat what old ones say.
+The order: the manifest; new files; then each old file is copied, compared, and removed or exchanged
+for a new one of the same name, one by one. A repair that is broken off at any point loses nothing,
+and the same command goes on: new files only repeat what old ones say.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.beside_array import unfinished_copies
 from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.mending import lost_metadata
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
@@ -23,6 +24,7 @@ from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.check_array import blocking, check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.stored_files import metadata
+from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
@@ -103,6 +105,8 @@ def _mending(
     mending = mender.mend(unfinished_copies(store) if commit_orphans else None)
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")
+        if item.path.startswith(f"{META}/"):
+            mending.notes.append(lost_metadata(store.uri, item.path))
     return mending
 
 
@@ -118,15 +122,11 @@ def mend(
     store: Store, quarantine: Quarantine, mending: Mending, moves: tuple[Step, ...], at_ms: int
 ) -> None:
     """Changes the array, in the order of the module's text."""
-    puts, replaced = mending.puts.values(), mending.replaced.values()
-    stand_ins = mending.stand_ins.values()
-    quarantine.declare(moves, (*puts, *replaced, *stand_ins), at_ms)
-    for step in (*puts, *stand_ins):
+    puts, replaced = mending.puts.values(), mending.replaced
+    quarantine.declare(moves, (*puts, *replaced.values()), at_ms)
+    for step in puts:
         put_compared(store, step.path, step.data)
-    quarantine.move(moves)
-    for step in replaced:
-        put_compared(store, step.path, step.data)
-    store.remove(step.path for step in stand_ins)
+    quarantine.move(moves, replaced={path: step.data for path, step in replaced.items()})
 
 
 def _still_wrong(

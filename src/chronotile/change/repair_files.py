@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.mending import Mending
 from chronotile.change.repair_fragments import FragmentMender, find_lost_commits, is_usable
@@ -23,6 +22,7 @@ from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import lost_deletes
+from chronotile.check.undone_restores import undone_finding, undone_restores
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -35,6 +35,7 @@ from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     Record,
     commit_name,
+    encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
@@ -44,7 +45,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.con_names import later_name
 from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
-from chronotile.format.names import Name, is_name, new_name, parse_name, time_order
+from chronotile.format.names import Name, is_name, is_newer, parse_name, time_order
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Mender:
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
         self.dropped: dict[str, str] = {}
-        self.damage = list(damage(self.history))
+        every = list(damage(self.history))
+        self.damage = [item for item in every if not is_newer(item.path)]
+        self.mending.left += [item for item in every if is_newer(item.path)]
         self.damaged_cons = {p.path for p in self.history.problems if p.kind == "con"}
         self._cons = {source.path for source in self.history.table.sources if not source.loose}
 
@@ -100,13 +103,14 @@ class Mender:
             self.rules, self.health, self.mending, accept_loss=self.accept_loss
         ).mend_all()
         self._take_out_fragments()
+        self._hide_undone()
         bad_lines = {
             item.path
             for item in self.damage
             if item.code != "con-truncated" and item.path.endswith(LINES)
         }
         for number, source in enumerate(self.history.table.sources):
-            if not source.loose and source.path not in self.mending.moves:
+            if not (source.loose or source.path in self.mending.moves or is_newer(source.path)):
                 self._mend_con(number, source, has_bad_lines=source.path in bad_lines)
         for path in sorted(path for path in bad_lines if path.endswith(".ign")):
             self._mend_ign(path)
@@ -116,7 +120,8 @@ class Mender:
         self._put_deletes_back()
         self._replace_lost(self._commit_orphans(copies))
         # No quarantine helps with a damaged schema: fragments may need it.
-        self.mending.left += [item for item in self.damage if item.code == "tile-corrupt"]
+        unmended = ("tile-corrupt", "version-unknown")
+        self.mending.left += [item for item in self.damage if item.code in unmended]
         return self.mending
 
     def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
@@ -153,6 +158,8 @@ class Mender:
         """Takes out deletes and updates with which the engine cannot read the array."""
         for commit, row in commits(self.rules):
             uri = self.history.table.uri(row)
+            if is_newer(uri):
+                continue
             try:
                 stored = commit.stored
             except (KeyNeededError, UnsupportedFilterError):
@@ -179,8 +186,8 @@ class Mender:
             words = row_words(self.rules, commit.name, applied)
             self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
             if self._is_loose(uri):
-                self.mending.moves[uri] = f"{code}: {reason}"
-                self.mending.replaced[uri] = put(uri, self._stand_in(uri), "it matches no row")
+                why, new = f"{code}: {reason}", self._stand_in(uri)
+                self.mending.replace(uri, new, why, "it matches no row")
 
     def _stand_in(self, uri: str) -> bytes:
         return self.harmless[uri[-4:]]
@@ -249,6 +256,23 @@ class Mender:
         if in_con := [uri for uri in commits if self._is_in_con(uri)]:
             self._put_ign(in_con, f"{count_text(len(in_con), 'fragment')} gone")
 
+    def _hide_undone(self) -> None:
+        """Hides merged fragments that show what a restore hid, if their sources are all there."""
+        table = self.history.table
+        committed = {table.name(row) for row in self.rules.fragments.tolist()}
+        for one in undone_restores(self.history):
+            sources = {name for vacuum in one.merges for name in vacuum.targets}
+            if not all(n in committed and is_usable(self.health, n) for n in sources):
+                self.mending.left.append(undone_finding(self.history, one))
+                continue
+            for vacuum in one.merges:
+                why = f"restore-undone: it hides what {vacuum.name.text} was made from"
+                line, old = f"/{FRAGMENTS}/{vacuum.name.text}", encode_lines(vacuum.lines)
+                new = encode_exchanged([line], old)
+                self.mending.replace(vacuum.path, new, why, "hides the merged fragment instead")
+            note = f"{one.name} is out of sight: it was made from what {one.restore} hides"
+            self.mending.notes.append(f"{note}; what else it was made from shows in its place")
+
     def _put_ign(self, uris: list[str], reason: str) -> None:
         path = f"{COMMITS}/{later_name(uris, (), self.version)}.ign"
         self.mending.put(path, encode_lines(uris), reason)
@@ -292,7 +316,7 @@ class Mender:
                 continue
             if uri in self.swapped:
                 tile, changed = self._stand_in(uri), True
-            elif tile is not None and not _opens(tile, self.history.key):
+            elif tile is not None and not is_newer(uri) and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:
                     continue
@@ -342,7 +366,7 @@ class Mender:
             self._put_ign(good, f"{count_text(len(good), 'line')} of {path}")
 
     def _mend_vac(self, vacuum: VacuumFile) -> None:
-        """Writes a `.vac` anew under its own name; a stand-in hides the same meanwhile."""
+        """Writes a `.vac` anew under its own name."""
         folder = META if vacuum.path.startswith(f"{META}/") else FRAGMENTS
         good: list[str] = []
         for at, line in enumerate(vacuum.lines):
@@ -354,12 +378,9 @@ class Mender:
                 good.append(f"/{folder}/{name}" if version >= FIRST_WITH_COMMITS else f"/{name}")
         self._move_mended(vacuum.path)
         if good:
-            data, own = encode_lines(good), vacuum.name
             reason = f"{count_text(len(good), 'line')} of the old one"
-            self.mending.replaced[vacuum.path] = put(vacuum.path, data, reason)
-            if folder == FRAGMENTS:
-                path = f"{COMMITS}/{new_name(own.t1, own.t2, own.version)}.vac"
-                self.mending.stand_ins[path] = put(path, data, "stands in meanwhile")
+            why = self.mending.moves[vacuum.path]
+            self.mending.replace(vacuum.path, encode_lines(good), why, reason)
 
     def _completed(self, own: Name, line: str) -> str | None:
         """The one fragment that a cut line of a `.vac` can mean."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import health_by_name
 from chronotile.format.commit_files import is_commit_line, read_vac_line, write_uri
-from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer, parse_name
 from chronotile.history.missing_fragments import is_near
 from chronotile.visibility.rules import is_inside
 
@@ -62,7 +62,9 @@ class FragmentMender:
         table = self.history.table
         uri, path, name = table.uri(row), table.fragment_path(row), table.name(row)
         health = self.health.get(path)
-        if not is_commit_line(uri) or (not missing and (health is None or not health.is_broken)):
+        if not is_commit_line(uri) or is_newer(uri):
+            return
+        if not missing and (health is None or not health.is_broken):
             return
         # Without a footer, the engine opens no window that sees the fragment.
         closed = missing or health is None or health.closed
@@ -157,7 +159,7 @@ class FragmentMender:
 def is_usable(health: Mapping[str, Health], name: str) -> bool:
     """Whether a fragment is there, and not known to be broken."""
     known = health_by_name(health, name)
-    return known is not None and not known.is_broken
+    return known is not None and not known.is_broken and not is_newer(name)
 
 
 class LostCommits(NamedTuple):

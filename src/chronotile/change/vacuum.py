@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_a
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.engine_open_cost_change import requests_of_opens
-from chronotile.change.kept_windows import Keep, held_by_windows, kept_windows
+from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
 from chronotile.change.orphan_fragments import (
     HOURS_24,
     Orphan,
@@ -46,6 +46,8 @@ from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_meta
 from chronotile.change.vacuum_stages import Plan, make_plan
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
+from chronotile.check.read_tags import tags_of
+from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.check.vacuumable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
@@ -160,12 +162,14 @@ def _vacuum(
     dry_run: bool,
 ) -> Report:
     history, rules = sound_history(store, key)
-    kept = kept_windows(store, history, wanted.keep)
+    tags = tags_of(store, history)
+    kept = kept_windows(store, history, tags, wanted.keep)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if wanted.has("fragments"):
         removal = removable(history, rules, partial(inspect, store, history), kept)
     orphans: tuple[Orphan, ...] = ()
-    notes = [*_losses(removal), *removal.notes, *held_by_windows(store, removal)]
+    notes = [*doubtful(tags), *_losses(removal), *removal.notes]
+    notes += held_by_windows(store, removal)
     if wanted.orphans_age_ms is not None:
         oldest = now_ms() - wanted.orphans_age_ms
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
@@ -191,6 +195,7 @@ def _vacuum(
         "vacuum",
         store.uri,
         dry_run=dry_run,
+        findings=tuple(doubtful_tags(store.uri, tags)),
         engine_open_requests=requests_of_opens(store, rules, steps),
     )
     steps += tuple(step for orphan in orphans for step in orphan.steps)

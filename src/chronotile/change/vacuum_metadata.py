@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step
 from chronotile.change.merged_files import MergeFolder, array_metadata
-from chronotile.errors import ChangedError
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
 from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -196,8 +197,14 @@ class Replaced:
         for path, data in store.read_many(f"{self._folder}/{name}" for name in wanted):
             if isinstance(data, bytes) and known.is_readable(data, path):
                 self.readable[path] = data
-        found = store.read_many(vacuum.path for vacuum in known.vacuums)
-        self.vacuums = {path: data for path, data in found if isinstance(data, bytes)}
+        self.vacuums: dict[str, bytes] = {}
+        for path, data in store.read_many(vacuum.path for vacuum in known.vacuums):
+            # Without its `.vac`, what it listed may be in use again: nothing shows that it may go.
+            if isinstance(data, MissingObjectError):
+                raise _changed(store, path)
+            if isinstance(data, ChronotileError):
+                raise data
+            self.vacuums[path] = data
         self._held = {
             v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
         }

@@ -18,6 +18,7 @@ from chronotile.check.findings import count_text
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, encode_lines
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, EXTENSIONS
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.history.con_coverage import Coverage, coverage
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _covered(
     table = files.table
     kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
     is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
+    is_candidate &= ~table.is_from_version(NEWEST_VERSION + 1)
     for row, holder in files.holders(np.flatnonzero(is_candidate)):
         if (uri := table.uri(row)) not in removed:
             yield uri, holder

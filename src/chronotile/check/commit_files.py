@@ -39,9 +39,8 @@ RELATIVE_VAC = 19
 """From this version on, the lines of a `.vac` are relative to the array."""
 
 _PREFIX = f"{COMMITS}/".encode()
-_CODES = {"con": "con-truncated", "schema": "tile-corrupt"} | dict.fromkeys(
-    ("name", "ign", "vac"), "name-malformed"
-)
+_CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-unknown"}
+_CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
 
 
@@ -60,6 +59,8 @@ def damage(history: History) -> Iterator[Finding]:
         # The engine passes over an `.ok` of the root that has no fragment beside it.
         is_harmless = kind == "name" and path.endswith(".ok")
         severity: Severity | None = "warning" if is_harmless else None
+        if kind == "version":
+            severity = "error"
         if code is not None:
             yield finding(history.array, code, path, message, severity=severity)
     yield from _strange_names(history)

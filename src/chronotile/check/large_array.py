@@ -37,6 +37,7 @@ from chronotile.check.fragments import (
     same_times,
     uncommitted,
 )
+from chronotile.check.undone_restores import restores_undone
 from chronotile.format.names import is_name
 from chronotile.history.con_coverage import ConsInParts, coverage
 from chronotile.visibility.rules import Rules
@@ -63,6 +64,7 @@ class LargeCheck:
         self._ignored_in: frozenset[tuple[str, str]] = frozenset()
         self._merged: set[str] = set()
         self._vacuums = {vacuum.name.text for vacuum in frame.vacuums}
+        self._vacuums.update(name for vacuum in frame.vacuums for name in vacuum.targets)
 
     def add(self, rules: Rules) -> None:
         """Takes the next part, in order of time."""
@@ -92,10 +94,13 @@ class LargeCheck:
         gone = self._cons.superseded()
         needed = {ignore for con, ignore in self._ignored_in if con not in gone}
         free = [path for path in frame.listing.paths_of(".ign") if path not in needed]
-        with_merged = replace(frame.listing, fragments=tuple(sorted(self._merged)))
+        with_merged = replace(
+            frame, listing=replace(frame.listing, fragments=tuple(sorted(self._merged)))
+        )
         for some in (
             damage(frame),
-            misnamed(replace(frame, listing=with_merged)),
+            misnamed(with_merged),
+            restores_undone(with_merged),
             future(array, self._future),
             many_loose(array, self._loose, frame.table),
             conditions(Rules(frame)),

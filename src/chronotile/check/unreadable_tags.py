@@ -1,4 +1,4 @@
-"""Checks of tags: whether the moments that they name can still be read whole.
+"""Checks of tags: whether they, and the moments that they name, can still be read whole.
 
 In: a store, the rules of a history. Out: findings. Reads the array's metadata, and no fragment.
 """
@@ -34,7 +34,9 @@ def unreadable_tags(
     """
     history = rules.history
     tags = tags_of(store, history)
-    if of_group is not None:
+    if of_group is None:
+        yield from doubtful_tags(history.array, tags)
+    else:
         unknown = {pair for pair in of_group.items() if pair not in tags.of_groups}
         tags = Tags({}, tuple(sorted(unknown)))
     labelled = tags.labelled()
@@ -49,3 +51,11 @@ def unreadable_tags(
                 f"whole: {what[0]} was merged over it, and what it was merged from is gone"
             )
             yield finding(history.array, "tag-unreadable", META, message)
+
+
+def doubtful_tags(array: str, tags: Tags) -> Iterator[Finding]:
+    """Find what may be a tag of an array or a group, and is damaged."""
+    for doubt in tags.doubts:
+        if not doubt.is_sealed:
+            message = f"{doubt}; until it can, a vacuum keeps all that a window in the past needs"
+            yield finding(array, "tag-unreadable", doubt.path, message, hint=doubt.hint)

@@ -191,12 +191,17 @@ def _undo_group(change: Change, place: str, document: dict[str, Any]) -> int:
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
 @click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
-def publish(change: Change, staging: tuple[str, ...], own_times: bool, at: Any) -> int:
+@click.option("--again", is_flag=True, help="Take also fragments that are, or were, there already.")
+@click.option(
+    "--allow-hidden", is_flag=True, help="Go on although a later delete hides rows of them."
+)
+def publish(change: Change, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
     They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
     reader sees none of it or all. In a group, what is staged for all members shows at one moment,
-    just ahead: readers who open them at one time of theirs see none of it or all.
+    just ahead: readers who open them at one time of theirs see none of it or all. The same command
+    again does what is left to do, and leaves alone what is there.
     """
     from chronotile.time_machine.publish import publish as run
 
@@ -207,4 +212,4 @@ def publish(change: Change, staging: tuple[str, ...], own_times: bool, at: Any) 
             raise wrong_call("expected --at or --own-times, found both")
         return run(list(staging), array, storage_options=storage, **options)
 
-    return _run(change, publish, staging=staging, own_times=own_times, at=at)
+    return _run(change, publish, staging=staging, **options)

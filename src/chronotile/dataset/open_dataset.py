@@ -87,16 +87,24 @@ class Dataset:
 
         Raises:
             BadTimeError: It is no time.
+            ReadError: It may be a tag, and metadata cannot be read.
         """
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+        return to_ms(time, where, look_up=self._tagged)
+
+    def _tagged(self, name: str) -> int | None:
+        return self.known_tags.checked(self.uri).moment(name)
 
     @property
     def tags(self) -> dict[str, int]:
         """The tags of the group, with their moments in ms, the earliest first.
 
         The first call reads the group's own metadata, and no member.
+
+        Raises:
+            ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
+            StorageError: The storage failed.
         """
-        return self.known_tags.own
+        return self.known_tags.checked(self.uri).own
 
     @cached_property
     def known_tags(self) -> Tags:

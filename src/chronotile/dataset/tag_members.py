@@ -22,7 +22,7 @@ from chronotile.change.merged_files import group_metadata
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
@@ -81,7 +81,7 @@ def tag_dataset(
     """
     check_name(name, dataset.uri)
     moment = now_ms() if at is None else dataset.moment(at)
-    known = dataset.tags.get(name)
+    known = (dataset.known_tags.own if move else dataset.tags).get(name)
     refuse_taken(dataset.uri, name, known if known != moment else None, move=move)
     nodes = _members(dataset, moment, known)
     planned = list(_marked(dataset, nodes, name, moment, outside=outside, there=True))
@@ -106,11 +106,15 @@ def untag_dataset(
     Raises:
         RefusedError: There is no such tag, or a member cannot be read: nothing was changed.
     """
-    known = dataset.tags.get(name)
-    if known is None:
+    tags = dataset.known_tags
+    known = tags.own.get(name)
+    planned: list[_Planned] = []
+    if known is not None:
+        nodes = _members(dataset, known)
+        planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
+    elif name not in tags.odd:
+        tags.checked(dataset.uri)
         raise RefusedError(dataset.uri, f"expected the name of a group's tag, found {name!r:.120}")
-    nodes = _members(dataset, known)
-    planned = list(_marked(dataset, nodes, name, known, outside=outside, there=False))
     planned.append(_own(dataset, tag_item(name, None), tag_words(name, None)))
     return _carry_out(dataset, planned, before, dry_run=dry_run)
 
@@ -129,6 +133,7 @@ def _marked(
 
     Raises:
         RefusedError: A member is gone, or cannot be read whole at the moment.
+        ReadError: A member cannot be read.
     """
     for node in nodes:
         if node.found in LOST and there:
@@ -144,7 +149,8 @@ def _marked(
             report = _mark(dataset, node, name, moment, there=there)
         except ChronotileError as error:
             problem = f"expected that every member can, found {node.path}"
-            raise RefusedError(dataset.uri, f"{problem}: {error}; nothing was changed") from error
+            kind = ReadError if isinstance(error, ReadError) else RefusedError
+            raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
         if report.steps:
             yield _Planned(node.store, replace(told, report=report))
 

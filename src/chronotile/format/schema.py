@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.filters import Filter, read_filters
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
 
 if TYPE_CHECKING:
@@ -121,12 +122,20 @@ class Schema:
 
 
 def decode_schema(payload: bytes, where: str) -> Schema:
-    """Read the payload of a schema tile, of any format version from 1 to 23.
+    """Read the payload of a schema tile.
 
     Raises:
+        UnknownVersionError: It is of a version that is not known, and cannot be read.
         BadFileError: It is no schema.
     """
-    tree = parse(ArraySchemaSpec, where, payload)
+    try:
+        tree = parse(ArraySchemaSpec, where, payload)
+    except BadFileError:
+        version = int.from_bytes(payload[:4], "little")
+        if version > NEWEST_VERSION:
+            problem = f"expected a version up to {NEWEST_VERSION}, found {version}"
+            raise UnknownVersionError(where, problem) from None
+        raise
     return Schema(
         version=tree.version,
         dense=tree.array_type == ArraySchemaSpec.ArrayTypes.dense,
@@ -141,18 +150,24 @@ def decode_schema(payload: bytes, where: str) -> Schema:
     )
 
 
-def cell_layout(payload: bytes, where: str) -> tuple[object, ...]:
-    """What a schema says of the order of cells and of cells that nobody wrote: to be compared.
+def more_content(payload: bytes, where: str) -> tuple[object, ...]:
+    """Give what a schema says beyond what `Schema` holds: to be compared.
+
+    That is the order of cells, cells that nobody wrote, labels, and the domain in use.
 
     Raises:
         BadFileError: It is no schema.
     """
     tree = parse(ArraySchemaSpec, where, payload)
-    fills = [
-        (a.name, getattr(a, "fill_value", b""), getattr(a, "fill_validity", 0))
-        for a in tree.attributes
+    names = ("name", "fill_value", "fill_value_validity", "order")
+    attributes = [tuple(getattr(one, name, None) for name in names) for one in tree.attributes]
+    labels = [
+        (one.dimension_index, one.name, one.attribute_name, one.order, one.cell_val_num)
+        for one in getattr(tree, "labels", ())
     ]
-    return tree.tile_order, tree.cell_order, tuple(fills)
+    current = getattr(tree, "current_domain", None)
+    used = () if current is None or current.is_empty else tuple(one.range for one in current.ranges)
+    return tree.tile_order, tree.cell_order, tuple(attributes), tuple(labels), used
 
 
 def decode_enumeration(payload: bytes, where: str) -> Enumeration:

@@ -73,7 +73,7 @@ class Log:
         return self.history.array
 
     def __repr__(self) -> str:
-        return f"<log of {self.array}: {len(self.history.table)} commit records>"
+        return f"<log of {self.array}: {self.history.table.commit_count} commits>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -81,7 +81,7 @@ class Log:
         last = "none" if not len(commits) else time_text(int(commits.max()))
         rows = [
             ("kind", "dense" if self.history.dense else "sparse"),
-            ("commit records", len(self.history.table)),
+            ("commits", self.history.table.commit_count),
             ("fragments visible now", len(view.fragments)),
             ("deletes in force now", len(view.deletes)),
             ("updates in force now", len(view.updates)),
@@ -99,8 +99,12 @@ class Log:
 
         Raises:
             BadTimeError: It is no time.
+            ReadError: It may be a tag, and metadata cannot be read.
         """
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+        return to_ms(time, where, look_up=self._tagged)
+
+    def _tagged(self, name: str) -> int | None:
+        return self.known_tags.checked(self.array).moment(name)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -109,9 +113,10 @@ class Log:
         The first call reads the array's metadata.
 
         Raises:
+            ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
             StorageError: The storage failed.
         """
-        return self.known_tags.own
+        return self.known_tags.checked(self.array).own
 
     @cached_property
     def known_tags(self) -> Tags:

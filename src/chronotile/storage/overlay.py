@@ -126,4 +126,4 @@ class _Overlay:
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only a plan, found a change")
 
-    put = duplicate = remove = settle = remove_folders = _refuse
+    put = exchange = duplicate = remove = settle = remove_folders = _refuse
