@@ -20,7 +20,12 @@ PROGRAM = (sys.executable, "-m", "chronotile")
 
 
 def on_terminal(
-    arguments: Sequence[str], *, answer: str | None = None, columns: int = 100, pager: str = "cat"
+    arguments: Sequence[str],
+    *,
+    answer: str | None = None,
+    columns: int = 100,
+    pager: str = "cat",
+    **more: str,
 ) -> tuple[int, str]:
     """Run the program where input, output and errors are one terminal.
 
@@ -29,10 +34,12 @@ def on_terminal(
         answer: What is typed once the program asks; a program that does not ask then fails.
         columns: Of the terminal.
         pager: The command that long output goes through.
+        more: Further settings of the environment.
     """
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "PAGER": pager}
     environment.pop("NO_COLOR", None)
+    environment |= more
     running = subprocess.Popen(
         [*PROGRAM, *arguments], stdin=follower, stdout=follower, stderr=follower, env=environment
     )

@@ -27,12 +27,15 @@ class Mending:
     puts: dict[str, Step] = field(default_factory=dict)
     """New files by path; put before any file is moved."""
     replaced: dict[str, Step] = field(default_factory=dict)
-    """New files under the names of old ones; put after the old ones are moved."""
-    stand_ins: dict[str, Step] = field(default_factory=dict)
-    """Files that stand in for a replaced one while it is away."""
+    """New content of files that are moved: each is exchanged in one step."""
     notes: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     """What the repair does not mend."""
+
+    def replace(self, path: str, data: bytes, why: str, reason: str) -> None:
+        """Exchanges the content of a file; `why` is the reason to move the old one."""
+        self.moves[path] = why
+        self.replaced[path] = put(path, data, reason)
 
     def put(self, path: str, data: bytes, reason: str) -> None:
         """Adds a new file."""

@@ -10,7 +10,6 @@ The files lie flat under numbered names, so that a quarantine never looks like a
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from chronotile.change.change_report import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import is_commit_line
+from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, LINES
 from chronotile.format.names import is_name
 from chronotile.format.timestamps import iso_time
@@ -76,14 +76,26 @@ class Quarantine:
         }
         put_compared(self.above, f"{self.folder}/{_MANIFEST}", json_text(document).encode())
 
-    def move(self, moves: Sequence[Step], first: int = 0) -> None:
-        """Takes files out of the array; the first has this number among those declared."""
+    def move(
+        self, moves: Sequence[Step], first: int = 0, replaced: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Takes files out of the array.
+
+        Args:
+            moves: The files.
+            first: The number of the first among those declared.
+            replaced: Path -> new content of files whose name stays.
+        """
         for number, step in enumerate(moves, first):
             put_compared(self.above, f"{self.folder}/{_file(number, step.path)}", step.data)
             if self.store.read(step.path) != step.data:
                 problem = "expected the bytes that were read before, found others"
                 raise ChronotileError(self.store.uri_of(step.path), problem)
-            self.store.remove([step.path])
+            new = (replaced or {}).get(step.path)
+            if new is None:
+                self.store.remove([step.path])
+            else:
+                self.store.exchange(step.path, step.data, new)
 
 
 def new_quarantine(store: Store, at_ms: int) -> Quarantine:
@@ -186,8 +198,8 @@ def _withdraw(store: Store, entry: dict[str, Any], *, dry_run: bool) -> list[Ste
 
 
 def _read_manifest(data: bytes, where: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    document = read_json(data, where, "the manifest of a quarantine")
     try:
-        document = json.loads(data)
         moved = [dict(entry) for entry in document["moved"]]
         added = [dict(entry) for entry in document["put"]]
         for entry in (*moved, *added):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.mending import lost_metadata
 from chronotile.change.quarantine import new_quarantine
-from chronotile.check.findings import Finding, RefusedError, count_text, finding
+from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
@@ -151,6 +151,9 @@ def _planned(store: Store, history: GroupHistory) -> _Plan:
     if told:
         plan.notes += _strays(store, history, plan)
     for item in group_metadata(store, history):
+        if item.code == SEALED:
+            plan.left.append(item)
+            continue
         with suppress(MissingObjectError, TooLargeError):
             data = store.read(item.path)
             plan.moves.append(_move(item.path, data, f"metadata: {item.message}"))

@@ -2,9 +2,10 @@
 
 In: what was read of an array. Out: a plan, and then fewer files. Touches no commit and no fragment.
 
-A `.meta` goes if another holds the same footers for all its fragments that still exist, and more,
-or just these and is the later one by `con_names`. This order has no circles, so the last `.meta`
-with a footer stays, however many maintainers look at once. Each fragment has its footer itself too.
+A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
+Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
+the later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove
+the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
 there and can be read; or if that file was merged into such a file in turn. A `.vac` goes after all
@@ -167,8 +168,9 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
 def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
     """The `.meta` files that go, each with one that stays and holds all of it."""
 
-    def order(path: str) -> tuple[int, tuple[int, str]]:
-        return len(held[path]), rank(path)
+    def order(path: str) -> tuple[int, int, tuple[int, str]]:
+        name = try_parse(path.rpartition("/")[2].removesuffix(".meta"))
+        return len(held[path]), -1 if name is None else name.t2, rank(path)
 
     staying: list[str] = []
     retired: dict[str, str] = {}

@@ -14,7 +14,7 @@ from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.visibility.rules import schemas_over
 from chronotile.visibility.view import Delete, Update, make_commit, tile_commits
 
@@ -39,7 +39,7 @@ def conditions(rules: Rules) -> Iterator[Finding]:
         except ChronotileError as error:
             yield finding(array, "tile-corrupt", commit.source, str(error))
             continue
-        odd = tiles.oddity(commit.tile)
+        odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
             code, hint = "tile-corrupt", "nothing to run: the engine reads it all the same"
             yield finding(array, code, commit.source, odd, severity="warning", hint=hint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError, WrongKeyError, printable
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -22,10 +22,19 @@ _TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
 _ORPHANS = "chronotile vacuum {array} --orphans"
+_ORPHAN = (
+    f"if no write is under way, {_ORPHANS} removes it; "
+    f"if its commit was lost, {_REPAIR} --commit-orphans puts one back"
+)
 _ROWS_BACK = (
     "chronotile rows {array} --removed-by NAME lists what it took; "
     "chronotile undelete {array} NAME brings that back"
 )
+
+UNREADABLE = "unreadable"
+"""The code of an array or folder that could not be read, and may be sound."""
+SEALED = "tile-encrypted"
+"""The code of what no key was given for: an info; or another key than its own: an error."""
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
@@ -36,7 +45,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-has-updates": ("warning", "chronotile apply {array} writes its rows with the new values"),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
-    "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
+    "fragment-without-commit": ("warning", _ORPHAN),
+    "restore-undone": ("warning", f"{_REPAIR} hides it, and shows what the restore showed"),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
@@ -46,13 +56,15 @@ CODES: dict[str, tuple[Severity, str]] = {
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
     "delete-hits-older": ("warning", _ROWS_BACK),
+    "late-write-hidden": ("warning", "write its rows again with a later time"),
     "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
     "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),
     "update-deletes": ("warning", "chronotile apply {array} writes its rows with the new values"),
     "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
-    "tile-encrypted": ("info", "give --key-file to have it checked"),
+    SEALED: ("info", "give --key-file to have it checked"),
+    "version-unknown": ("info", "pip install --upgrade chronotile"),
     "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
     "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
     "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),
@@ -76,7 +88,7 @@ CODES: dict[str, tuple[Severity, str]] = {
         "warning",
         "chronotile tag remove {array} NAME takes it away; name another moment",
     ),
-    "unreadable": ("error", "check permissions and the storage, then run this again"),
+    UNREADABLE: ("error", "check permissions and the storage, then run this again"),
 }
 """Code -> its usual severity, and what to do."""
 
@@ -127,6 +139,25 @@ def finding(
         message=printable(message),
         hint=(advice if hint is None else hint).format(array=array),
     )
+
+
+def wrong_key(array: str, path: str, message: str) -> Finding:
+    """Make the finding on what the given key does not open: nothing is known of it.
+
+    >>> wrong_key("a", "__schema/x", "expected its key, found another").severity
+    'error'
+    """
+    hint = WrongKeyError.hint
+    return finding(array, SEALED, path, message, severity="error", hint=hint)
+
+
+def is_unread(code: str, severity: str) -> bool:
+    """Return True for a finding on something that could not be read, and may be sound.
+
+    >>> is_unread("unreadable", "error"), is_unread("tile-encrypted", "info")
+    (True, False)
+    """
+    return severity == "error" and code in (UNREADABLE, SEALED)
 
 
 def worst_first(item: Finding) -> tuple[int, str, str]:

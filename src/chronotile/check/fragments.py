@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile.check.findings import SKEW_MS, Finding, Severity, count_text, finding, shown
+from chronotile.check.undone_restores import restores_undone
 from chronotile.format.commit_files import read_vac_line
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
@@ -33,6 +34,7 @@ def fragments(rules: Rules) -> Iterator[Finding]:
     yield from missing(rules)
     yield from uncommitted(rules)
     yield from misnamed(rules.history)
+    yield from restores_undone(rules.history)
     yield from same_times(rules)
     yield from future(rules.history.array, future_commits(rules.history))
     table = rules.history.table

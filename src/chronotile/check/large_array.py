@@ -37,8 +37,9 @@ from chronotile.check.fragments import (
     same_times,
     uncommitted,
 )
+from chronotile.check.undone_restores import restores_undone
 from chronotile.format.names import is_name
-from chronotile.history.con_coverage import coverage
+from chronotile.history.con_coverage import ConsInParts, coverage
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class LargeCheck:
         self._capped = CappedFindings(frame.array, most)
         self._future = FutureCommits()
         self._loose = 0
-        self._superseded = {file.path for file in self._files}
+        self._cons = ConsInParts()
         self._ignored_in: frozenset[tuple[str, str]] = frozenset()
         self._merged: set[str] = set()
         self._vacuums = {vacuum.name.text for vacuum in frame.vacuums}
+        self._vacuums.update(name for vacuum in frame.vacuums for name in vacuum.targets)
 
     def add(self, rules: Rules) -> None:
         """Takes the next part, in order of time."""
@@ -73,7 +75,7 @@ class LargeCheck:
         self._future |= future_commits(history)
         self._loose += count_loose(table)
         files = coverage(table)
-        self._superseded.intersection_update(files.superseded())
+        self._cons.add(files)
         self._ignored_in |= files.ignored_in()
         self._merged.update(self._vacuums.intersection(history.listing.fragments))
 
@@ -89,20 +91,22 @@ class LargeCheck:
     def finished(self) -> CappedFindings:
         """What was found in all parts, and in the frame."""
         frame, array = self._frame, self._frame.array
-        gone = self._superseded
-        latest_first = [path for path in coverage(frame.table).cons() if path in gone]
+        gone = self._cons.superseded()
         needed = {ignore for con, ignore in self._ignored_in if con not in gone}
         free = [path for path in frame.listing.paths_of(".ign") if path not in needed]
-        with_merged = replace(frame.listing, fragments=tuple(sorted(self._merged)))
+        with_merged = replace(
+            frame, listing=replace(frame.listing, fragments=tuple(sorted(self._merged)))
+        )
         for some in (
             damage(frame),
-            misnamed(replace(frame, listing=with_merged)),
+            misnamed(with_merged),
+            restores_undone(with_merged),
             future(array, self._future),
             many_loose(array, self._loose, frame.table),
             conditions(Rules(frame)),
             differing(frame),
             name_ranges(array, map(_range_of, filter(_is_named, self._files))),
-            unneeded(array, latest_first, free),
+            unneeded(array, gone, free),
             records_with_tiles(frame),
             array_metadata_debt(frame),
         ):

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
-from chronotile.check.findings import Finding, Severity, count_text, finding
-from chronotile.check.fragment_health import State, inspect, lost_deletes
+from chronotile.check.findings import Finding, Severity, count_text, finding, wrong_key
+from chronotile.check.fragment_health import NEWER, State, inspect, lost_deletes
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError, KeyNeededError, StorageError
+from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items
 from chronotile.format.kinds import DEL, META
-from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
@@ -54,14 +54,17 @@ def stored(
     history, table = rules.history, rules.history.table
     paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
     health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
-    looked_at.fragments += len(paths)
+    newer = [path for path in paths if is_newer(path)]
+    looked_at.fragments += len(paths) - len(newer)
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
         yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
+    yield from _newer(history.array, newer)
     if deep:
         opener = DeepCheck(store, history, looked_at)
         for path, is_hidden in zip(paths, hidden, strict=True):
-            yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
+            if not is_newer(path):
+                yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
             if on_fragment is not None:
                 on_fragment()
         yield from _unopened(history.array, opener)
@@ -69,6 +72,14 @@ def stored(
     yield from _older(store, rules, health)
     yield from fragment_debt(store, rules, health)
     yield from metadata(store, history)
+
+
+def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
+    """Fragments of a format version that is not known."""
+    if paths:
+        count = count_text(len(paths), "fragment")
+        message = f"{count} not checked, and left alone by every change: {NEWER}"
+        yield finding(array, "version-unknown", paths[0], message)
 
 
 def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
@@ -139,6 +150,7 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
     """Files of `__fragment_meta` and `__meta` that cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
+    paths = [path for path in paths if not is_newer(path)]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
     yield from damaged_tiles(store, history, history.array, paths)
 
@@ -146,13 +158,23 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
     """Files of a group's `__meta` that cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
-    yield from damaged_tiles(store, history, history.group, paths)
+    # A list that the key opens shows that it is the right one; an array's schema does for an array.
+    is_right = any(file.encrypted for file in history.files)
+    yield from damaged_tiles(store, history, history.group, paths, is_key_right=is_right)
 
 
 def damaged_tiles(
-    store: Store, history: History | GroupHistory, array: str, paths: Iterable[str]
+    store: Store,
+    history: History | GroupHistory,
+    array: str,
+    paths: Iterable[str],
+    *,
+    is_key_right: bool = True,
 ) -> Iterator[Finding]:
-    """The files among some of an array, or a group, that cannot be opened."""
+    """Find the files among some of an array, or a group, that cannot be opened.
+
+    One that the key does not open is damaged only if the key is known to be the right one.
+    """
     for path, data in store.read_many(paths):
         if isinstance(data, MissingObjectError):
             continue
@@ -167,4 +189,7 @@ def damaged_tiles(
         except ChronotileError as error:
             if history.is_sealed and isinstance(error, KeyNeededError):
                 continue
-            yield finding(array, "tile-corrupt", path, error.problem)
+            if isinstance(error, WrongKeyError) and not is_key_right:
+                yield wrong_key(array, path, error.problem)
+            else:
+                yield finding(array, "tile-corrupt", path, error.problem)

@@ -96,7 +96,7 @@ def run_on_group(change: Change, function: Callable[..., Any], options: dict[str
         done = _each(dataset, function, begun, given)
     emit(GroupChangeReport(report=done), as_json=change.as_json)
     begun.save(done)
-    return 1 if done.failed or done.findings else 0
+    return max((int(bool(done.findings)), *(one.status for one in done.failed)))
 
 
 def _moments(dataset: Dataset, value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.cli.group_each import chosen
 from chronotile.cli.options import say
 from chronotile.cli.timeline import TimelineReport, _draw
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:
@@ -39,20 +39,22 @@ def group_timeline(
 
     moment = now_ms() if now is None else dataset.moment(now, "--now")
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
-    pictures = []
+    pictures, status = [], 0
     with progress("reading members", len(arrays)) as step:
         for node in arrays:
             log = dataset.read_log(node)
             if isinstance(log, ChronotileError):
                 say(f"note: {node.path} cannot be read: {log}")
+                status = ReadError.exit_code
             else:
                 holds = cells or height is not None
                 drawn = make_picture(log, moment, cells=holds, height=height or "cells")
                 pictures.append((node.path, drawn))
             step()
     if not pictures:
-        raise ChronotileError(dataset.uri, "expected arrays that can be read, found none")
+        kind = ReadError if status else ChronotileError
+        raise kind(dataset.uri, "expected arrays that can be read, found none")
     picture = join_pictures(dataset.uri, pictures, moment)
     data = _draw(picture, Path(output).suffix.lower())
     Path(output).write_bytes(data)
-    return TimelineReport(picture=picture, output=output, size=len(data))
+    return TimelineReport(picture=picture, output=output, size=len(data), status=status)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.cli.group_each import chosen
 from chronotile.cli.usage import UsageReport, _draw
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def group_usage(
     tables: list[pa.Table] = [] if pattern is not None else [_own("", dataset.store)]
     ways: list[Way] = []
     notes: list[str] = []
+    status = 0
     with progress("listing files", len(nodes)) as step:
         for node in nodes:
             if node.found == "group" and node.store is not None:
@@ -51,6 +52,7 @@ def group_usage(
                 log = dataset.read_log(node)
                 if isinstance(log, ChronotileError):
                     notes.append(f"{node.path} cannot be read: {log}")
+                    status = ReadError.exit_code
                     continue
                 used = _below(node.path, measure_usage(node.store, log.history, log.rules))
                 tables.append(used.table)
@@ -61,7 +63,7 @@ def group_usage(
             step()
     table = pa.concat_tables(tables)
     usage = Usage(table=table, ways=tuple(ways), notes=tuple(notes))
-    report = UsageReport(array=dataset.uri, usage=usage, output=output)
+    report = UsageReport(array=dataset.uri, usage=usage, output=output, status=status)
     if output is not None:
         Path(output).write_bytes(_draw(report, Path(output).suffix.lower()))
     return report

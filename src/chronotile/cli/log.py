@@ -113,8 +113,10 @@ class LogReport:
 
         view, history = self.story.view, self.story.log.history
         kind = "dense" if history.dense else "sparse"
-        records = count_text(len(history.table), "commit record")
-        text = f"{place_text(history.array)}: {kind}, {records}; now {len(view.fragments):,} of "
+        commits = count_text(history.table.commit_count, "commit")
+        if copies := history.table.also_loose:
+            commits += f" ({copies:,} of them also loose)"
+        text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
         text += f"{count_text(self.story.fragments, 'fragment')} visible, "
         text += f"{count_text(len(view.deletes), 'delete')} and "
         return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
@@ -152,7 +154,7 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
 
     opened = access.read_log(store)
     listed = None
-    if size or (size is None and len(opened.history.table) <= MANY):
+    if size or (size is None and opened.history.table.commit_count <= MANY):
         with progress("adding up the files"):
             listed = list_files(store.list_prefix(sizes=True))
     counts = _cells(opened) if cells else None

@@ -370,8 +370,13 @@ def vacuum(change: Change, orphan_age: float, keep_deletes: bool, **options: Any
 @click.command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
+@click.option(
+    "--commit-orphans",
+    is_flag=True,
+    help="Commit whole fragments that no commit names, as after the loss of a .con.",
+)
 @click.option("--restore", metavar="MANIFEST", help="Undo a repair.")
-def repair(change: Change, accept_loss: bool, restore: str | None) -> int:
+def repair(change: Change, restore: str | None, **options: Any) -> int:
     """Take out of ARRAY what keeps the engine from reading it, into ARRAY.quarantine.
 
     Nothing is destroyed: the report has the command that undoes it. Exits with 1 if something is
@@ -381,6 +386,6 @@ def repair(change: Change, accept_loss: bool, restore: str | None) -> int:
     from chronotile.change.repair import repair as run
 
     if restore is None:
-        return change.run(run, accept_loss=accept_loss, before=change.record)
+        return change.run(run, before=change.record, **options)
     array, store = change.array, change.store
     return change.finish(put_back(array, restore, dry_run=change.dry_run, store=store))

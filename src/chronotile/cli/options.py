@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -221,12 +222,31 @@ def reporting(function: F) -> F:
 
 def say(words: str) -> None:
     """Writes a message to standard error, beside the report."""
-    click.echo(printable(words), err=True)
+    from chronotile.report.error_messages import unless_closed
+
+    with unless_closed(sys.stderr):
+        click.echo(printable(words), err=True)
 
 
 def wrong_call(message: str) -> click.UsageError:
     """The error of a call that makes no sense; its exit status is 2."""
     return click.UsageError(message, click.get_current_context(silent=True))
+
+
+def form_of(output: str, forms: tuple[str, ...], otherwise: str = "") -> str:
+    """The form of a file to write, by how its name ends; `otherwise` names another way to say it.
+
+    Raises:
+        click.UsageError: It ends otherwise.
+
+    >>> form_of("page.HTML", (".html", ".svg"))
+    '.html'
+    """
+    form = Path(output).suffix.lower()
+    if form not in forms:
+        known = ", ".join(forms[:-1]) + f" or {forms[-1]}" if forms[1:] else forms[0]
+        raise wrong_call(f"-o: expected a file that ends in {known}{otherwise}, found {output!r}")
+    return form
 
 
 def read_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:

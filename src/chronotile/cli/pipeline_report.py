@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronotile.check.findings import SEVERITIES
+from chronotile.check.findings import SEVERITIES, is_unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +31,9 @@ class PipelineReport:
     @property
     def status(self) -> int:
         """3: something could not be read; 1: a grave finding, or maintenance stopped; else 0."""
-        from chronotile.dataset.check_all import UNREADABLE
-
         grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on != NEVER else ()
         found = [(severity, code) for severity, code, _ in self.summary.totals.findings]
-        if ("error", UNREADABLE) in found:
+        if any(is_unread(code, severity) for severity, code in found):
             return 3
         was_stopped = any(outcome.endswith(" stopped") for outcome, _ in self.summary.maintained)
         return int(was_stopped or any(severity in grave for severity, _ in found))
@@ -74,15 +72,15 @@ class PipelineReport:
                 table.add_row(f"{count:,}", severity, code)
             yield table
         if totals.worst:
-            table = plain_table("requests", "array", right=1)
+            table = plain_table("requests of an engine's open", "array", right=1)
             for cost, array in totals.worst:
                 table.add_row(f"{cost:,}", array)
             yield table
+        requests = count_text(totals.engine_open_requests, "request")
         yield (
-            f"opening every array once costs {totals.open_requests:,} requests, "
-            f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
+            f"an engine opens every array once in {requests} to a bucket, and in "
+            f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum: "
+            f"{summary.saved:,} saved; chronotile itself takes {totals.open_requests:,}"
         )
-        prices = summary.prices
-        yield f"in money {summary.open_cost:.6f} {prices.currency} now ({prices.words()})"
         for outcome, count in summary.maintained:
             yield f"{outcome}: {count_text(count, 'array')}"

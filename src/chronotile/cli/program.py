@@ -7,16 +7,16 @@ module of the command that is called. `report/error_messages` finds the words fo
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected
+from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,21 +179,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has closed the pipe: that is no error, and no message would reach it.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit:
+        # So click leaves if the reader of a help text has closed the pipe.
+        status = 0
     except (Exception, KeyboardInterrupt) as error:
         if is_unexpected(error) and os.environ.get(TRACEBACK):
             raise
         return complain(error, arguments)
+    with unless_closed(sys.stdout):
+        sys.stdout.flush()
     return status if isinstance(status, int) else 0
 
 
 def run() -> NoReturn:
     """The entry point of the process."""
+    # Without a standard output, as after `>&-`, the next file that is opened would take its place.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  (until the end)
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (likewise)
     for stream in (sys.stdout, sys.stderr):
         # For a letter that a terminal cannot show, write its escape: do not fail.
         if hasattr(stream, "reconfigure"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, reporting
+from chronotile.cli.options import Place, access_options, form_of, reporting
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
 
+FORMS = (".html", ".htm")
 FEW = 12
 """Up to this many arrays, each gets a timeline without being asked for."""
 READ = ("arrays", "commits", "findings")
@@ -36,6 +37,8 @@ class FleetReport:
     arrays: int
     findings: int
     timelines: int
+    status: int = 0
+    """3 if an array or folder could not be read."""
 
     def to_json(self) -> dict[str, Any]:
         """Where it is, and what it shows."""
@@ -108,8 +111,9 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     from chronotile.report.fleet_page import Fleet, to_html
     from chronotile.report.output import place_text, progress
 
+    form_of(output, FORMS)
     target = Path(output)
-    tables = _stored(root, access)
+    tables, status = _stored(root, access), 0
     is_stored = tables is not None
     if tables is None:
         from chronotile.tables.fleet_without_spark import fleet_tables
@@ -122,7 +126,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
                 key=access.key,
                 storage_options=access.storage,
             )
-        tables = dict(made.tables)
+        tables, status = dict(made.tables), 0 if made.is_whole else 3
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
     links = _timelines(arrays, target, access) if wants else {}
@@ -133,4 +137,5 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
         arrays=len(arrays),
         findings=tables["findings"].num_rows,
         timelines=len(links),
+        status=status,
     )

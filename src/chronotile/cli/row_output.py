@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from chronotile.cli.options import json_option, say, wrong_call
+from chronotile.cli.options import form_of, json_option, say, wrong_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 SHOWN = 1000
 """Rows that a table shows if no limit is given; the other formats give all."""
+SUFFIXES = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""How the name of a file ends -> the format that it then has."""
 FORMATS = ("table", "csv", "jsonl", "parquet", "arrow")
 """What rows can be written as; `report.row_formats` writes all but the table."""
 
@@ -62,6 +73,8 @@ def row_options(function: F) -> F:
         if as_json and (form is not None or output is not None):
             raise wrong_call("--json: expected it without --format and -o")
         chosen = form or _by_name(output)
+        if chosen == "table" and output is not None:
+            raise wrong_call("--format table: expected it without -o, found a file")
         found: RowsToPrint = function(*args, **rest)
         for note in found.notes:
             say(f"note: {note}")
@@ -80,15 +93,7 @@ def row_options(function: F) -> F:
 def _by_name(output: str | None) -> str:
     if output is None:
         return "table"
-    suffix = Path(output).suffix.removeprefix(".")
-    names = {"feather": "arrow", "ipc": "arrow", "json": "jsonl", "ndjson": "jsonl"}
-    form = names.get(suffix, suffix)
-    if form not in FORMATS:
-        raise wrong_call(
-            f"-o: expected a name that ends in .csv, .jsonl, .parquet or .arrow, or "
-            f"--format, found {Path(output).name!r}"
-        )
-    return form
+    return SUFFIXES[form_of(output, tuple(SUFFIXES), ", or --format")]
 
 
 def _watched(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -145,11 +150,12 @@ def _emit_table(found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: in
 def _write(
     found: RowsToPrint, batches: Iterable[pa.RecordBatch], form: str, output: str | None
 ) -> None:
+    from chronotile.report.error_messages import unless_closed
     from chronotile.report.row_formats import BINARY, writer
 
     if output is None and form in BINARY and sys.stdout.isatty():
         raise wrong_call(f"--format {form}: expected a file (-o) or a pipe, found a terminal")
-    with ExitStack() as stack:
+    with unless_closed(sys.stdout), ExitStack() as stack:
         out: Any = sys.stdout.buffer
         if output is not None:
             out = stack.enter_context(Path(output).open("wb"))

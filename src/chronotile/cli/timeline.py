@@ -17,9 +17,9 @@ from chronotile.cli.options import (
     Place,
     access_options,
     array_argument,
+    form_of,
     or_group,
     reporting,
-    wrong_call,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class TimelineReport:
     picture: Picture
     output: str
     size: int
+    status: int = 0
+    """3 if a member could not be read."""
 
     def to_json(self) -> dict[str, Any]:
         """Where it is, and what it shows."""
@@ -98,8 +100,7 @@ def timeline(
     picture of a very long history counts commits, and does not draw each.
     """
     path = Path(output)
-    if path.suffix.lower() not in FORMS:
-        raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    form = form_of(output, FORMS)
     from chronotile.format.timestamps import now_ms
     from chronotile.report.output import progress
     from chronotile.timeline.picture import make_picture
@@ -112,7 +113,7 @@ def timeline(
             cells=cells or height is not None,
             height=height or "cells",
         )
-        data = _draw(picture, path.suffix.lower())
+        data = _draw(picture, form)
         path.write_bytes(data)
     return TimelineReport(picture=picture, output=output, size=len(data))
 

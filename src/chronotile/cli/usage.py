@@ -18,9 +18,9 @@ from chronotile.cli.options import (
     Place,
     access_options,
     array_argument,
+    form_of,
     or_group,
     reporting,
-    wrong_call,
 )
 from chronotile.errors import printable
 
@@ -49,6 +49,8 @@ class UsageReport:
     array: str
     usage: Usage
     output: str | None
+    status: int = 0
+    """3 if a member could not be read."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -218,9 +220,7 @@ def usage(array: str, output: str | None, access: Access) -> UsageReport:
     Each comes with the command that frees it, and what would be lost by it. The sums are what the
     storage lists, to the byte. Nothing is changed.
     """
-    form = Path(output).suffix.lower() if output is not None else ""
-    if output is not None and form not in FORMS:
-        raise wrong_call(f"-o: expected a file that ends in {', '.join(FORMS)}, found {output!r}")
+    form = "" if output is None else form_of(output, FORMS)
     from chronotile.change.usage import measure_usage
     from chronotile.report.output import progress
 

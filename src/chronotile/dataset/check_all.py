@@ -14,7 +14,15 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.check_array import check
-from chronotile.check.findings import SEVERITIES, Finding, finding
+from chronotile.check.findings import (
+    SEALED,
+    SEVERITIES,
+    UNREADABLE,
+    Finding,
+    finding,
+    is_unread,
+    wrong_key,
+)
 from chronotile.check.looked_at import LookedAt
 from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
 from chronotile.errors import (
@@ -42,9 +50,6 @@ Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """Arrays, folders above arrays, or patterns of them; one or several."""
 
 __all__ = ["UNREADABLE", "FleetCheck", "check_fleet", "may_pass", "unreadable"]
-
-UNREADABLE = "unreadable"
-"""The code of an array or folder that could not be read, and may be sound."""
 
 NO_ARRAY = "expected an array at or below it, found none"
 
@@ -79,7 +84,7 @@ class FleetCheck(NamedTuple):
         >>> FleetCheck((), (unreadable("a", MemoryError()),), ()).is_whole()
         False
         """
-        return all(item.code != UNREADABLE for item in self.findings)
+        return not any(is_unread(item.code, item.severity) for item in self.findings)
 
 
 def check_fleet(
@@ -194,8 +199,10 @@ def unreadable(array: str, error: Exception, more: str = "") -> Finding:
     code, path, problem = UNREADABLE, "", words(error)
     if isinstance(error, ChronotileError) and error.where.startswith(f"{array}/"):
         path, problem = error.where.removeprefix(f"{array}/"), error.problem
-    if isinstance(error, _SEALED):
-        code = "tile-encrypted"
+    if isinstance(error, WrongKeyError):
+        return wrong_key(array, path, f"it cannot be read: {problem}{more}")
+    if isinstance(error, KeyNeededError):
+        code = SEALED
     elif isinstance(error, BadFileError) and not isinstance(error, _NO_DAMAGE):
         code = "tile-corrupt"
     return finding(array, code, path, f"it cannot be read: {problem}{more}", severity="error")

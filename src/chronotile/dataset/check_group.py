@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.repair_group import is_passed_over
 from chronotile.check.check_array import check
-from chronotile.check.findings import SEVERITIES, Finding, count_text, finding
+from chronotile.check.findings import (
+    SEALED,
+    SEVERITIES,
+    Finding,
+    count_text,
+    finding,
+    wrong_key,
+)
 from chronotile.check.stored_files import group_metadata
 from chronotile.dataset.check_all import unreadable
 from chronotile.dataset.check_tags import check_tags
@@ -85,12 +92,18 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
 
 def _lists(history: GroupHistory) -> Iterator[Finding]:
     for problem in history.problems:
-        code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
+        message = f"a list of members: {problem.message}"
+        if problem.kind == "encrypted":
+            if history.key is None:
+                yield finding(history.group, SEALED, problem.path, message)
+            else:
+                yield wrong_key(history.group, problem.path, message)
+            continue
+        code = "name-malformed" if problem.kind == "name" else "tile-corrupt"
         hint = "chronotile repair {array} takes it out: the engine cannot open the group over it"
         if is_passed_over(problem):
             hint = "nothing to run: the engine passes over it"
-        message = f"a list of members: {problem.message}"
-        yield finding(history.group, code or "tile-corrupt", problem.path, message, hint=hint)
+        yield finding(history.group, code, problem.path, message, hint=hint)
     if not history.problems:
         try:
             members_at(history, 0, MAX_TIMESTAMP)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +26,7 @@ import pyarrow.orc
 import pyarrow.parquet
 
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.format.documents import read_json
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
@@ -110,8 +110,8 @@ def read_manifest(
     where = find_place(place)
     folder, _, name = where.uri.rpartition("/")
     data = open_store(folder or "/", storage_options).read(name, limit=_MANIFEST_MAX)
+    words = read_json(data, place, "the manifest of an inventory")
     try:
-        words = json.loads(data)
         if "sourceBucket" in words:
             made = _of_s3(words, place)
         elif "ruleDefinition" in words:
@@ -120,7 +120,7 @@ def read_manifest(
             made = _of_google(words, folder)
         else:
             made = {"files": words["files"], "bucket": words["sourceBucket"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as cause:
         problem = f"expected the manifest of an inventory, found none: {cause!r}"
         raise ChronotileError(place, problem) from None
     return Inventory(**made, storage=tuple(sorted((storage_options or {}).items())))

@@ -84,7 +84,7 @@ def _row(dataset: Dataset, node: Node, *, sizes: bool) -> MemberRow:
             error = str(log)
         else:
             table = log.history.table
-            commits = len(table)
+            commits = table.commit_count
             changed = int(table.uris.t2.max()) if len(table) else None
         if sizes:
             size = sum(entry.size or 0 for entry in node.store.list_prefix(sizes=True))

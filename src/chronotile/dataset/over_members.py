@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from chronotile.change.change_report import Report, json_text
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Outcome:
     """None if it was not even planned."""
     error: str | None = None
     """Why it was not changed, or not to its end."""
+    status: int = 1
+    """The exit status that this error gives."""
     skipped: bool = False
     """Whether it was left alone on purpose."""
 
@@ -102,11 +104,17 @@ class GroupReport:
         return tuple(one for one in self.outcomes if one.error is not None and not one.skipped)
 
     def refuse_failed(self) -> None:
-        """Refuses a plan in which a member cannot be changed."""
+        """Refuse a plan in which a member cannot be changed.
+
+        Raises:
+            ReadError: It cannot be read.
+            RefusedError: It can be read, and not be changed.
+        """
         for one in self.failed:
             problem = f"expected that every member can, found {one.path}"
             hint = "nothing was changed; --member takes some of them only"
-            raise RefusedError(self.group, f"{problem}: {one.error}; {hint}")
+            kind = ReadError if one.status == ReadError.exit_code else RefusedError
+            raise kind(self.group, f"{problem}: {one.error}; {hint}")
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -268,7 +276,7 @@ def _run(
             target.store.uri, dry_run=dry_run, key=dataset.key, store=target.store, **more
         )
     except ChronotileError as error:
-        return _outcome(target, error=str(error))
+        return _outcome(target, error=str(error), status=error.exit_code)
     except Exception as error:  # no error of one member may stop the others
         return _outcome(target, error=f"{type(error).__name__}: {error}")
     return _outcome(target, report=report)

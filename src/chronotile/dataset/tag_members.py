@@ -22,7 +22,7 @@ from chronotile.change.merged_files import group_metadata
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
@@ -133,6 +133,7 @@ def _marked(
 
     Raises:
         RefusedError: A member is gone, or cannot be read whole at the moment.
+        ReadError: A member cannot be read.
     """
     for node in nodes:
         if node.found in LOST and there:
@@ -148,7 +149,8 @@ def _marked(
             report = _mark(dataset, node, name, moment, there=there)
         except ChronotileError as error:
             problem = f"expected that every member can, found {node.path}"
-            raise RefusedError(dataset.uri, f"{problem}: {error}; nothing was changed") from error
+            kind = ReadError if isinstance(error, ReadError) else RefusedError
+            raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
         if report.steps:
             yield _Planned(node.store, replace(told, report=report))
 

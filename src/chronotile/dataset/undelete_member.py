@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport, change_members
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.log.short_ids import find_name
 from chronotile.time_machine.undelete import undelete
@@ -48,7 +48,7 @@ def undelete_member(
     holders: dict[str, list[str]] = {}
     for node, log in dataset.read_logs():
         if isinstance(log, ChronotileError):
-            raise RefusedError(dataset.uri, f"expected members that can be read, found {log}")
+            raise ReadError(dataset.uri, f"expected members that can be read, found {log}")
         if not (node.is_inside or outside):
             continue
         view = log.view(end=MAX_TIMESTAMP)

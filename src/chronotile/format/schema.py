@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.filters import Filter, read_filters
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
 
 if TYPE_CHECKING:
@@ -121,12 +122,20 @@ class Schema:
 
 
 def decode_schema(payload: bytes, where: str) -> Schema:
-    """Read the payload of a schema tile, of any format version from 1 to 23.
+    """Read the payload of a schema tile.
 
     Raises:
+        UnknownVersionError: It is of a version that is not known, and cannot be read.
         BadFileError: It is no schema.
     """
-    tree = parse(ArraySchemaSpec, where, payload)
+    try:
+        tree = parse(ArraySchemaSpec, where, payload)
+    except BadFileError:
+        version = int.from_bytes(payload[:4], "little")
+        if version > NEWEST_VERSION:
+            problem = f"expected a version up to {NEWEST_VERSION}, found {version}"
+            raise UnknownVersionError(where, problem) from None
+        raise
     return Schema(
         version=tree.version,
         dense=tree.array_type == ArraySchemaSpec.ArrayTypes.dense,

@@ -106,6 +106,16 @@ class CommitTable:
         return len(self.source)
 
     @property
+    def commit_count(self) -> int:
+        """How many commits are effective; one that stands in several files counts once."""
+        return int(np.count_nonzero(self.counts))
+
+    @property
+    def also_loose(self) -> int:
+        """How many of these stand in a `.con`, and in a loose file too."""
+        return int(np.count_nonzero(self.loose & ~self.counts))
+
+    @property
     def loose(self) -> Mask:
         """Mask of the loose records."""
         return np.array([source.loose for source in self.sources], bool)[self.source]

@@ -22,6 +22,7 @@ from chronotile.errors import (
     ChangedError,
     ChronotileError,
     KeyNeededError,
+    UnknownVersionError,
     WrongKeyError,
 )
 from chronotile.format import tiles
@@ -282,6 +283,8 @@ def _schemas(
                 # By file, not by name: an extended enumeration keeps its name.
                 own = [labels[text] for _, text in schema.enumeration_files if text in labels]
                 schema = schema.with_enumerations(own) if own else schema
+        except UnknownVersionError as error:
+            problems.append(Problem(path, str(error), "version"))
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
         name = try_parse(path.rpartition("/")[2])

@@ -73,7 +73,7 @@ class Log:
         return self.history.array
 
     def __repr__(self) -> str:
-        return f"<log of {self.array}: {len(self.history.table)} commit records>"
+        return f"<log of {self.array}: {self.history.table.commit_count} commits>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -81,7 +81,7 @@ class Log:
         last = "none" if not len(commits) else time_text(int(commits.max()))
         rows = [
             ("kind", "dense" if self.history.dense else "sparse"),
-            ("commit records", len(self.history.table)),
+            ("commits", self.history.table.commit_count),
             ("fragments visible now", len(view.fragments)),
             ("deletes in force now", len(view.deletes)),
             ("updates in force now", len(view.updates)),

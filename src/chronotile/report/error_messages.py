@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
@@ -62,6 +65,20 @@ class Complaint(NamedTuple):
     status: int
 
 
+@contextmanager
+def unless_closed(stream: TextIO) -> Iterator[None]:
+    """Write to a stream, and go on as if it was read if its reader has closed the pipe.
+
+    Nobody is left to tell: what a command does, and its exit status, are as if all was read.
+    """
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # a stream without a file, as in a test
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def complain(error: BaseException, arguments: Sequence[str]) -> int:
     """Prints an error, and gives the exit status.
 
@@ -73,12 +90,14 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
         parts |= split_problem(made.problem) | {"hint": made.hint}
         hushed = {name: text and _hushed(text, arguments) for name, text in parts.items()}
         document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
-        click.echo(document, err=True)
+        with unless_closed(sys.stderr):
+            click.echo(document, err=True)
     else:
         where = f"{printable(made.where)}: " if made.where else ""
         hint = f" ({made.hint})" if made.hint and _shows_hint(error) else ""
-        for line in _lines(error, made.problem, f"chronotile: {where}", hint):
-            click.echo(printable(_hushed(line, arguments)), err=True)
+        with unless_closed(sys.stderr):
+            for line in _lines(error, made.problem, f"chronotile: {where}", hint):
+                click.echo(printable(_hushed(line, arguments)), err=True)
     return made.status
 
 

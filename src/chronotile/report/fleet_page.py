@@ -13,8 +13,10 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.compute as pc
+
 from chronotile.check.capped_findings import number_told
-from chronotile.check.findings import CODES, SEVERITIES, count_text
+from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.report.output import size_text
@@ -103,7 +105,8 @@ def _wide(label: str, body: str) -> str:
 
 def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> str:
     counts = _counted(findings, "severity")
-    closed = len({item["array"] for item in findings if item["code"] == "unreadable"})
+    unread = (item for item in findings if is_unread(item["code"], item["severity"]))
+    closed = len({item["array"] for item in unread})
     words = [count_text(len(arrays), "array")]
     words += [count_text(counts[severity], severity) for severity in SEVERITIES]
     words += [f"{count_text(closed, 'place')} that could not be read"] if closed else []
@@ -210,7 +213,11 @@ def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: floa
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
-    for array, time in zip(commits["array"].to_pylist(), commits["t2"].to_pylist(), strict=True):
+    """The time of each effective commit, with its array; one in several files counts once."""
+    is_ignored = pc.and_(commits["ignored"], pc.invert(commits["loose"]))
+    effective = commits.filter(pc.invert(pc.and_(is_ignored, pc.equal(commits["kind"], "write"))))
+    once = effective.group_by(["array", "name", "kind"]).aggregate([("t2", "max")])
+    for array, time in zip(once["array"].to_pylist(), once["t2_max"].to_pylist(), strict=True):
         if time is not None and time <= LAST_CALENDAR_MS:
             yield array, time
 

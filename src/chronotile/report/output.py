@@ -26,6 +26,7 @@ from rich.tree import Tree
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
+from chronotile.report.error_messages import unless_closed
 from chronotile.report.terminal_fit import fit_line, fit_table
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def emit(report: Report, *, as_json: bool) -> None:
       "answer": 42
     }
     """
+    with unless_closed(sys.stdout):
+        _emit(report, as_json=as_json)
+
+
+def _emit(report: Report, *, as_json: bool) -> None:
     if as_json and isinstance(report, Streamed) and report.is_live:
         for document in report.json_lines():
             sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")
@@ -133,7 +139,7 @@ def _print(part: RenderableType, console: Console) -> None:
 def _stream(report: Streamed, console: Console) -> None:
     """Writes lines: through a pager on a terminal, else many at once, or each as it comes."""
     is_terminal = console.is_terminal
-    colour = is_terminal and console.color_system is not None
+    colour = is_terminal and console.color_system is not None and not console.no_color
     lines = report.lines(width=console.width if is_terminal else None, colour=colour)
     if report.is_live:
         for line in lines:

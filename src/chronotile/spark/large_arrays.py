@@ -95,7 +95,6 @@ def _large_tables(parts: ArrayParts, window: tuple[int, int], options: Options) 
         end=window[1],
         cells=options.cells,
         max_findings=options.max_findings,
-        prices=options.prices,
     )
 
 

@@ -21,12 +21,14 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 from chronotile.errors import (
     SECRET_NAME,
     ArrayNotFoundError,
+    ChangedError,
     ChronotileError,
     StorageError,
     TooLargeError,
     without_queries,
 )
 from chronotile.storage.place import (
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
@@ -38,7 +40,7 @@ from chronotile.storage.place import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
@@ -338,6 +340,30 @@ class Bucket:
                 raise
             doubt = "the object may have been written all the same"
             raise StorageError(where, f"{error.problem}; {doubt}") from None
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Put new bytes in the place of old ones, only if the object still holds these."""
+        # As in `put`, the client must not try again by itself: what it wrote would look strange.
+        client, key = self._client(retries=False), self._place.join(path)
+        limit = max(len(old), len(new))
+
+        def once() -> None:
+            answer = obstore.get(client, key)
+            meta = answer.meta
+            data = bytes(answer.bytes()) if meta["size"] <= limit else None
+            if data == new:
+                return
+            if data != old:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
+            seen: UpdateVersion = {"e_tag": meta["e_tag"]}
+            if meta["version"] is not None:
+                seen["version"] = meta["version"]
+            try:
+                obstore.put(client, key, new, mode=seen, use_multipart=False)
+            except exceptions.PreconditionError:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES) from None
+
+        self._tried(path, once)
 
     def duplicate(self, source: str, target: str) -> None:
         """Let the storage copy an object; the copy replaces any object of that name."""

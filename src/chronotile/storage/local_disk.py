@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.errors import (
+    ChangedError,
     StorageError,
     TooLargeError,
     printable,
@@ -25,6 +26,7 @@ from chronotile.errors import (
 from chronotile.storage.open_folder import LINK, OpenFolder, kind_of
 from chronotile.storage.place import (
     LEFTOVER,
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
@@ -204,6 +206,22 @@ class Disk:
             self._in(parent, path, create=True) as folder,
         ):
             file.link(name, folder)
+            os.fsync(folder)
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Put new bytes in the place of old ones, if the file holds these just before."""
+        parent, _, name = path.rpartition("/")
+        with (
+            self._in("", path) as root,
+            unnamed_file(root, (new,)) as file,
+            self._in(parent, path) as folder,
+        ):
+            found = self.read(path, max(len(old), len(new)) + _LEN_READ)
+            if found == new:
+                return
+            if found != old:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
+            file.replace(name, folder)
             os.fsync(folder)
 
     def duplicate(self, source: str, target: str) -> None:

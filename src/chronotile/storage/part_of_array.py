@@ -101,4 +101,4 @@ class _Narrowed:
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only reading from a part, found a change")
 
-    put = duplicate = remove = settle = remove_folders = _refuse
+    put = exchange = duplicate = remove = settle = remove_folders = _refuse

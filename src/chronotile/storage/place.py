@@ -47,6 +47,10 @@ LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
 every file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""
 
 
+OTHER_BYTES = "expected it as it was put, found it gone or with other bytes"
+"""What is wrong with an object that somebody else changed."""
+
+
 class Entry(NamedTuple):
     """One object of a listing.
 

@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.storage.bucket import Bucket, Options, Retry
 from chronotile.storage.disk_files import every_file
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import (
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
@@ -299,6 +300,34 @@ class Store:
         """
         with self._step("put", path):
             self._backend.put(self._checked(path), data)
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Exchange the content of an object; readers see all of the old or all of the new.
+
+        A bucket does it only if the object is still the one that holds the old bytes. A disk
+        cannot: somebody who removes the file between the last look at it and the exchange, which
+        follows at once, finds it there again.
+
+        Raises:
+            ChangedError: The object is gone, or holds other bytes.
+
+        >>> store = open_store("memory:doc-exchange")
+        >>> store.put_if_absent("a", b"1")
+        >>> store.exchange("a", b"1", b"22")
+        >>> store.read("a")
+        b'22'
+        >>> store.exchange("a", b"1", b"3")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        chronotile.errors.ChangedError: ...exchange/a: expected it as it was put, found ...
+        """
+        try:
+            with self._step("put", path):
+                self._backend.exchange(self._checked(path), old, new)
+            stored = self.read(path, limit=len(new) * 2 + 1024)
+        except MissingObjectError:
+            raise ChangedError(self.uri_of(path), OTHER_BYTES) from None
+        if stored != new:
+            raise ChangedError(self.uri_of(path), OTHER_BYTES)
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove objects; one that is gone already is no error.

@@ -34,7 +34,6 @@ from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
-from chronotile.tables.prices import S3_US_EAST, Prices
 from chronotile.visibility.lifelines import fragment_count, lifelines
 from chronotile.visibility.rules import overlaps, schema_at
 from chronotile.visibility.view import Delete, Update
@@ -77,7 +76,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
         "warnings bigint, infos bigint, stale string, log_bytes bigint, "
         + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
-        + ", open_lists bigint, open_cost double, engine_open_lists bigint, engine_open_cost double"
+        + ", open_lists bigint, engine_open_lists bigint"
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -97,15 +96,16 @@ SCHEMAS: dict[str, pa.Schema] = {
         "code string, severity string, array string, path string, message string, hint string"
     ),
 }
-"""Table -> its columns, in order. In `arrays`, `commits` counts the rows of that table, `fragments`
-the rows of that table, `errors`, `warnings` and `infos` all findings, also those that `findings`
-only counts, as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
+"""Table -> its columns, in order. In `arrays`, `commits` counts each effective commit once, however
+many files hold it; `loose_commits` counts those with a file of their own, `fragments` the rows of
+that table, `errors`, `warnings` and `infos` all findings, also those that `findings` only counts,
+as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
-each file then has to be listed. `our_open_requests` counts `open_requests`, `engine_open_cost`
-those of an engine, null if a `.meta` cannot be opened, or if those of a large array are large too;
-how many of them list, and what all of them cost by `prices`, stands beside them. In `fragments` the
-columns from `cells` on are null unless a reader asks for them, as each fragment then costs a read
-of its footer. `stale` is null unless a run of the pipeline could not read the array: then it names
+each file then has to be listed. `open_requests` are those of an open by this package, of which
+`open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
+`.meta` cannot be opened, or if those of a large array are large too. In `fragments` the columns
+from `cells` on are null unless a reader asks for them, as each fragment then costs a read of its
+footer. `stale` is null unless a run of the pipeline could not read the array: then it names
 the older run whose rows all tables repeat."""
 
 TABLES: dict[str, pa.Schema] = {
@@ -153,8 +153,6 @@ class ArrayTables:
     """How far the findings go."""
     measured: Sequence[Entry] | None = None
     """The array's files with their sizes, if they were asked for."""
-    prices: Prices = S3_US_EAST
-    """Of the requests that an open takes."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed."""
 
@@ -191,20 +189,19 @@ class ArrayTables:
         version = newest.schema.version if newest and newest.schema else None
         if version is None and len(table):
             version = max(table.version(row) for row in range(len(table)))
-        loose = np.array([source.loose for source in table.sources], bool)
         row = {
             "array": self.log.array,
             "format_version": version,
             "dense": history.dense,
-            "commits": len(table),
-            "loose_commits": int(loose[table.source].sum()) if len(table) else 0,
+            "commits": table.commit_count,
+            "loose_commits": int(np.count_nonzero(table.loose)),
             "con_files": sum(name.endswith(".con") for name in history.listing.commits),
             "fragments": fragment_count(rules),
             "first_timestamp": in_bigint(int(table.uris.t1.min())) if len(table) else None,
             "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
             "log_bytes": history.bytes_read,
             **self._sizes(),
-            **cost_columns(history, self._engine_open(), self.prices),
+            **cost_columns(history, self.engine_open),
             **severity_columns(self.findings),
         }
         return Rows([row])
@@ -217,7 +214,9 @@ class ArrayTables:
         sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
         return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
-    def _engine_open(self) -> OpenCost | None:
+    @cached_property
+    def engine_open(self) -> OpenCost | None:
+        """What an engine's open costs; None if a `.meta` cannot be opened."""
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
         held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()

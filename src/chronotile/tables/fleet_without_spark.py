@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from chronotile.check.findings import is_unread
 from chronotile.dataset.check_all import unlisted
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.history.read_history import read_history
@@ -46,6 +47,12 @@ class FleetTables(NamedTuple):
 
     tables: Mapping[str, pa.Table]
     problems: tuple[Unlisted, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every array and folder could be read."""
+        found = self.tables["findings"].select(["code", "severity"]).to_pydict()
+        return not any(map(is_unread, found["code"], found["severity"]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from chronotile.check.capped_findings import MOST
 from chronotile.check.engine_open_cost import (
     Consolidated,
+    Counted,
     OpenCost,
     consolidated_fragments,
     count_fragments,
@@ -41,8 +42,7 @@ from chronotile.tables.array_tables import (
     in_bigint,
     severity_columns,
 )
-from chronotile.tables.our_open_requests import Names, cost_columns, requests_after_maintenance
-from chronotile.tables.prices import S3_US_EAST, Prices
+from chronotile.tables.our_open_requests import Names, cost_columns
 from chronotile.visibility.lifelines import fragment_count
 from chronotile.visibility.rules import Rules, schema_at
 
@@ -70,12 +70,10 @@ class LargeTables:
     end: int = MAX_TIMESTAMP
     cells: bool = False
     max_findings: int = MOST
-    prices: Prices = S3_US_EAST
-    """Of the requests that an open takes."""
     folder_times: Mapping[str, int | None] = field(default_factory=dict)
     """When the folders of the array changed last, before it was read."""
-    requests_after: int | None = None
-    """The requests of an open after maintenance, once `stream` has come to its end."""
+    engine_open: OpenCost | None = None
+    """What an engine's open costs, if that is known, once `stream` has come to its end."""
     listing: Listing | None = None
     """The names that belong to no time; likewise."""
 
@@ -99,7 +97,7 @@ class LargeTables:
         with _told_of_changes(self.parts):
             by_part = [name for name in BY_PART if name in names]
             frame = self.parts.frame_history(self.key)
-            sums = _Sums(self.parts, frame, self.max_findings, self.prices)
+            sums = _Sums(self.parts, frame, self.max_findings)
             for history in self.parts.histories(0, len(self.parts), self.key):
                 tables = self._of(history)
                 for name in by_part:
@@ -108,7 +106,7 @@ class LargeTables:
                 # What a part needed must not add up to more with the next ones.
                 pa.default_memory_pool().release_unused()
             findings = sums.check.finished()
-            self.requests_after, self.listing = sums.requests_after(), frame.listing
+            self.engine_open, self.listing = sums.engine_open(), frame.listing
             last = {
                 "arrays": sums.row(findings),
                 "findings": findings_table(findings.findings()),
@@ -134,14 +132,14 @@ def _told_of_changes(parts: ArrayParts) -> Generator[None]:
 class _Sums:
     """What the parts add up to."""
 
-    def __init__(self, parts: ArrayParts, frame: History, most: int, prices: Prices) -> None:
-        self._parts, self._frame, self._prices = parts, frame, prices
+    def __init__(self, parts: ArrayParts, frame: History, most: int) -> None:
+        self._parts, self._frame = parts, frame
         self.check = LargeCheck(frame, parts.files, most)
         self._commits = self._loose = self._fragments = self._folders = 0
         self._first, self._last = MAX_TIMESTAMP, 0
         self._version: int | None = None
         self._dense: list[bool] = []
-        self._seen = self._unconsolidated = 0
+        self._counted = Counted()
         self._now = now_ms()
         self._held = self._consolidated()
 
@@ -156,7 +154,7 @@ class _Sums:
     def add(self, rules: Rules) -> None:
         history, table = rules.history, rules.history.table
         self.check.add(rules)
-        self._commits += len(table)
+        self._commits += table.commit_count
         self._fragments += fragment_count(rules)
         self._folders += len(history.listing.fragments)
         self._dense.append(history.dense)
@@ -167,25 +165,20 @@ class _Sums:
             versions = text_columns.versions(table, np.arange(len(table)))
             self._version = max(int(versions.to_numpy().max()), self._version or 0)
         if self._held is not None:
-            seen, without = count_fragments(rules, self._held.fragments, self._now)
-            self._seen += seen
-            self._unconsolidated += without
+            self._counted += count_fragments(rules, self._held.fragments, self._now)
 
     @property
     def _names(self) -> Names:
         return Names(self._parts.loose, self._folders)
 
-    def requests_after(self) -> int:
-        return requests_after_maintenance(self._frame, self._names)
-
-    def _engine_open(self) -> OpenCost | None:
+    def engine_open(self) -> OpenCost | None:
         if self._held is None:
             return None
         folders = replace(self._frame.listing, fragments=("",) if self._folders else ())
         rules = Rules(replace(self._frame, listing=folders))
         cost = open_cost(rules, self._held, self._now)
         names = {**cost.names, COMMITS: self._parts.loose}
-        return replace(cost, names=names, unconsolidated=self._unconsolidated)
+        return replace(cost, names=names, fragments=self._counted)
 
     def row(self, findings: CappedFindings) -> pa.Table:
         """The row of `arrays`."""
@@ -200,10 +193,10 @@ class _Sums:
             "loose_commits": self._loose,
             "con_files": sum(name.endswith(".con") for name in frame.listing.commits),
             "fragments": self._fragments,
-            "first_timestamp": in_bigint(self._first) if self._commits else None,
-            "last_timestamp": in_bigint(self._last) if self._commits else None,
+            "first_timestamp": in_bigint(self._first) if self._first <= self._last else None,
+            "last_timestamp": in_bigint(self._last) if self._first <= self._last else None,
             "log_bytes": frame.bytes_read - shown + sum(file.size for file in parts.files),
-            **cost_columns(frame, self._engine_open(), self._prices, self._names),
+            **cost_columns(frame, self.engine_open(), self._names),
             **severity_columns(findings),
         }
         return pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])

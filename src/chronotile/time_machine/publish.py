@@ -56,7 +56,7 @@ from chronotile.history.read_history import SchemaFile, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 from chronotile.time_machine.carry_out import Plan, con_step, copy_of, put_aside
-from chronotile.time_machine.past_state import Past
+from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
 
@@ -189,6 +189,7 @@ class Load:
             problem = f"expected a sound array, found {wrong[0].code} in {wrong[0].path}"
             raise RefusedError(source.uri, f"{problem}: {wrong[0].message}", tuple(wrong))
         state = Past(source, rules).now()
+        refuse_newer(source.uri, state.parts)
         for item in (*state.deletes, *state.updates):
             problem = f"expected no delete or update in force, found {item.name.text}"
             hint = "in the target it would hit other rows too: consolidate with purge first"

@@ -27,6 +27,7 @@ from chronotile.time_machine.schema_and_metadata import (
     metadata_back,
     schema_back,
 )
+from chronotile.time_machine.under_way import look_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -190,12 +191,13 @@ class Change:
         """Carries the change out, unless it is a dry run, and reports it."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
         plan = plan_steps(self.store, self.history, self.replay, others, wipe)
+        under_way = look_under_way(self.store, self.rules, plan.effect)
         report = Report(
             command,
             self.store.uri,
             dry_run=dry_run,
             steps=plan.steps(),
-            notes=tuple(self._notes(plan, words)),
+            notes=(*self._notes(plan, words), *under_way),
             added=plan.added,
             hidden=() if self.replay.deletes else self._hidden(),
         )
@@ -215,6 +217,12 @@ class Change:
         replay = self.replay
         until = "" if replay.first == replay.last else f", whole from {replay.last} on"
         yield f"from {replay.first} ({time_text(replay.first)}) on {words}{until}"
+        if replay.deletes:
+            when = f"{replay.first} ({time_text(replay.first)})"
+            yield (
+                f"this takes a delete of everything at {when}: a write that is dated before it, "
+                "and comes later, never shows"
+            )
         after = {one.part.name.text for one in replay.again}
         after |= {part.name.text for part in self.wanted.parts}
         gone = [part for part in replay.hidden if part.name.text not in after]

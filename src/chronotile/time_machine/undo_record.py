@@ -7,7 +7,6 @@ are still as they were put. Changes nothing, and judges nothing.
 from __future__ import annotations
 
 import hashlib
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +14,13 @@ from chronotile.change.beside_array import folder_beside
 from chronotile.change.change_report import Report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import commit_name, decode_con, encode_lines
+from chronotile.format.commit_files import (
+    commit_name,
+    decode_con,
+    decode_vac,
+    encode_exchanged,
+)
+from chronotile.format.documents import read_json
 from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
@@ -43,7 +48,7 @@ def find_report(
     if isinstance(report, Report):
         return "", report.to_dict()
     if report is not None and not isinstance(report, str):
-        return "", dict(report)
+        return "", _checked(dict(report), "report")
     above, folder = folder_beside(store, ".reports")
     if report is not None:
         path = f"{folder}/{report.rstrip('/').rpartition('/')[2]}"
@@ -73,26 +78,40 @@ def _with_parts(above: Store, path: str) -> dict[str, Any]:
 
     Before its turn a member is planned anew, so that the group's own plan does not name its files.
     """
-    document = _parsed(above.read(path), path)
-    if document.get("state") != "begun" or "members" not in document or not document["dry_run"]:
+    document = _parsed(above, path)
+    if document.get("state") != "begun" or "members" not in document or not document.get("dry_run"):
         return document
     stem, files = path.removesuffix("json"), above.list_dir(path.rpartition("/")[0]).files
     parts = sorted(e.path for e in files if e.path.startswith(stem) and e.path.endswith(".part"))
-    members = [_parsed(above.read(part), part) for part in parts]
+    members = [_parsed(above, part) for part in parts]
     return document | {"members": members, "dry_run": False}
 
 
-def _parsed(data: bytes, where: str) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-        told = document.get("members", [document])
-        steps = [step for one in told for step in one.get("steps", ())]
-        if not all(isinstance(step["path"], str) for step in steps):
-            raise TypeError("path")  # noqa: TRY301
-    except (ValueError, KeyError, TypeError) as cause:
-        raise BadFileError(where, f"expected a report, found {cause!r:.80}") from cause
-    found: dict[str, Any] = document
-    return found
+def _parsed(above: Store, path: str) -> dict[str, Any]:
+    where = above.uri_of(path)
+    return _checked(read_json(above.read(path), where, "the report of a change"), where)
+
+
+def _checked(document: dict[str, Any], where: str) -> dict[str, Any]:
+    """Refuse what is no report, so that nobody has to ask again for the types in it."""
+    parts = document.get("members", [document])
+    if not isinstance(parts, list) or not all(map(_is_part, parts)):
+        raise BadFileError(where, "expected the report of a change, found something else")
+    if "members" not in document and "steps" not in document:
+        raise BadFileError(where, "expected the report of a change, found no steps in it")
+    return document
+
+
+def _is_part(part: Any) -> bool:
+    """Whether something is what a report says of one array, or of a group's own files."""
+    if not isinstance(part, dict):
+        return False
+    lists = [part.get(name, []) for name in ("steps", "added", "hidden")]
+    if not all(isinstance(one, list) for one in lists):
+        return False
+    steps, *names = lists
+    are_steps = all(isinstance(one, dict) and isinstance(one.get("path"), str) for one in steps)
+    return are_steps and all(isinstance(text, str) for one in names for text in one)
 
 
 def _has_begun(store: Store, document: Mapping[str, Any]) -> bool:
@@ -168,13 +187,17 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
         if step["op"] == "replace":
             exchanged.add(path)
     added = frozenset(str(uri) for uri in document.get("added", ()))
+    writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
+    lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
     puts, veil = [], None
     for path, (digests, reason) in known.items():
         try:
             data = store.read(path)
         except MissingObjectError:
             continue
-        if hashlib.sha256(data).hexdigest() not in digests:
+        # Exchanged again, by an undo that was broken off or a change that was taken back.
+        is_veil = path in exchanged and set(decode_vac(data, path)) == set(lines)
+        if hashlib.sha256(data).hexdigest() not in digests and not is_veil:
             problem = f"expected {path} as it was put, found other bytes"
             raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
         if added and path.endswith(".con") and not _holds_any(data, path, added):
@@ -182,9 +205,7 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
             continue
         puts.append(Put(path, data, reason))
         if path in exchanged:
-            writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
-            lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
-            veil = (path, data, encode_lines(lines))
+            veil = (path, data, data if is_veil else encode_exchanged(lines, data))
     hidden = frozenset(str(name) for name in document.get("hidden", ()))
     return UndoRecord(tuple(puts), added, hidden, veil)
 

@@ -253,10 +253,12 @@ def _spans(log: Log) -> Iterable[Span]:
         rows = np.flatnonzero(table.source == number)
         if not source.loose and len(rows):
             yield _span(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
-    ignored: dict[str, list[int]] = {}
+    ignored: dict[str, dict[str, int]] = {}
     for row in np.flatnonzero(table.ignored).tolist():
-        ignored.setdefault(table.ignores[table.uri(row)], []).append(row)
-    for path, numbers in sorted(ignored.items()):
+        uri = table.uri(row)  # a commit may stand in several files: its last row stands for all
+        ignored.setdefault(table.ignores[uri], {})[uri] = row
+    for path, rows_of in sorted(ignored.items()):
+        numbers = list(rows_of.values())
         yield _span(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
 
 

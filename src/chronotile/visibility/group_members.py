@@ -17,7 +17,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from chronotile.errors import BadFileError, KeyNeededError
+from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.group_folding import LeftMembers, fold_columns
 from chronotile.format.groups import FIRST_WITH_DELETIONS, GroupEntry
 from chronotile.format.kinds import GROUP
@@ -130,7 +130,8 @@ def key_of(entry: GroupEntry) -> str:
 def _details(history: GroupHistory, file: DetailsFile, *, alone: bool) -> GroupDetails:
     if file.details is None:
         problem = next(one for one in history.problems if one.path == file.path)
-        kind = KeyNeededError if problem.kind == "encrypted" else BadFileError
+        sealed = KeyNeededError if history.key is None else WrongKeyError
+        kind = sealed if problem.kind == "encrypted" else BadFileError
         raise kind(f"{history.group.rstrip('/')}/{file.path}", problem.message)
     if file.details.version < FIRST_WITH_DELETIONS and not (alone and is_first_version(file.name)):
         where = f"{history.group.rstrip('/')}/{file.path}"

@@ -21,7 +21,7 @@ import chronotile as ct
 from chronotile.check.findings import OddTimeError
 from chronotile.cli import sample
 from chronotile.cli.program import main
-from chronotile.conditions.predicate_tokens import at_place
+from chronotile.conditions.predicate_parser import at_place
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
 
@@ -274,7 +274,7 @@ class Block:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Block())
 from chronotile.cli.program import main
-from chronotile.conditions.predicate_tokens import at_place
+from chronotile.conditions.predicate_parser import at_place
 sys.exit(main())
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,15 @@ from corpus.recipes.scene import KEY
 from support.con_files import encode_con
 from support.corpus_cases import CASES, expected, log_of
 from support.engine_arrays import EngineArray
+from support.groups import member, put_list
 from support.typed_predicates import meaning, meaning_of_json, value_meaning
 
 import chronotile as ct
+from chronotile.cli import main
 from chronotile.conditions.codec import encode
 from chronotile.conditions.tree import Compare, Op
+from chronotile.dataset.members_table import member_rows
+from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import (
     ArrayNotFoundError,
     BadTimeError,
@@ -31,6 +36,8 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record
 from chronotile.format.tiles import encode as encode_tile
+from chronotile.tables.array_tables import ArrayTables
+from chronotile.timeline.picture import make_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -294,6 +301,47 @@ def test_a_delete_in_two_files_is_in_force_once(tmp_path: Path) -> None:
     assert [one.text for one in log.view().deletes] == ["a == 1"]
     assert log.commits().num_rows == 4
     assert array.rows(0, 100) == {2: 2}
+
+
+def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In every place that tells a number of commits; one that an `.ign` took out counts nowhere."""
+    array, day = EngineArray(tmp_path / "array").create(), 86_400_000
+    for at in range(4):
+        array.write(1_700_000_000_000 + at * day, {at: at})
+    array.consolidate("commits")
+
+    put_list(tmp_path, 1, member("array"))
+
+    def counted() -> tuple[str, int, int, list[tuple[str, int]]]:
+        log = ct.open_log(array.uri)
+        (row,) = ArrayTables(log).table("arrays").to_pylist()
+        (in_group,) = member_rows(open_dataset(str(tmp_path)))
+        assert main(["log", array.uri]) == 0
+        headline = capsys.readouterr().out.partition(";")[0].rpartition(", ")[2]
+        assert main(["report", array.uri, "-o", str(tmp_path / "page.html")]) == 0
+        page = (tmp_path / "page.html").read_text()
+        (heat,) = re.findall(r">(\d+)</td><td[^>]*>\d+ commits? from", page)
+        spans = sorted((span.kind, len(span.times)) for span in make_picture(log, 0).spans)
+        assert repr(log).endswith(f": {row['commits']} commits>")
+        assert f"<th>commits</th><td>{row['commits']}</td>" in log._repr_html_()
+        assert int(heat) == row["commits"] == in_group.commits
+        return headline, row["commits"], row["loose_commits"], spans
+
+    assert counted() == ("4 commits (4 of them also loose)", 4, 4, [("con", 4)])
+    array.vacuum("commits")
+    assert counted() == ("4 commits", 4, 0, [("con", 4)])
+    array.consolidate("fragments")
+    assert counted() == ("5 commits", 5, 1, [("con", 4)])
+    array.consolidate("commits")  # a second `.con`, with all of them
+    array.vacuum("fragments")
+    assert counted() == (
+        "1 commit (1 of them also loose)",
+        1,
+        1,
+        [("con", 4), ("con", 5), ("ign", 4)],
+    )
 
 
 @pytest.mark.parametrize("key", [None, KEY.encode()])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from support.array_places import read_all
 from support.corpus_cases import CASES
-from support.spec_files import ROOT
 
 import chronotile as ct
 from chronotile.cli import main, sample
@@ -80,7 +79,7 @@ def test_a_folder_that_cannot_be_listed_leaves_the_size_unknown(tmp_path: Path) 
         command = [sys.executable, "-m", "support.unprivileged", "tables", str(made.array)]
         done = subprocess.run(
             [*command, "--out", str(tmp_path / "out"), "--json"],
-            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             check=False,
@@ -92,7 +91,7 @@ def test_a_folder_that_cannot_be_listed_leaves_the_size_unknown(tmp_path: Path) 
     assert json.loads(done.stdout)["commits"]["rows"] == 13
     (row,) = pq.read_table(tmp_path / "out" / "arrays").to_pylist()
     assert row["bytes"] is None
-    assert row["commits"] == 13
+    assert row["commits"] == 9, "three are ignored, and one stands in two files"
 
 
 def test_a_size_is_the_same_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

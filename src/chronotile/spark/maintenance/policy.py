@@ -33,7 +33,6 @@ any number of parts; a pattern that is neither a URI nor an absolute path matche
 from __future__ import annotations
 
 import difflib
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, get_args
@@ -42,6 +41,7 @@ from chronotile.change.consolidate import Mode as ConsolidateMode
 from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.change.vacuum import Mode as VacuumMode
 from chronotile.errors import ChronotileError
+from chronotile.format.documents import read_toml
 from chronotile.format.timestamps import duration_ms
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
@@ -150,11 +150,7 @@ def read_policy(place: str, storage_options: Mapping[str, str] | None = None) ->
     """
     folder, _, name = find_place(place).uri.rpartition("/")
     data = open_store(folder or "/", storage_options).read(name, limit=LONGEST)
-    try:
-        document = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-        raise ChronotileError(place, f"expected a policy in TOML, found: {cause}") from None
-    return policy_of(document, place)
+    return policy_of(read_toml(data, place, "a policy in TOML"), place)
 
 
 def policy_of(document: Mapping[str, Any], where: str = "policy") -> Policy:

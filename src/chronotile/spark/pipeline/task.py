@@ -47,13 +47,13 @@ from chronotile.tables.array_tables import SCHEMAS, findings_rows, tables_of_unr
 from chronotile.tables.gathered_rows import Rows, rows_of
 from chronotile.tables.large_tables import LargeTables
 from chronotile.tables.measured_array import MeasuredArray, measure_array
-from chronotile.tables.our_open_requests import requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
+    from chronotile.check.engine_open_cost import OpenCost
     from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.bucket_share import BucketShare, Place
     from chronotile.spark.pipeline.older_run_rows import OlderBucket
@@ -286,7 +286,7 @@ class _Bucket:
         assert large.tables.listing is not None
         times = large.tables.folder_times
         noted = note_large(large.store, large.tables.listing, large.began_ms, times)
-        writer.add({"listings": _listing(array, noted, large.tables.requests_after)})
+        writer.add({"listings": _listing(array, noted, large.tables.engine_open)})
         self._large.append(writer)
         return {}
 
@@ -331,8 +331,7 @@ class _Bucket:
         tables = array_tables(log, options, opened.entries if options.sizes else None)
         made = {name: tables.piece(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
-        after = requests_after_maintenance(log.history)
-        return {**made, "listings": _listing(array, now, after)}
+        return {**made, "listings": _listing(array, now, tables.engine_open)}
 
     def _without(self, array: str, error: Exception) -> dict[str, Piece]:
         """The rows of an array that is damaged or gone."""
@@ -371,5 +370,6 @@ class _Reads:
                 self.counts[f"{array}/{path}"] += 1
 
 
-def _listing(array: str, noted: Noted = NOTHING, requests_after: int | None = None) -> Rows:
-    return Rows([{"array": array, **noted._asdict(), "requests_after": requests_after}])
+def _listing(array: str, noted: Noted = NOTHING, engine_open: OpenCost | None = None) -> Rows:
+    after = engine_open and engine_open.requests_after_maintenance
+    return Rows([{"array": array, **noted._asdict(), "requests_after": after}])

@@ -92,7 +92,6 @@ def array_tables(
         check=options.check,
         cells=options.cells,
         measured=measured,
-        prices=options.prices,
         max_findings=options.max_findings,
     )
 

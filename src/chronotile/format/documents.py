@@ -1,0 +1,60 @@
+"""JSON and TOML that somebody hands in: a report, a manifest, a policy.
+
+In: bytes. Out: one object; or one error that says what was expected, whatever the bytes are. Knows
+nothing of what an object says.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from chronotile.errors import BadFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def read_json(data: bytes, where: str, what: str) -> dict[str, Any]:
+    """Read one JSON object.
+
+    Args:
+        data: The file.
+        where: Names the file in an error.
+        what: What it should be, in words.
+
+    Raises:
+        BadFileError: It is no JSON, no object, or nested too deeply.
+
+    >>> read_json(b"[]", "a.json", "a report")
+    Traceback (most recent call last):
+    chronotile.errors.BadFileError: a.json: expected a report, found a list
+    """
+    return _read(json.loads, data, where, what)
+
+
+def read_toml(data: bytes, where: str, what: str) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        BadFileError: It is none, or nested too deeply.
+
+    >>> read_toml(b"a = 1", "a.toml", "a policy in TOML")
+    {'a': 1}
+    """
+    return _read(lambda raw: tomllib.loads(raw.decode()), data, where, what)
+
+
+def _read(parse: Callable[[bytes], Any], data: bytes, where: str, what: str) -> dict[str, Any]:
+    try:
+        document = parse(data)
+    except RecursionError:
+        raise BadFileError(where, f"expected {what}, found values nested too deeply") from None
+    except ValueError as cause:
+        raise BadFileError(where, f"expected {what}, found: {cause!s:.200}") from None
+    if not isinstance(document, dict):
+        words = {list: "a list", str: "a text", type(None): "null"}
+        found = words.get(type(document), "a number or a truth value")
+        raise BadFileError(where, f"expected {what}, found {found}")
+    return document
