@@ -28,7 +28,8 @@ from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.time_machine.carry_out import Plan, put_aside, put_switch, wait_until
+from chronotile.storage.compared_put import put_compared
+from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
 from chronotile.time_machine.publish import Load, Wish
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def _carry_out(
             hint = "nothing is visible; say a later moment with --at, or publish with own times"
             raise RefusedError(dataset.uri, f"{problem}; {hint}")
     for load, plan in planned:
-        put_switch(load.store, plan)
+        if plan.switch is not None:
+            put_compared(load.store, plan.switch.path, plan.switch.data)
     if moment is None:
         return ()
     if is_ahead and (over := now_ms() - moment) >= 0:

@@ -314,8 +314,9 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
                 if not set(plan.added).isdisjoint(ignored):
                     problem = f"expected new fragments to show, found them ignored by {file}"
                     return f"{problem}: {_VACUUMED}"
-    if (problem := _lost_copy(store, plan)) is not None:
-        return problem
+    for folder, files in plan.fragments.items():
+        if not _is_there(store, folder, files):
+            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
     if plan.effect == Effect():
         return None
     ours = {folder.rpartition("/")[2] for folder in plan.fragments}
@@ -324,38 +325,6 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
         if (why := plan.effect.why_in_the_way(text)) is not None:
             return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
     return None
-
-
-def _lost_copy(store: Store, plan: Plan) -> str | None:
-    """Say which new fragment is gone, or a part of it; None if all are there."""
-    for folder, files in plan.fragments.items():
-        if not _is_there(store, folder, files):
-            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
-    return None
-
-
-def refuse_lost_copies(store: Store, plan: Plan) -> None:
-    """Look at the new fragments again, just before a commit names them.
-
-    Raises:
-        ChangedError: Somebody has removed one, or a part of it.
-    """
-    if (problem := _lost_copy(store, plan)) is not None:
-        raise ChangedError(store.uri, f"{problem}; nothing has changed")
-
-
-def put_switch(store: Store, plan: Plan) -> None:
-    """Put the file that commits the copies, if there is one, and look at them again.
-
-    Raises:
-        ChangedError: Somebody has removed a copy; the file is taken back.
-    """
-    if plan.switch is None:
-        return
-    _switch(store, plan, plan.switch)
-    if (problem := _lost_copy(store, plan)) is not None:
-        _take_back(store, plan, plan.switch)
-        raise ChangedError(store.uri, f"{problem}; the change is taken back")
 
 
 def _is_there(store: Store, folder: str, files: Files) -> bool:

@@ -53,15 +53,9 @@ from chronotile.format.schema import more_content
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import (
-    Plan,
-    con_step,
-    copy_of,
-    put_aside,
-    put_switch,
-    refuse_lost_copies,
-)
+from chronotile.time_machine.carry_out import Plan, con_step, copy_of, put_aside
 from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
@@ -131,7 +125,8 @@ def publish(
     tell(before, report)
     put_aside(opened, load.history, plan)
     load.refuse_changed(plan)
-    put_switch(opened, plan)
+    assert plan.switch is not None  # there are steps
+    put_compared(opened, plan.switch.path, plan.switch.data)
     return report
 
 
@@ -324,10 +319,8 @@ class Load:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
-            ChangedError: Another run has committed them, a delete has come that hides rows, or
-                somebody has removed a copy.
+            ChangedError: Another run has committed them, or a delete has come that hides rows.
         """
-        refuse_lost_copies(self.store, plan)
         steps = {step.path.rpartition("/")[2] for step in plan.commits.steps}
         names = set(self.store.list_names(COMMITS).files) - {*self.history.listing.commits, *steps}
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]
