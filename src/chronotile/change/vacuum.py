@@ -33,8 +33,7 @@ from chronotile.change.orphan_fragments import (
     HOURS_24,
     Orphan,
     find_orphans,
-    remove_orphan,
-    still_orphans,
+    remove_orphans,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.unneeded_deletes import (
@@ -209,9 +208,13 @@ def _vacuum(
         steps = run.run()
         remove_metadata(store, history, metadata)
         steps += metadata.steps()
-        for orphan in still_orphans(store, history, orphans):
-            if remove_orphan(store, orphan):
-                steps += orphan.steps
+        removed = remove_orphans(store, history, orphans)
+        steps += tuple(step for orphan in removed for step in orphan.steps)
+        notes += [
+            f"{orphan.path} stays: it changed, or got a commit, since it was looked at"
+            for orphan in orphans
+            if orphan not in removed
+        ]
         steps += going.remove(key)
         notes += run.notes
     return report(steps=steps, notes=tuple(notes))

@@ -29,7 +29,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.compared_put import put_compared
-from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
+from chronotile.time_machine.carry_out import Plan, put_aside, take_back_lost, wait_until
 from chronotile.time_machine.publish import Load, Wish
 
 if TYPE_CHECKING:
@@ -218,9 +218,12 @@ def _carry_out(
     for load, plan in planned:
         if plan.switch is not None:
             put_compared(load.store, plan.switch.path, plan.switch.data)
+    done = now_ms()
+    for load, plan in planned:
+        take_back_lost(load.store, plan)
     if moment is None:
         return ()
-    if is_ahead and (over := now_ms() - moment) >= 0:
+    if is_ahead and (over := done - moment) >= 0:
         took = count_text(over, "millisecond")
         return (f"the last commit came {took} after the moment: until then members could differ",)
     wait_until(max((_last(plan) for _, plan in planned if plan.added), default=0))

@@ -314,9 +314,8 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
                 if not set(plan.added).isdisjoint(ignored):
                     problem = f"expected new fragments to show, found them ignored by {file}"
                     return f"{problem}: {_VACUUMED}"
-    for folder, files in plan.fragments.items():
-        if not _is_there(store, folder, files):
-            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
+    if (lost := _lost(store, plan)) is not None:
+        return lost
     if plan.effect == Effect():
         return None
     ours = {folder.rpartition("/")[2] for folder in plan.fragments}
@@ -324,6 +323,38 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
     for text in sorted(new):
         if (why := plan.effect.why_in_the_way(text)) is not None:
             return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
+    return None
+
+
+def refuse_lost(store: Store, plan: Plan) -> None:
+    """Look at the new fragments before a file commits them.
+
+    Raises:
+        ChangedError: One is gone, or a part of it: nobody relies on it yet.
+    """
+    if (problem := _lost(store, plan)) is not None:
+        raise ChangedError(store.uri, f"{problem}; nothing has changed, try again")
+
+
+def take_back_lost(store: Store, plan: Plan) -> None:
+    """Look at the new fragments after a file committed them, and take it back if one is gone.
+
+    A vacuum that takes them for orphans looks at the commits once more before they go for good:
+    see `orphan_fragments`. So one of the two sees the other.
+
+    Raises:
+        ChangedError: One is gone, or a part of it.
+    """
+    if plan.switch is not None and (problem := _lost(store, plan)) is not None:
+        _take_back(store, plan, plan.switch)
+        raise ChangedError(store.uri, f"{problem}; the change is taken back, try again")
+
+
+def _lost(store: Store, plan: Plan) -> str | None:
+    """Say which new fragment is not there; None if all are."""
+    for folder, files in plan.fragments.items():
+        if not _is_there(store, folder, files):
+            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
     return None
 
 

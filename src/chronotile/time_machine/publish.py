@@ -55,7 +55,14 @@ from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import Plan, con_step, copy_of, put_aside
+from chronotile.time_machine.carry_out import (
+    Plan,
+    con_step,
+    copy_of,
+    put_aside,
+    refuse_lost,
+    take_back_lost,
+)
 from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
@@ -127,6 +134,7 @@ def publish(
     load.refuse_changed(plan)
     assert plan.switch is not None  # there are steps
     put_compared(opened, plan.switch.path, plan.switch.data)
+    take_back_lost(opened, plan)
     return report
 
 
@@ -319,8 +327,10 @@ class Load:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
-            ChangedError: Another run has committed them, or a delete has come that hides rows.
+            ChangedError: Another run has committed them, a delete has come that hides rows, or a
+                vacuum has removed a copy.
         """
+        refuse_lost(self.store, plan)
         steps = {step.path.rpartition("/")[2] for step in plan.commits.steps}
         names = set(self.store.list_names(COMMITS).files) - {*self.history.listing.commits, *steps}
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]
