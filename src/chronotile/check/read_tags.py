@@ -45,4 +45,9 @@ def moment_in(store: Store, history: History, moment: Moment) -> int:
     Raises:
         BadTimeError: It is neither.
     """
-    return to_ms(moment, history.array, look_up=lambda name: tags_of(store, history).moment(name))
+    return to_ms(
+        moment,
+        history.array,
+        look_up=lambda name: tags_of(store, history).moment(name),
+        earliest=history.table.first_time,
+    )

@@ -65,16 +65,21 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
 
 
 def _parse_time(text: str) -> int | str:
-    """The time; a word that is none stays as it is, as it may be a tag of the array."""
+    """The text of a time, or the number; a word that is none may be a tag of the array.
+
+    What is no number stays a text: `Log.moment` takes numbers for seconds that look like them.
+    """
     from chronotile.format.tag_entries import is_name
     from chronotile.format.timestamps import to_ms
 
+    words = text.strip()
     try:
-        return to_ms(text)
+        number = to_ms(words)
     except BadTimeError:
-        if is_name(text.strip()):
-            return text.strip()
+        if is_name(words):
+            return words
         raise
+    return number if words.isdigit() else words
 
 
 MOMENT = Parsed("time", _parse_time)

@@ -88,7 +88,8 @@ class Dataset:
         Raises:
             BadTimeError: It is no time.
         """
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+        first = min((file.name.t1 for file in self.group.files), default=None)
+        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name), earliest=first)
 
     @property
     def tags(self) -> dict[str, int]:

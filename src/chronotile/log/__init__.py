@@ -100,7 +100,8 @@ class Log:
         Raises:
             BadTimeError: It is no time.
         """
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name))
+        first = self.history.table.first_time
+        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name), earliest=first)
 
     @property
     def tags(self) -> dict[str, int]:
