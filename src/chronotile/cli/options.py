@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.log import Log
+    from chronotile.log import Log, View
     from chronotile.storage.store import Store
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -231,6 +231,17 @@ def say(words: str) -> None:
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)
+
+
+def say_gap(view: View, command: str) -> None:
+    """Say of a window that it can no longer be read whole, if so, and which ones can."""
+    from chronotile.visibility.gaps import nearest_windows, window_command
+
+    gap, array = view.gap, view.history.array
+    if gap is not None:
+        windows = nearest_windows(view.rules, view.start, view.end)
+        ways = ", or ".join(window_command(command, array, *window) for window in windows)
+        say(f"note: {array} can no longer be read whole here: {gap.words()}; nearest: {ways}")
 
 
 def wrong_call(message: str) -> click.UsageError:
