@@ -1,4 +1,4 @@
-"""A purging consolidation takes rows out of the past: `moments` and `check --as-of` tell of it."""
+"""A purging consolidation takes rows out of the past: `moments`, `check --as-of`, `rows` say so."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tiledb
 from support.group_histories import make_array, opened
 
 import chronotile as ct
+from chronotile.rows.read_rows import open_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,5 +59,7 @@ def test_every_time_that_is_called_whole_reads_as_before(
         }
         assert set(TIMES) - whole == torn
         for at in TIMES:
+            notes = open_rows(str(array), end=at).notes
+            assert [("purged them" in note) for note in notes] == [True] * (at in torn), at
             codes = [item.code for item in dataset.check(as_of=at)]
             assert codes == (["as-of-partial"] if at in torn else []), at

@@ -16,6 +16,7 @@ from chronotile.cli.options import (
     array_argument,
     or_group,
     reporting,
+    say_gap,
     window_options,
 )
 from chronotile.errors import ChronotileError
@@ -177,6 +178,7 @@ def explain(array: str, name: str | None, window: Ends, access: Access) -> Expla
     """
     log = access.open_log(array)
     view = log.view(*window)
+    say_gap(view, "explain")
     explained = tuple(view.explain())
     if name is not None:
         wanted = name.rpartition("/")[2]

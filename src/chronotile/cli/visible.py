@@ -16,6 +16,7 @@ from chronotile.cli.options import (
     array_argument,
     or_group,
     reporting,
+    say_gap,
     window_options,
 )
 
@@ -121,6 +122,7 @@ def visible(array: str, window: Ends, cells: bool, access: Access) -> VisibleRep
     """
     log = access.open_log(array)
     view = log.view(*window)
+    say_gap(view, "visible")
     if not cells:
         return VisibleReport(view=view)
     facts = log.fragments(names={fragment.name for fragment in view.fragments})

@@ -80,7 +80,9 @@ def restore_rows(
     if history.dense:
         raise RefusedError(opened.uri, "expected a sparse array, found a dense one")
     log = Log(read_history(opened, key=key, labels=True), opened)
-    change, end = Change(opened, rules, Past(opened, rules), at), log.moment(to)
+    past, end = Past(opened, rules), log.moment(to)
+    past.refuse_lost(end)
+    change = Change(opened, rules, past, at)
     first = max(now_ms(), change.latest + 1) if change.at is None else change.at
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
