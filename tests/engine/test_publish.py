@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,9 +162,12 @@ def test_rows_may_stay_out_of_sight_if_that_is_allowed(tmp_path: pathlib.Path) -
 def test_what_a_replay_deletes(tmp_path: pathlib.Path) -> None:
     """It writes a delete of everything: a load that is dated before it would never show."""
     target, stage = staged(tmp_path)
+    target.write(12, {2: 2})
     target.delete(20, "a == 1")
-    (delete,) = ct.open_log(target.uri).view().deletes
+    target.delete(25, "a == 2")
+    delete, _ = ct.open_log(target.uri).view().deletes
     ct.undelete(target.uri, delete.name)
+    assert len(ct.open_log(target.uri).view().deletes) == 4, "one of them deletes everything"
     with pytest.raises(RefusedError, match="up to 3 rows in 2 fragments") as refused:
         ct.publish(stage.uri, target.uri)
     assert followed(str(refused.value)) == 0
@@ -323,3 +327,25 @@ def test_of_two_runs_at_once_one_publishes(tmp_path: pathlib.Path) -> None:
     assert target.answer(*NOW) == ALL
     run(96)
     assert target.answer(*NOW) == (*ALL, (8, 8))
+
+
+@pytest.mark.parametrize("when", ["copied", "committed"])
+def test_a_copy_that_is_removed_meanwhile_is_never_shown(tmp_path: pathlib.Path, when: str) -> None:
+    """The engine cannot open an array whose committed fragment is gone."""
+    target, stage = staged(tmp_path)
+    before, cons = target.answer(*NOW), list[str]()
+
+    def hook(operation: str, path: str) -> None:
+        if operation != "put.done":
+            return
+        # A `.con` with the commits that were there comes first, then the copies and their schema.
+        cons.extend([path] if path.endswith(".con") else [])
+        if path.startswith("__schema/") if when == "copied" else len(cons) == 2:
+            (copy,) = target.folder.glob("__fragments/__91_91_*")
+            shutil.rmtree(copy)
+
+    with pytest.raises(ChangedError, match=r"__fragments/__91_91_.* to stay, found it removed"):
+        Array(open_store(target.uri, on_operation=hook)).publish(stage.uri, at=90)
+    assert target.answer(*NOW) == before
+    ct.publish(stage.uri, target.uri, at=90)
+    assert target.answer(*NOW) == ALL

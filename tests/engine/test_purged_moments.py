@@ -1,4 +1,4 @@
-"""A purging consolidation takes rows out of the past: `moments` and `check --as-of` tell of it."""
+"""A purging consolidation takes rows out of the past: `moments`, `check --as-of`, `rows` say so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiledb
 from support.group_histories import make_array, opened
+from support.verbs import open_rows
 
 import chronotile as ct
 
@@ -58,5 +59,7 @@ def test_every_time_that_is_called_whole_reads_as_before(
         }
         assert set(TIMES) - whole == torn
         for at in TIMES:
+            notes = open_rows(str(array), end=at).notes
+            assert [("purged them" in note) for note in notes] == [True] * (at in torn), at
             codes = [item.code for item in dataset.check(as_of=at)]
             assert codes == (["as-of-partial"] if at in torn else []), at

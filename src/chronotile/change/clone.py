@@ -153,6 +153,7 @@ def make_plan(
     rules = Rules(history)
     _refuse_unknown(history, without)
     past = Past(store, rules)
+    past.refuse_lost(window[1], window[0])
     state = past.at(*window, without=without, strict=False)
     notes = [f"{name} is left out: it is committed, and gone" for name in state.lost]
     stand_ins = _stand_ins(store, rules, state, notes)

@@ -55,7 +55,7 @@ def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ..
 def doubtful(tags: Tags) -> Iterator[str]:
     """What may be a tag and cannot be read, and what that means for a vacuum."""
     for doubt in tags.doubts:
-        yield f"{doubt}; everything that a window in the past needs stays; {doubt.hint}"
+        yield f"{doubt}; nothing that a tag could need goes; {doubt.hint}"
 
 
 def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:

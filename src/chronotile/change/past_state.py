@@ -20,7 +20,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_newer, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.read_footers import FooterReader, StoredFooter
-from chronotile.visibility.gaps import gaps_of
+from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import is_inside, is_seen, schema_at
 
 if TYPE_CHECKING:
@@ -229,18 +229,18 @@ class Past:
         seen = [one for one in map(parse_name, listed) if is_seen(one, *window, dense=dense)]
         return tuple(seen) if all(one.text in self._rows for one in seen) else None
 
-    def refuse_lost(self, end: int) -> None:
-        """Refuses a moment that merged fragments span which keep no times of cells.
+    def refuse_lost(self, end: int, start: int = 0) -> None:
+        """Refuse a window that overlaps merged fragments which keep no times of cells.
 
         Only what they were merged from can be read there, so that all of it must be there.
 
         Raises:
             UnreachableError: It is not.
         """
-        for gap in gaps_of(self.rules):
-            if gap.t1 <= end <= gap.t2:
-                why = "only with it could the cells of that time be told"
-                raise self.refused(parse_name(gap.fragment), 0, end, why)
+        gap = gap_in(self.rules, start, end)
+        if gap is not None:
+            why = "only with it could the cells of that time be told"
+            raise self.refused(parse_name(gap.fragment), start, end, why)
 
     def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
         """The refusal of a state because of a merged fragment."""

@@ -28,11 +28,12 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import con_step, copy_step
+from chronotile.change.carry_out import Holds, con_step, copy_step
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.sound_array import sound_history
+from chronotile.change.under_way import Effect
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
@@ -238,10 +239,19 @@ class Load:
             )
             switch = con_step(self.history, commits, list(writes), {})
             look = StillWanted(self, frozenset(one.staged.part.name.text for one in copies), writes)
+            shows = {step.path: step.source.sizes for step in steps if step.source is not None}
+            # A vacuum that takes copies for orphans looks at the commits once more before they go
+            # for good; we look at the copies before and after the commit. One sees the other.
+            holds = Holds(self.history, frozenset(), writes, shows, Effect())
             stages = (
                 *commits.stages(self.history),
                 Stage(name="copies", seen=none, steps=(*steps, *self.puts.values())),
-                Stage(name="commit", seen="all of the load", looks=(look,), steps=(switch,)),
+                Stage(name="commit", seen="all of the load", looks=(look, holds), steps=(switch,)),
+                Stage(
+                    name="confirm",
+                    seen="all of the load",
+                    looks=(replace(holds, taken_back=switch),),
+                ),
             )
         return Plan(
             command="publish",
@@ -276,7 +286,8 @@ class Load:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
-            ChangedError: Another run has committed them, or a delete has come that hides rows.
+            ChangedError: Another run has committed them, a delete has come that hides rows, or a
+                vacuum has removed a copy.
         """
         names = set(self.store.list_names(COMMITS).files) - set(self.history.listing.commits)
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]

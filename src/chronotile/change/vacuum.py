@@ -32,7 +32,7 @@ import numpy as np
 
 from chronotile.change.engine_open_cost_change import requests_of_opens
 from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
-from chronotile.change.orphan_fragments import StillOrphans, find_orphans
+from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
 from chronotile.change.unneeded_deletes import UnneededDeletes, plan_deletes, unneeded_deletes
@@ -117,7 +117,7 @@ def plan_vacuum(
     if orphans or whole_orphans:
         found, more = find_orphans(store, history, rules, oldest, whole=whole_orphans)
         notes += more
-        look = StillOrphans(key, found)
+        look = RemoveOrphans(key, found)
         stages.append(
             Stage(
                 name="orphans",

@@ -71,4 +71,5 @@ def moment_in(store: Store, history: History, moment: Moment) -> int:
     def look_up(name: str) -> int | None:
         return tags_of(store, history).checked(store.uri).moment(name)
 
-    return to_ms(moment, history.array, look_up=look_up)
+    first = history.table.first_time
+    return to_ms(moment, history.array, look_up=look_up, earliest=first)

@@ -57,5 +57,8 @@ def doubtful_tags(array: str, tags: Tags) -> Iterator[Finding]:
     """Find what may be a tag of an array or a group, and is damaged."""
     for doubt in tags.doubts:
         if not doubt.is_sealed:
-            message = f"{doubt}; until it can, a vacuum keeps all that a window in the past needs"
+            message = (
+                f"it may hold a tag and cannot be read: {doubt.problem}; until it can, "
+                "a vacuum keeps all that a tag could need"
+            )
             yield finding(array, "tag-unreadable", doubt.path, message, hint=doubt.hint)

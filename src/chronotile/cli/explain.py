@@ -20,6 +20,7 @@ from chronotile.cli.options import (
     member_option,
     moments_of_group,
     reporting,
+    say_gap,
     window_options,
 )
 from chronotile.errors import ChronotileError
@@ -192,6 +193,7 @@ def _explained(access: Access, name: str | None, window: Ends, array: Array) -> 
     """Explain one array."""
     log = access.log_of(array)
     view = log.view(*window)
+    say_gap(view, "explain")
     explained = tuple(view.explain())
     if name is not None:
         wanted = name.rpartition("/")[2]

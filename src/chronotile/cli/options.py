@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
-    from chronotile.log import Log
+    from chronotile.log import Log, View
     from chronotile.storage.store import Store
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -66,16 +66,21 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
 
 
 def _parse_time(text: str) -> int | str:
-    """The time; a word that is none stays as it is, as it may be a tag of the array."""
+    """The text of a time, or the number; a word that is none may be a tag of the array.
+
+    What is no number stays a text: `Log.moment` takes numbers for seconds that look like them.
+    """
     from chronotile.format.tag_entries import is_name
     from chronotile.format.timestamps import to_ms
 
+    words = text.strip()
     try:
-        return to_ms(text)
+        number = to_ms(words)
     except BadTimeError:
-        if is_name(text.strip()):
-            return text.strip()
+        if is_name(words):
+            return words
         raise
+    return number if words.isdigit() else words
 
 
 MOMENT = Parsed("time", _parse_time)
@@ -298,6 +303,17 @@ def say(words: str) -> None:
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)
+
+
+def say_gap(view: View, command: str) -> None:
+    """Say of a window that it can no longer be read whole, if so, and which ones can."""
+    from chronotile.visibility.gaps import nearest_windows, window_command
+
+    gap, array = view.gap, view.history.array
+    if gap is not None:
+        windows = nearest_windows(view.rules, view.start, view.end)
+        ways = ", or ".join(window_command(command, array, *window) for window in windows)
+        say(f"note: {array} can no longer be read whole here: {gap.words()}; nearest: {ways}")
 
 
 def wrong_call(message: str) -> click.UsageError:

@@ -131,6 +131,9 @@ class LazyGroup(click.Group):
         return [CompletionItem(name, help=_ALL[name].words) for name in names]
 
 
+COMPLETES = "_CHRONOTILE_COMPLETE"
+"""Set in the environment if a shell asks for completions."""
+
 EPILOG = """\
 \b
 Example:
@@ -177,18 +180,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    status: Any = 0
     try:
-        status: Any = chronotile.main(arguments, "chronotile", standalone_mode=False)
-    except SystemExit:
-        # So click leaves if the reader of a help text has closed the pipe.
-        status = 0
+        with unless_closed(sys.stdout):
+            status = _call(arguments)
     except (Exception, KeyboardInterrupt) as error:
         if is_unexpected(error) and os.environ.get(TRACEBACK):
             raise
         return complain(error, arguments)
-    with unless_closed(sys.stdout):
-        sys.stdout.flush()
     return status if isinstance(status, int) else 0
+
+
+def _call(arguments: list[str]) -> Any:
+    """Runs one command, as click's `main` does, which takes every broken pipe for a reader's."""
+    if COMPLETES in os.environ:
+        return chronotile.main(arguments, "chronotile")
+    try:
+        with chronotile.make_context("chronotile", arguments) as context:
+            return chronotile.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except EOFError as cause:
+        raise click.Abort from cause
 
 
 def run() -> NoReturn:

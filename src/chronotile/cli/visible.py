@@ -19,6 +19,7 @@ from chronotile.cli.options import (
     member_option,
     moments_of_group,
     reporting,
+    say_gap,
     window_options,
 )
 
@@ -131,6 +132,7 @@ def visible(
     def report(one: Array) -> VisibleReport:
         log = access.log_of(one)
         view = log.view(start, end)
+        say_gap(view, "visible")
         if not cells:
             return VisibleReport(view=view)
         facts = log.fragments(names={fragment.name for fragment in view.fragments})

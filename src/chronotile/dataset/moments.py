@@ -72,10 +72,10 @@ def span_of(log: Log) -> Span:
     # With times of the writer's own, an array can have a state from before its schema's time.
     first = map(int, table.uris.t1[rules.fragments].tolist())
     created = min((*changes, *first), default=0)
-    return Span(created, frozenset(changes), (*gaps_of(rules), *_purges(log)))
+    return Span(created, frozenset(changes), (*gaps_of(rules), *purges_of(log)))
 
 
-def _purges(log: Log) -> Iterator[Gap]:
+def purges_of(log: Log) -> Iterator[Gap]:
     """The stretches at which rows that a later delete removed may be missing already."""
     table, rules = log.history.table, log.rules
     rows = rules.fragments[~rules.missing]

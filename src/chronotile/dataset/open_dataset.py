@@ -85,7 +85,8 @@ class Dataset:
             BadTimeError: It is no time.
             ReadError: It may be a tag, and metadata cannot be read.
         """
-        return to_ms(time, where, look_up=self._tagged)
+        first = min((file.name.t1 for file in self.group.files), default=None)
+        return to_ms(time, where, look_up=self._tagged, earliest=first)
 
     def _tagged(self, name: str) -> int | None:
         return self.known_tags.checked(self.uri).moment(name)

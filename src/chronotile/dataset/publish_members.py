@@ -220,7 +220,7 @@ def _carry_out(
     """Put all copies, then all commits, and wait for the moment; say if it was not in time."""
     begun = now_ms()
     for run in runs:
-        run.advance(len(run.plan.stages) - 1)
+        run.advance(len(run.plan.stages) - 2)
     is_ahead = moment is not None and (at is None or begun < moment)
     if moment is not None and is_ahead:
         need = _pace(dataset).commit * len(runs)
@@ -232,10 +232,13 @@ def _carry_out(
     for run in runs:
         run.look()
     for run in runs:
+        run.advance(len(run.plan.stages) - 1)
+    done = now_ms()
+    for run in runs:
         run.advance()
     if moment is None:
         return ()
-    if is_ahead and (over := now_ms() - moment) >= 0:
+    if is_ahead and (over := done - moment) >= 0:
         took = count_text(over, "millisecond")
         return (f"the last commit came {took} after the moment: until then members could differ",)
     wait_until(max((_last(run.plan) for run in runs if run.plan.added), default=0))

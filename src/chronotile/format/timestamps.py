@@ -37,6 +37,10 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 _AGO = re.compile(r"(?:\d{1,15}(?:ms|[smhdw]))+")
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
 _EXPECTED = "ms, an ISO-8601 time, now, or a time ago such as 2h, 3d or yesterday"
+_EARLY_MS = 100_000_000_000
+"""A time before this, in 1973, is that of a test, or not in ms."""
+_LATE_S = 1_000_000_000
+"""A number from here on, taken for seconds, is after 2001; below it may be the time of a test."""
 _in_local_time: ContextVar[bool] = ContextVar("_in_local_time", default=False)
 
 
@@ -50,7 +54,11 @@ def now_ms() -> int:
 
 
 def to_ms(
-    moment: Moment, where: str = "time", *, look_up: Callable[[str], int | None] | None = None
+    moment: Moment,
+    where: str = "time",
+    *,
+    look_up: Callable[[str], int | None] | None = None,
+    earliest: int | None = None,
 ) -> int:
     """Read a moment in any spelling.
 
@@ -62,21 +70,26 @@ def to_ms(
         moment: A number, a text, a `datetime` or a `date`.
         where: Names the moment in an error.
         look_up: Gives the moment of a name, such as a tag's, or None. It is asked last.
+        earliest: The first time at which there is anything. A number that lies in 1970 to 1973, far
+            before it, and after 2001 if it is taken for seconds, is refused.
 
     Raises:
-        BadTimeError: It is none of these, before the epoch, or not within 64 bits.
+        BadTimeError: It is none of these, before the epoch, not within 64 bits, or in seconds.
 
     >>> to_ms(1714550400000), to_ms("2024-05-01T08:00:00Z"), to_ms(datetime(2024, 5, 1, 8))
     (1714550400000, 1714550400000, 1714550400000)
     >>> to_ms("release-1", look_up={"release-1": 7}.get)
     7
+    >>> to_ms(1714550400, "--end", earliest=1714550400000)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.errors.BadTimeError: --end: expected milliseconds, ... give 1714550400000
     """
     if isinstance(moment, date):
         return _of_date(moment, str(moment), where)
     if isinstance(moment, str):
-        return _of_text(moment.strip(), where, look_up)
+        return _of_text(moment.strip(), where, look_up, earliest)
     try:
-        return _of_number(moment.__index__(), where)
+        return _of_number(moment.__index__(), where, earliest)
     except AttributeError:
         found = f"found {type(moment).__name__}"
         raise BadTimeError(where, f"expected {_EXPECTED}, {found}") from None
@@ -97,17 +110,27 @@ def duration_ms(text: str, where: str = "duration") -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
-def _of_number(number: int, where: str) -> int:
+def _of_number(number: int, where: str, earliest: int | None) -> int:
+    is_early = earliest is not None and number < _EARLY_MS <= earliest
+    if is_early and number >= _LATE_S:
+        ms = number * 1000
+        early = f"found {number}, which is {time_text(number)}, before everything"
+        raise BadTimeError(
+            where, f"expected milliseconds, {early}; if you mean {time_text(ms)}, give {ms}"
+        )
     if not 0 <= number <= MAX_TIMESTAMP:
         raise BadTimeError(where, f"expected milliseconds of 64 bits, found {str(number)[:40]}")
     return number
 
 
-def _of_text(text: str, where: str, look_up: Callable[[str], int | None] | None) -> int:
+def _of_text(
+    text: str, where: str, look_up: Callable[[str], int | None] | None, earliest: int | None
+) -> int:
     if text == "now":
         return now_ms()
     if text.isascii() and text.isdigit():
-        return _of_number(int(text) if len(text) <= 20 else MAX_TIMESTAMP + 1, where)
+        number = int(text) if len(text) <= 20 else MAX_TIMESTAMP + 1
+        return _of_number(number, where, earliest)
     ago = "1d" if text == "yesterday" else text
     if _AGO.fullmatch(ago):
         return max(now_ms() - duration_ms(ago), 0)

@@ -111,6 +111,11 @@ class CommitTable:
         return int(np.count_nonzero(self.counts))
 
     @property
+    def first_time(self) -> int | None:
+        """The earliest time in the name of a commit."""
+        return int(self.uris.t1[0]) if len(self) else None
+
+    @property
     def also_loose(self) -> int:
         """How many of these stand in a `.con`, and in a loose file too."""
         return int(np.count_nonzero(self.loose & ~self.counts))

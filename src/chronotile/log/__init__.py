@@ -103,7 +103,8 @@ class Log:
             BadTimeError: It is no time.
             ReadError: It may be a tag, and metadata cannot be read.
         """
-        return to_ms(time, where, look_up=self._tagged)
+        first = self.history.table.first_time
+        return to_ms(time, where, look_up=self._tagged, earliest=first)
 
     def _tagged(self, name: str) -> int | None:
         return self.known_tags.checked(self.array).moment(name)

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import select
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -70,13 +71,25 @@ def unless_closed(stream: TextIO) -> Iterator[None]:
     """Write to a stream, and go on as if it was read if its reader has closed the pipe.
 
     Nobody is left to tell: what a command does, and its exit status, are as if all was read.
+
+    Raises:
+        BrokenPipeError: Of another pipe, or of a connection.
     """
     try:
         yield
         stream.flush()
     except BrokenPipeError:
-        with suppress(OSError, ValueError):  # a stream without a file, as in a test
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not _has_lost_reader(stream):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _has_lost_reader(stream: TextIO) -> bool:
+    with suppress(OSError, ValueError):  # a stream without a file, as in a test
+        waiting = select.poll()
+        waiting.register(stream.fileno(), 0)  # then only what is wrong with it is told
+        return bool(waiting.poll(0))
+    return False
 
 
 def complain(error: BaseException, arguments: Sequence[str]) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.dataset.moments import purges_of
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.rows.cells.bare_array import bare_array
 from chronotile.rows.cells.cell_columns import shown, shown_type
@@ -34,6 +36,7 @@ from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.play_changes import Play
+from chronotile.visibility.gaps import refuse_gone, window_command
 from chronotile.visibility.rules import Rule
 
 if TYPE_CHECKING:
@@ -61,7 +64,9 @@ class RowReader:
     where: Condition | None
     in_force: ChangesInForce
     notes: tuple[str, ...]
-    """What had to be left out, in words."""
+    """What is not among the rows, in words."""
+    is_refused: bool
+    """Whether the engine refuses the array at this window, so that commits had to be left out."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,7 +131,7 @@ class RowReader:
     def _opened(self, fields: Sequence[str]) -> Iterator[Engine]:
         """The array itself; without its lost fragments, if there are any (F10)."""
         log, key = self.log, self.log.history.key
-        if not self.notes:
+        if not self.is_refused:
             settings = engine_settings(log.storage, key)
             with Engine(log.array, engine_uri(log.storage), settings) as engine:
                 yield engine
@@ -172,8 +177,14 @@ def rows_of(
     where: str | None = None,
     fields: Sequence[str] | None = None,
 ) -> RowReader:
-    """A reader of the rows of a log that has been read with its labels."""
+    """A reader of the rows of a log that has been read with its labels.
+
+    Raises:
+        TimeGoneError: Some of what was written in the window was merged and vacuumed.
+        PredicateError: The predicate or a field does not fit the schema.
+    """
     view = log.view(start, end)
+    refuse_gone(log.rules, view.start, view.end, partial(window_command, "rows", log.array))
     schema_file = schema_in_force(log, view.end)
     schema = schema_file.schema
     assert schema is not None
@@ -189,8 +200,18 @@ def rows_of(
         fields=_chosen(schema, fields),
         where=None if where is None else flatten(parse_predicate(where, schema)),
         in_force=in_force,
-        notes=(*in_force.notes, *gone),
+        notes=(*in_force.notes, *gone, *_purged(log, view.end)),
+        is_refused=bool(in_force.notes or gone),
     )
+
+
+def _purged(log: Log, end: int) -> Iterator[str]:
+    """Notes on merges that dropped rows which later deletes removed, and which `end` should see."""
+    times = log.history.table.uris.t2
+    if len(times) and end < int(times.max()):  # an open now sees none of these rows anyway
+        for gap in purges_of(log):
+            if gap.t1 <= end <= gap.t2:
+                yield f"rows that deletes removed later are missing: {gap.fragment} purged them"
 
 
 def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:

@@ -67,7 +67,9 @@ def plan_restore_rows(
     if history.dense:
         raise RefusedError(store.uri, "expected a sparse array, found a dense one")
     log = Log(read_history(store, key=key, labels=True), store)
-    change, end = Change(store, rules, Past(store, rules), at), log.moment(to)
+    past, end = Past(store, rules), log.moment(to)
+    past.refuse_lost(end)
+    change = Change(store, rules, past, at)
     first = max(now_ms(), change.latest + 1) if change.at is None else change.at
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"

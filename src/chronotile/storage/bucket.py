@@ -241,6 +241,11 @@ class Bucket:
     def change_time(self, path: str) -> None:
         """Give None: a bucket does not say when a prefix changed."""
 
+    def newest_ms(self, path: str) -> int | None:
+        """The last write of an object below a prefix; a copy counts as a write."""
+        times = (entry.modified_ms for entry in self.walk(path, sizes=True).files)
+        return max((time for time in times if time is not None), default=None)
+
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None

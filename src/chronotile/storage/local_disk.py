@@ -119,6 +119,24 @@ class Disk:
         finally:
             os.close(folder)
 
+    def newest_ms(self, path: str) -> int | None:
+        """The last change of a folder and of all below it; no program can set such a time back."""
+        newest: list[int] = []
+        waiting = [path]
+        while waiting:
+            above = waiting.pop()
+            with suppress(MissingObjectError), self._in(above) as folder:
+                found = [os.fstat(folder)]
+                with os.scandir(folder) as items:
+                    for item in items:
+                        if item.is_dir(follow_symlinks=False):
+                            waiting.append(f"{above}/{item.name}")
+                        else:
+                            with suppress(FileNotFoundError):
+                                found.append(item.stat(follow_symlinks=False))
+                newest += [max(one.st_ctime_ns, one.st_mtime_ns) for one in found]
+        return max(newest) // 1_000_000 if newest else None
+
     def walk(self, path: str, *, sizes: bool) -> Folder:
         """List all files and folders below a folder, at any depth."""
         files: list[Entry] = []

@@ -59,6 +59,7 @@ class _Overlay:
         self.batch = below.batch
         self.concurrency = below.concurrency
         self.check_child = below.check_child
+        self.newest_ms = below.newest_ms
 
     def _added(self, path: str, *, deep: bool = False) -> list[Entry]:
         base = f"{path}/" if path else ""

@@ -196,6 +196,20 @@ class Store:
         """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
         return self._backend.change_time(path and self._checked(path))
 
+    def newest_ms(self, path: str) -> int | None:
+        """The time when a folder, or a file below it, last changed or got its name, in ms.
+
+        A hard link on a disk has the `modified_ms` of its source; here it has a time of its own.
+        None if nothing is there, or if the storage knows no times.
+
+        >>> store = open_store("memory:doc-newest")
+        >>> store.put_if_absent("__fragments/f/a.tdb", b"abc")
+        >>> store.newest_ms("__fragments/f") == store.head("__fragments/f/a.tdb").modified_ms
+        True
+        """
+        with self._step("list", path):
+            return self._backend.newest_ms(self._checked(path))
+
     def exists(self) -> bool:
         """Tell whether the root exists; in a bucket, whether any object is below it."""
         try:

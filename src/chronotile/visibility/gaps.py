@@ -1,23 +1,38 @@
-"""Stretches of time at which an array can no longer be read whole.
+"""Times at which an array can no longer be read whole.
 
-In: the rules of one history. Out: `Gap`s. No file, no clock.
+In: the rules of one history, and maybe a window. Out: `Gap`s; the nearest windows that can be read;
+or a refusal. No file, no clock.
 
 A fragment that was merged from others over T, in an array without a time for each cell, is not
-visible at T; if what it was merged from is gone too, its cells of up to T cannot be read at T.
+visible at T; if what it was merged from is gone too, its cells of up to T cannot be read at T. The
+same holds for every window that overlaps such a fragment and does not contain it.
 """
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.errors import ChronotileError
 from chronotile.format.names import parse_name, try_parse
-from chronotile.visibility.rules import has_cell_times_by_name
+from chronotile.format.timestamps import time_text
+from chronotile.visibility.rules import is_inside, overlaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from chronotile.format.names import Name
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
+
+
+class TimeGoneError(ChronotileError):
+    """A window that can no longer be read whole."""
+
+    def __init__(self, where: str, problem: str, hint: str | None = None) -> None:
+        super().__init__(where, problem)
+        self.args = (where, problem, hint)  # what a pickle makes the error from
+        self.hint = hint
 
 
 class Gap(NamedTuple):
@@ -32,24 +47,111 @@ class Gap(NamedTuple):
     """Whether the merge dropped what a delete had removed: if the delete removed nothing there, all
     is whole, but nobody can tell."""
 
+    def words(self) -> str:
+        """Why it cannot be read.
+
+        >>> Gap(10, 29, "__10_30_00112233445566778899aabbccddeeff_22").words()
+        '__10_30_00112233445566778899aabbccddeeff_22 merged the writes from 10 to 30, and a vacuum \
+removed them'
+        """
+        name = parse_name(self.fragment)
+        return (
+            f"{self.fragment} merged the writes from {name.t1} to {name.t2}, "
+            "and a vacuum removed them"
+        )
+
+
+class _Merge(NamedTuple):
+    """A fragment without cell times that was merged from others, some of which are gone."""
+
+    name: Name
+    gone: tuple[tuple[int, int], ...]
+    """The times of these; its own if its `.vac` is gone, so that none of them is known."""
+
 
 def gaps_of(rules: Rules) -> Iterator[Gap]:
-    """The stretches at which cells of an array that were visible then no longer are."""
-    history, rows = rules.history, rules.fragments
-    table = history.table
-    there = {table.name(row) for row in rows[~rules.missing].tolist()}
-    parts = {vacuum.name.text: set(vacuum.targets) for vacuum in history.vacuums}
-    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
-    for row in merged.tolist():
-        text = table.name(row)
-        name = parse_name(text)
-        if has_cell_times_by_name(name, dense=history.dense):
-            continue
-        gone = [parse_name(part).t1 for part in parts.get(text, ()) if part not in there]
-        # Before the first part that is gone all can be read; without its `.vac` none is known.
-        first = min(gone, default=name.t2) if parts.get(text) else name.t1
+    """The ends of windows from 0 on at which cells that were visible then no longer are."""
+    for name, gone in _merges(rules):
+        # Before the first part that is gone all can be read.
+        first = min(t1 for t1, _ in gone)
         if first < name.t2:
-            yield Gap(first, name.t2 - 1, text)
+            yield Gap(first, name.t2 - 1, name.text)
+
+
+def gap_in(rules: Rules, start: int, end: int) -> Gap | None:
+    """What keeps an open at a window from seeing all that was written in it, if anything does."""
+    return _gap(_merges(rules), start, end)
+
+
+def refuse_gone(rules: Rules, start: int, end: int, command: Callable[[int, int], str]) -> None:
+    """Refuse a window that can no longer be read whole.
+
+    Args:
+        rules: Of the array.
+        start: Of the window.
+        end: Of the window.
+        command: Gives the command that reads another window.
+
+    Raises:
+        TimeGoneError: It cannot; its hint is the command for the nearest window that can.
+    """
+    gap = gap_in(rules, start, end)
+    if gap is not None:
+        begin = f"from {start} " if start else ""
+        asked = f"expected all that was written {begin}up to {end} ({time_text(end)})"
+        ways = [command(*window) for window in nearest_windows(rules, start, end)]
+        problem = f"{asked}, found some of it gone: {gap.words()}; nearest: {', or '.join(ways)}"
+        raise TimeGoneError(rules.history.array, problem, ways[0])
+
+
+def nearest_windows(rules: Rules, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The nearest windows that can be read whole: a larger one, and one that ends earlier."""
+    merges = _merges(rules)
+    first, last = start, end
+    while (gap := _gap(merges, first, last)) is not None:
+        name = parse_name(gap.fragment)
+        first, last = min(first, name.t1), max(last, name.t2)
+    yield first, last
+    last = end
+    while last >= start and (gap := _gap(merges, start, last)) is not None:
+        last = gap.t1 - 1
+    if last >= start and len(rules.visible(start, last)[0]):
+        yield start, last
+
+
+def _gap(merges: Iterable[_Merge], start: int, end: int) -> Gap | None:
+    for name, gone in merges:
+        lost = [t1 for t1, t2 in gone if overlaps(t1, t2, start, end)]
+        if lost and not is_inside(name.t1, name.t2, start, end):
+            return Gap(min(lost), name.t2 - 1, name.text)
+    return None
+
+
+def _merges(rules: Rules) -> list[_Merge]:
+    history, rows = rules.history, rules.fragments
+    table, uris = history.table, history.table.uris
+    merged = rows[(uris.t1[rows] < uris.t2[rows]) & ~rules.has_cell_times].tolist()
+    if not merged:
+        return []
+    there = {table.name(row) for row in rows[~rules.missing].tolist()}
+    parts = {vacuum.name.text: vacuum.targets for vacuum in history.vacuums}
+    found = []
+    for name in map(parse_name, map(table.name, merged)):
+        listed = parts.get(name.text)
+        gone = [part for part in listed if part not in there] if listed else [name.text]
+        times = tuple(known[:2] for part in gone if (known := try_parse(part)) is not None)
+        found += [_Merge(name, times)] if times else []
+    return found
+
+
+def window_command(name: str, array: str, start: int, end: int) -> str:
+    """The call of a command at a window.
+
+    >>> window_command("rows", "my array", 0, 30)
+    "chronotile rows 'my array' --end 30"
+    """
+    begin = f" --start {start}" if start else ""
+    return f"chronotile {name} {shlex.quote(array)}{begin} --end {end}"
 
 
 def metadata_merged_over(history: History, moment: int) -> str | None:

@@ -29,6 +29,7 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.timestamps import span_text, time_text
+from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.history.uri_columns import I64
+    from chronotile.visibility.gaps import Gap
     from chronotile.visibility.rules import Rules
 
 _FEW = 5
@@ -297,6 +299,14 @@ class View:
     def schema(self) -> str | None:
         """The name of the schema in force."""
         return self._schema_file.text if self._schema_file else None
+
+    @property
+    def gap(self) -> Gap | None:
+        """What keeps the view from all that was written in its window: merged, and vacuumed.
+
+        None if nothing does. In a dense array such a view is a part of what an open saw then.
+        """
+        return gap_in(self.rules, self.start, self.end)
 
     def to_dict(self) -> dict[str, Any]:
         """What `visible --json` prints."""

@@ -41,7 +41,7 @@ def kept_for(tags: Tags) -> tuple[Kept, ...]:
 
     >>> from chronotile.format.tag_entries import Tags
     >>> kept_for(Tags({"v1": 5}))
-    (Kept(label='the tag v1', first=5, last=5),)
+    (Kept(label='the tag v1', first=5, last=5, any_start=False),)
     """
     found = [Kept(label, moment, moment) for label, moment in tags.labelled()]
     if tags.doubts:

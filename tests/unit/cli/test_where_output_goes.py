@@ -124,3 +124,30 @@ def test_a_table_goes_into_no_file(array: Path, tmp_path: Path, capsys: Any) -> 
     assert main(["rows", str(array), "--format", "csv", "-o", str(target)]) == 0
     assert target.read_text().startswith("id,")
     assert main(["report", str(array), "-o", str(tmp_path / "PAGE.HTML")]) == 0
+
+
+def test_a_broken_pipe_of_something_else_is_an_error(
+    array: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As of a connection to Spark: it must not pass for a reader who has had enough."""
+
+    def lost(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    for name in ("chronotile.history.read_history.read_history", "chronotile.log.Log.view"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, lost)
+            assert main(["log", str(array)]) == 1
+        assert "Broken pipe" in capfd.readouterr().err
+
+
+def test_a_shell_completes_commands() -> None:
+    settings = {"COMP_WORDS": "chronotile vis", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        PROGRAM,
+        env=os.environ | settings | {"_CHRONOTILE_COMPLETE": "bash_complete"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"plain,visible\n")

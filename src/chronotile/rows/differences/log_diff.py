@@ -7,6 +7,7 @@ bytes. Asks no engine.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow as pa
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
 from chronotile.log.events import delete_words, update_words
+from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +47,10 @@ def diff_log(log: Log, first: int, last: int) -> pa.Table:
     Reads the footers of the fragments that it names.
 
     Raises:
+        TimeGoneError: A moment can no longer be read whole.
         StorageError: The storage failed.
     """
+    refuse_gone_moments(log, first, last)
     views = log.view(0, first), log.view(0, last)
     before, after = (dict(_objects(log, view)) for view in views)
     rows = [{"change": REMOVED, **before[key]} for key in before if key not in after]
@@ -59,6 +63,17 @@ def diff_log(log: Log, first: int, last: int) -> pa.Table:
         row |= {"cells": fact.get("cells"), "bytes": fact.get("bytes")}
     ordered = sorted(rows, key=lambda row: (row["t2"] or 0, row["kind"], row["name"]))
     return pa.Table.from_pylist(ordered, LOG_DIFF_SCHEMA)
+
+
+def refuse_gone_moments(log: Log, first: int, last: int) -> None:
+    """Refuse two moments, one of which can no longer be read whole.
+
+    Raises:
+        TimeGoneError: It cannot.
+    """
+    call = f"chronotile diff {shlex.quote(log.array)}"
+    refuse_gone(log.rules, 0, first, lambda _, moment: f"{call} {moment} {max(moment, last)}")
+    refuse_gone(log.rules, 0, last, lambda _, moment: f"{call} {min(moment, first)} {moment}")
 
 
 def diff_group(dataset: Dataset, first: int, last: int) -> pa.Table:

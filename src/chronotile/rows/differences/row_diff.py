@@ -18,6 +18,7 @@ from chronotile.rows.cells.newest_cells import box_of
 from chronotile.rows.cells.written_by import Writers
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.differences.dense_diff import dense_pairs
+from chronotile.rows.differences.log_diff import refuse_gone_moments
 from chronotile.rows.differences.row_pairs import Pairs, diff_schema, pairs_table
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.play_changes import NOBODY, Play
@@ -37,8 +38,10 @@ def diff_rows(log: Log, first: int, last: int) -> pa.Table:
     """The rows that differ between two moments of a log.
 
     Raises:
+        TimeGoneError: A moment can no longer be read whole.
         ReadError: Cells cannot be read or shown.
     """
+    refuse_gone_moments(log, first, last)
     schema_file = schema_in_force(log, last)
     schema = schema_file.schema
     assert schema is not None
