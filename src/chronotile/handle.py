@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    import pyarrow as pa
+
     from chronotile.array import Array
     from chronotile.change.operations import Who
     from chronotile.change.plan import Plan, Report
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from chronotile.storage.transfer import Link
 
 R = TypeVar("R", bound="Report | GroupReport")
+_FILES = ("put", "hidden", "removed")
+"""Columns of operations that hold several names."""
 Done: TypeAlias = "str | Mapping[str, Any] | Report | GroupReport"
 """A change: the id of its operation, or its report."""
 
@@ -87,6 +91,27 @@ class Handle(ABC, Generic[R]):
             all_or_none: Of a group: change no member if one of them cannot be changed.
             exclusive: Refuse while another such change is under way.
         """
+
+    def operations(self) -> pa.Table:
+        """Tell what this package did, the newest first; one row an operation.
+
+        Columns: `id`, `time`, `command`, `options` and `rows` (JSON), `author`, `message`, `state`
+        (`begun`, `done`, `failed`, `undone`, `final`), `undoes`, `put`, `hidden`, `removed`.
+        """
+        import json
+
+        import pyarrow as pa
+
+        from chronotile.change.operations import describe_operations
+
+        texts, lists = pa.string(), pa.list_(pa.string())
+        names = ("id", "time", "command", "options", "author", "message", "state", "undoes", "rows")
+        columns = [*((name, texts) for name in names), *((name, lists) for name in _FILES)]
+        rows = [
+            one | {"options": json.dumps(one["options"]), "rows": json.dumps(one["rows"])}
+            for one in describe_operations(self.store)
+        ]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
     def delete(
         self,

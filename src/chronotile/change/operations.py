@@ -181,6 +181,45 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
     return document
 
 
+def describe_operations(store: Store) -> list[dict[str, Any]]:
+    """Tell the operations of an array or a group, the newest first, as `--json` prints them.
+
+    A record that cannot be read is told as far as its name goes, with the problem as its message.
+    """
+    known = list_operations(store)
+    first = first_file(store) if known else None
+    found = []
+    for operation in known:
+        try:
+            document: Mapping[str, Any] = read_operation(store, operation)
+        except MissingObjectError:
+            continue  # its state has just changed
+        except BadFileError as error:
+            document = {"message": str(error), "schema": first}
+        if document.get("schema") == first:
+            found.append(_described(operation, document))
+    return found
+
+
+def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
+    parts = [document, *document.get("members", ())]
+    steps = [step for part in parts for step in part.get("steps", ())]
+    return {
+        "id": operation.id,
+        "time": iso_time(operation.at_ms),
+        "command": operation.command,
+        "options": document.get("options", {}),
+        "author": document.get("author"),
+        "message": document.get("message"),
+        "state": operation.state,
+        "undoes": document.get("undoes"),
+        "rows": document.get("rows", {}),
+        "put": [step["path"] for step in steps if step.get("op") in ("put", "copy", "replace")],
+        "hidden": [name for part in parts for name in part.get("hidden", ())],
+        "removed": [step["path"] for step in steps if step.get("op") in ("remove", "move")],
+    }
+
+
 def is_of_this(document: Mapping[str, Any], store: Store) -> bool:
     """Tell whether a record is of the array, or the group, that is there now."""
     return document.get("schema") == first_file(store)

@@ -209,8 +209,8 @@ class Command(click.Command):
         shared: list[tuple[str, str]] = []
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
-            if record is not None:
-                is_shared = isinstance(option, SharedOption) or option.name == "help"
+            if record is not None and isinstance(option, click.Option):
+                is_shared = isinstance(option, SharedOption) or "--help" in option.opts
                 (shared if is_shared else own).append(record)
         for heading, records in (("Options", own), ("Options of many commands", shared)):
             if records:

@@ -41,6 +41,7 @@ COMMANDS = {
         "rows": Entry("rows:rows", "The rows of a window, updates carried out."),
         "diff": Entry("diff:diff", "What changed between two moments."),
         "blame": Entry("blame:blame", "Every commit that had to do with a row."),
+        "operations": Entry("operations:operations", "What chronotile did, with a way back."),
         "explain": Entry("explain:explain", "Why something is, or is not, visible."),
         "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
         "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
