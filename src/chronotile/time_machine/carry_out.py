@@ -43,6 +43,7 @@ from chronotile.change.consolidate import (
 )
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import READ_AT_ONCE
 from chronotile.errors import ChangedError, StorageError
 from chronotile.format import commit_files
 from chronotile.format.commit_files import (
@@ -59,6 +60,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.transfer import Transfer
 from chronotile.time_machine.replay import vac_name
@@ -251,7 +253,8 @@ def carry_out(
         wait: Wait for the moment, if it is just ahead.
 
     Raises:
-        ChangedError: Somebody else changed the array before anything was to be seen; try again.
+        ChangedError: Somebody else changed the array before anything was to be seen, or removed
+            what is shown, or brings back what is hidden: all is as before; try again.
     """
     is_ahead = now_ms() < plan.last
     extra = put_aside(store, history, plan)
@@ -280,7 +283,12 @@ def carry_out(
     if not alone:
         return ()
     known |= _in_commits(plan.steps())
-    late = sorted(set(store.list_names(COMMITS).files) - known)
+    listed = set(store.list_names(COMMITS).files)
+    # A vacuum removes the `.vac` with what it lists now, or with what it listed before the switch.
+    is_vacuumed = not _in_commits(plan.veil) <= listed
+    if is_vacuumed and (problem := _problem(store, history, plan, known)) is not None:
+        raise ChangedError(store.uri, f"{problem}; the rows are as before")
+    late = sorted(listed - known)
     return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
 
 
@@ -318,12 +326,15 @@ def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str
                 if not set(plan.added).isdisjoint(ignored):
                     problem = f"expected new fragments to show, found them ignored by {file}"
                     return f"{problem}: {_VACUUMED}"
-    for folder, files in plan.fragments.items():
-        if not _is_there(store, folder, files):
+    fragments = plan.fragments
+    threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
+    looks = ahead(lambda folder: _is_there(store, folder, fragments[folder]), fragments, threads)
+    for folder, is_there in zip(fragments, looks, strict=True):
+        if not is_there:
             return f"expected {folder} to stay, found it removed: {_VACUUMED}"
     if plan.effect == Effect():
         return None
-    ours = {folder.rpartition("/")[2] for folder in plan.fragments}
+    ours = {folder.rpartition("/")[2] for folder in fragments}
     new = set(store.list_names(FRAGMENTS).folders).difference(history.listing.fragments, ours)
     for text in sorted(new):
         if (why := plan.effect.why_in_the_way(text)) is not None:
