@@ -42,9 +42,11 @@ class Forks:
 @contextmanager
 def forks(script: str) -> Iterator[Forks]:
     """Run the script until the block ends."""
+    # The code that the tests themselves run, wherever it lies.
+    places = (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", ""))
     with subprocess.Popen(
         [sys.executable, str(Path(script).resolve())],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
