@@ -85,6 +85,15 @@ class Coverage:
         rows = np.flatnonzero(named).tolist()
         return frozenset((table.path(row), table.ignores[table.uri(row)]) for row in rows)
 
+    def count_held(self, rows: I64) -> int:
+        """How many of some rows a `.con` holds too."""
+        if not len(rows) or not self._later_first:
+            return 0
+        in_con = np.zeros(len(self.table), bool)
+        for number in self._later_first:
+            in_con[self._ids[self._rows(number)]] = True
+        return int(np.count_nonzero(in_con[self._ids[rows]]))
+
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
         """The effective rows among some that a `.con` holds too, with the latest such `.con`."""
         latest: dict[int, str] = {}

@@ -22,7 +22,7 @@ from chronotile.change.sound_array import sound_history
 from chronotile.check.check_array import check
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import write_uri
 from chronotile.format.fragment_footer import read_head
@@ -176,7 +176,8 @@ class Load:
         beside = before[-1] if before else self.history.schemas[0]
         if _Content(self.store, self.history, beside.path) != self.wanted:
             problem = f"expected a schema that is later than the target's, found {file}"
-            hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
+            clone = f"chronotile clone {shell_word(self.store.uri)} STAGING --start now"
+            hint = f"{clone} makes one that fits"
             raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> tuple[Plan, Report]:
