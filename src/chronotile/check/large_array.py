@@ -27,6 +27,7 @@ from chronotile.check.conditions import conditions
 from chronotile.check.debt import array_metadata_debt
 from chronotile.check.fragments import (
     FutureCommits,
+    LooseCommits,
     count_loose,
     count_missing,
     future,
@@ -66,7 +67,7 @@ class LargeCheck:
         self._files = tuple(file for file in files if file.path.endswith(".con"))
         self._capped = CappedFindings(frame.array, most)
         self._future = FutureCommits()
-        self._loose = 0
+        self._loose = LooseCommits()
         self._cons = ConsInParts()
         self._ignored_in: frozenset[tuple[str, str]] = frozenset()
         self._merged: set[str] = set()
@@ -82,7 +83,7 @@ class LargeCheck:
         self._capped.add(uncommitted(rules))
         self._capped.add(same_times(rules))
         self._future |= future_commits(history)
-        self._loose += count_loose(table)
+        self._loose |= count_loose(table)
         self._late += writes_in_no_con(rules, self._deletes)
         files = coverage(table)
         self._cons.add(files)
@@ -113,7 +114,7 @@ class LargeCheck:
             restores_undone(with_merged),
             hidden_writes(array, told_apart(self._deletes, self._late)),
             future(array, self._future),
-            many_loose(array, self._loose, frame.table),
+            many_loose(frame, self._loose),
             conditions(Rules(frame)),
             differing(frame),
             name_ranges(array, map(_range_of, filter(_is_named, self._files))),
