@@ -13,7 +13,7 @@ stay, as do `.vac` files and what lies in other folders.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.format.kinds import WRITES
 from chronotile.storage.place import PAGE
@@ -28,41 +28,24 @@ _MERGED = (*WRITES, *_READ)
 """Files that maintenance merges, whether an open reads them or not."""
 
 
-class Names(NamedTuple):
-    """How many names the two large folders of an array have."""
-
-    commits: int
-    fragments: int
-
-
-def names_in(history: History) -> Names:
-    """The names that were listed."""
-    return Names(len(history.listing.commits), len(history.listing.fragments))
-
-
-def open_requests(history: History, names: Names | None = None) -> int:
-    """The requests that an open of the array costs.
-
-    Args:
-        history: What was read of it.
-        names: How many names there are, if the history has only some of them.
-    """
+def open_requests(history: History) -> int:
+    """Count the requests that an open of the array costs."""
     listing = history.listing
     reads = history.requests - listing.requests + listing.heads
-    return reads + open_lists(history, names)
+    return reads + open_lists(history)
 
 
-def open_lists(history: History, names: Names | None = None) -> int:
-    """Those of them that list."""
+def open_lists(history: History) -> int:
+    """Count those of them that list."""
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
-    counts = (*(names or names_in(history)), *map(len, (listing.fragment_meta, listing.meta, root)))
-    further_pages = sum(_pages(count) - 1 for count in counts)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    further_pages = sum(_pages(len(names)) - 1 for names in folders)
     return listing.requests - listing.heads + listing.absent_folders + further_pages
 
 
 def cost_columns(
-    history: History, engine: OpenCost | None, prices: Prices, names: Names | None = None
+    history: History, engine: OpenCost | None, prices: Prices
 ) -> dict[str, int | float | None]:
     """The columns of `arrays` that tell what an open costs, in requests and in money.
 
@@ -70,9 +53,8 @@ def cost_columns(
         history: What was read of the array.
         engine: What an open by an engine costs, if that is known.
         prices: Of requests.
-        names: As in `open_requests`.
     """
-    requests, lists = open_requests(history, names), open_lists(history, names)
+    requests, lists = open_requests(history), open_lists(history)
     row: dict[str, int | float | None] = {
         "open_requests": requests,
         "open_lists": lists,
@@ -88,17 +70,13 @@ def cost_columns(
     return row
 
 
-def requests_after_maintenance(history: History, names: Names | None = None) -> int:
-    """The requests that an open would cost after commits are consolidated and vacuumed.
-
-    Args:
-        history: What was read of the array.
-        names: How many names there are, if the history lacks those of some writes.
-    """
-    commits, count = history.listing.commits, (names or names_in(history)).commits
+def requests_after_maintenance(history: History) -> int:
+    """Count the requests that an open would cost after commits are consolidated and vacuumed."""
+    commits = history.listing.commits
+    count = len(commits)
     unmerged = sum(not name.endswith(_MERGED) for name in commits)
     read = sum(name.endswith(_READ) for name in commits)
-    now = open_requests(history, names)
+    now = open_requests(history)
     if count == unmerged and not any(name.endswith(".del") for name in commits):
         return now
     saved = read - 1 + _pages(count) - _pages(unmerged + 1)
