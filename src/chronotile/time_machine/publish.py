@@ -222,7 +222,7 @@ class Load:
                 notes.append(f"{name} has the time of another commit: their order is not defined")
             names.append(name)
         copies = tuple(
-            copy_of(source, part.folder, name)
+            copy_of(source, self.store, part.folder, name)
             for (source, part), name in zip(staged, names, strict=True)
         )
         writes = [write_uri(name) for name in names]
