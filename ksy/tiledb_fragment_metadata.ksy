@@ -76,8 +76,8 @@ types:
         type: u4
         valid:
           min: 3
-          max: 22
-        doc: Versions 1 and 2 have no footer; what 23 brings is not known here.
+          max: 23
+        doc: Versions 1 and 2 have no footer; what comes after 23 is not known.
       - id: len_schema_name
         type: u8
         if: version >= 10
@@ -214,6 +214,18 @@ types:
         -orig-id: processed_conditions_offsets_
         type: u8
         if: head.version >= 16
+      - id: num_sections
+        -orig-id: count
+        type: u4
+        if: head.version >= 23
+        valid:
+          max: (_io.size - _io.pos) / 12
+      - id: sections
+        type: footer_section(coordinate_sizes.length)
+        repeat: expr
+        repeat-expr: num_sections
+        if: head.version >= 23
+        doc: What later versions may add; of one type, the last one counts.
     instances:
       num_special:
         value: >-
@@ -227,6 +239,66 @@ types:
         doc: Attributes, the coordinates of old, dimensions, times.
       num_var_fields:
         value: 'head.version >= 5 ? num_fields : num_attributes'
+  footer_section:
+    doc: |
+      An optional part of a footer. A reader passes over a type that it does not
+      know.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+    -webide-representation: '{section_type}'
+    params:
+      - id: num_dimensions
+        type: u4
+    seq:
+      - id: section_type
+        -orig-id: identifier
+        type: u8
+        enum: section_types
+        doc: A number that is not listed here is no error.
+      - id: len_data
+        -orig-id: data_size
+        type: u4
+        valid:
+          min: >-
+            section_type == section_types::tile_global_order
+            ? 16 * num_dimensions : 0
+          max: >-
+            section_type == section_types::tile_global_order
+            ? 16 * num_dimensions : _io.size - _io.pos
+      - id: data
+        size: len_data
+        type:
+          switch-on: section_type
+          cases:
+            section_types::tile_global_order: tile_global_order(num_dimensions)
+            _: unknown_section
+  tile_global_order:
+    doc: |
+      Where the tiles start that hold, for each dimension, the coordinates of
+      the first and of the last cell of each tile in the global order. Their
+      payload is `tile_bounds`. A fragment that is not dense has these tiles
+      even if the footer has no section that says where; the page's table of
+      the file leaves them out.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-global-order
+    params:
+      - id: num_dimensions
+        type: u4
+    seq:
+      - id: ofs_first_coordinates
+        -orig-id: tile_global_order_min_offsets_
+        type: u8
+        repeat: expr
+        repeat-expr: num_dimensions
+      - id: ofs_last_coordinates
+        -orig-id: tile_global_order_max_offsets_
+        type: u8
+        repeat: expr
+        repeat-expr: num_dimensions
+  unknown_section:
+    doc: A section of a type that is not known, left as it is.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+    seq:
+      - id: raw
+        size-eos: true
   domain_range:
     doc: The least and the largest coordinate of one dimension.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
@@ -468,3 +540,8 @@ types:
       head:
         pos: ofs_footer
         type: footer_head
+enums:
+  section_types:
+    0:
+      id: tile_global_order
+      -orig-id: tile_global_order_offsets

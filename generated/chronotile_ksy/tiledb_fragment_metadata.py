@@ -4,6 +4,7 @@
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
 from chronotile_ksy import tiledb_generic_tile
+from enum import IntEnum
 import zlib
 
 
@@ -25,6 +26,9 @@ class TiledbFragmentMetadata(KaitaiStruct):
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
     """
+
+    class SectionTypes(IntEnum):
+        tile_global_order = 0
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbFragmentMetadata, self).__init__(_io)
         self._parent = _parent
@@ -239,8 +243,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.version = self._io.read_u4le()
             if not self.version >= 3:
                 raise kaitaistruct.ValidationLessThanError(3, self.version, self._io, u"/types/footer_head/seq/0")
-            if not self.version <= 22:
-                raise kaitaistruct.ValidationGreaterThanError(22, self.version, self._io, u"/types/footer_head/seq/0")
+            if not self.version <= 23:
+                raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/types/footer_head/seq/0")
             if self.version >= 10:
                 pass
                 self.len_schema_name = self._io.read_u8le()
@@ -283,6 +287,51 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
             self._m_is_domain_empty = self.null_domain != 0
             return getattr(self, '_m_is_domain_empty', None)
+
+
+    class FooterSection(KaitaiStruct):
+        """An optional part of a footer. A reader passes over a type that it does not
+        know.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FooterSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._read()
+
+        def _read(self):
+            self.section_type = KaitaiStream.resolve_enum(TiledbFragmentMetadata.SectionTypes, self._io.read_u8le())
+            self.len_data = self._io.read_u4le()
+            if not self.len_data >= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0):
+                raise kaitaistruct.ValidationLessThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0), self.len_data, self._io, u"/types/footer_section/seq/1")
+            if not self.len_data <= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()):
+                raise kaitaistruct.ValidationGreaterThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()), self.len_data, self._io, u"/types/footer_section/seq/1")
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.TileGlobalOrder(self.num_dimensions, _io__raw_data, self, self._root)
+            else:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.UnknownSection(_io__raw_data, self, self._root)
+
+
+        def _fetch_instances(self):
+            pass
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self.data._fetch_instances()
+            else:
+                pass
+                self.data._fetch_instances()
 
 
     class FragmentFooter(KaitaiStruct):
@@ -394,6 +443,19 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 pass
                 self.ofs_processed_conditions = self._io.read_u8le()
 
+            if self.head.version >= 23:
+                pass
+                self.num_sections = self._io.read_u4le()
+                if not self.num_sections <= (self._io.size() - self._io.pos()) // 12:
+                    raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 12, self.num_sections, self._io, u"/types/fragment_footer/seq/20")
+
+            if self.head.version >= 23:
+                pass
+                self.sections = []
+                for i in range(self.num_sections):
+                    self.sections.append(TiledbFragmentMetadata.FooterSection(len(self.coordinate_sizes), self._io, self, self._root))
+
+
 
 
         def _fetch_instances(self):
@@ -468,6 +530,16 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
             if self.head.version >= 16:
                 pass
+
+            if self.head.version >= 23:
+                pass
+
+            if self.head.version >= 23:
+                pass
+                for i in range(len(self.sections)):
+                    pass
+                    self.sections[i]._fetch_instances()
+
 
 
         @property
@@ -761,6 +833,44 @@ class TiledbFragmentMetadata(KaitaiStruct):
             pass
 
 
+    class TileGlobalOrder(KaitaiStruct):
+        """Where the tiles start that hold, for each dimension, the coordinates of
+        the first and of the last cell of each tile in the global order. Their
+        payload is `tile_bounds`. A fragment that is not dense has these tiles
+        even if the footer has no section that says where; the page's table of
+        the file leaves them out.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-global-order
+        """
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileGlobalOrder, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._read()
+
+        def _read(self):
+            self.ofs_first_coordinates = []
+            for i in range(self.num_dimensions):
+                self.ofs_first_coordinates.append(self._io.read_u8le())
+
+            self.ofs_last_coordinates = []
+            for i in range(self.num_dimensions):
+                self.ofs_last_coordinates.append(self._io.read_u8le())
+
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.ofs_first_coordinates)):
+                pass
+
+            for i in range(len(self.ofs_last_coordinates)):
+                pass
+
+
+
     class TileNumbers(KaitaiStruct):
         """The payload of a tile with a number for each tile of a field: where it
         starts in its file, how long its variable part is, the sum of its values
@@ -791,6 +901,26 @@ class TiledbFragmentMetadata(KaitaiStruct):
             for i in range(len(self.values)):
                 pass
 
+
+
+    class UnknownSection(KaitaiStruct):
+        """A section of a type that is not known, left as it is.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.UnknownSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.raw = self._io.read_bytes_full()
+
+
+        def _fetch_instances(self):
+            pass
 
 
     @property

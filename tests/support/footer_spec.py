@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
-from chronotile.format.footer_layout import Footer, coordinate_sizes
+from chronotile.format.footer_layout import Footer, Section, coordinate_sizes
 from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
@@ -53,8 +54,17 @@ def footer(
         ofs_r_tree=tree.ofs_r_tree,
         ofs_fragment_statistics=getattr(tree, "ofs_fragment_statistics", None),
         ofs_processed_conditions=getattr(tree, "ofs_processed_conditions", None),
+        sections=tuple(map(section, getattr(tree, "sections", ()))),
         **lists,
     )
+
+
+def section(tree: Any) -> Section:
+    kind = FragmentMetadataSpec.SectionTypes.tile_global_order
+    if tree.section_type != kind:
+        return Section(tree.section_type, tree.data.raw)
+    numbers = (*tree.data.ofs_first_coordinates, *tree.data.ofs_last_coordinates)
+    return Section(kind.value, struct.pack(f"<{len(numbers)}Q", *numbers))
 
 
 def box(ranges: list[Any]) -> tuple[tuple[bytes, bytes], ...]:

@@ -4,6 +4,7 @@
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
 from chronotile_ksy.traced import tiledb_generic_tile
+from enum import IntEnum
 import collections
 import zlib
 
@@ -26,6 +27,9 @@ class TiledbFragmentMetadata(KaitaiStruct):
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
     """
+
+    class SectionTypes(IntEnum):
+        tile_global_order = 0
     SEQ_FIELDS = ["tiles", "footer", "stored_len_footer"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbFragmentMetadata, self).__init__(_io)
@@ -307,8 +311,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self._debug['version']['end'] = self._io.pos()
             if not self.version >= 3:
                 raise kaitaistruct.ValidationLessThanError(3, self.version, self._io, u"/types/footer_head/seq/0")
-            if not self.version <= 22:
-                raise kaitaistruct.ValidationGreaterThanError(22, self.version, self._io, u"/types/footer_head/seq/0")
+            if not self.version <= 23:
+                raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/types/footer_head/seq/0")
             if self.version >= 10:
                 pass
                 self._debug['len_schema_name']['start'] = self._io.pos()
@@ -361,6 +365,60 @@ class TiledbFragmentMetadata(KaitaiStruct):
             return getattr(self, '_m_is_domain_empty', None)
 
 
+    class FooterSection(KaitaiStruct):
+        """An optional part of a footer. A reader passes over a type that it does not
+        know.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        SEQ_FIELDS = ["section_type", "len_data", "data"]
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FooterSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['section_type']['start'] = self._io.pos()
+            self.section_type = KaitaiStream.resolve_enum(TiledbFragmentMetadata.SectionTypes, self._io.read_u8le())
+            self._debug['section_type']['end'] = self._io.pos()
+            self._debug['len_data']['start'] = self._io.pos()
+            self.len_data = self._io.read_u4le()
+            self._debug['len_data']['end'] = self._io.pos()
+            if not self.len_data >= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0):
+                raise kaitaistruct.ValidationLessThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0), self.len_data, self._io, u"/types/footer_section/seq/1")
+            if not self.len_data <= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()):
+                raise kaitaistruct.ValidationGreaterThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()), self.len_data, self._io, u"/types/footer_section/seq/1")
+            self._debug['data']['start'] = self._io.pos()
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.TileGlobalOrder(self.num_dimensions, _io__raw_data, self, self._root)
+                self.data._read()
+            else:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.UnknownSection(_io__raw_data, self, self._root)
+                self.data._read()
+            self._debug['data']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self.data._fetch_instances()
+            else:
+                pass
+                self.data._fetch_instances()
+
+
     class FragmentFooter(KaitaiStruct):
         """The whole footer. `coordinate_sizes` has a byte for each dimension: the
         size of a coordinate, or 0 where coordinates vary in length.
@@ -368,7 +426,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
         """
-        SEQ_FIELDS = ["head", "domain", "num_tiles", "num_last_cells", "has_timestamps", "has_delete_metadata", "file_sizes", "var_file_sizes", "validity_file_sizes", "ofs_r_tree", "ofs_tile_offsets", "ofs_var_tile_offsets", "ofs_var_tile_sizes", "ofs_validity_tile_offsets", "ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts", "ofs_fragment_statistics", "ofs_processed_conditions"]
+        SEQ_FIELDS = ["head", "domain", "num_tiles", "num_last_cells", "has_timestamps", "has_delete_metadata", "file_sizes", "var_file_sizes", "validity_file_sizes", "ofs_r_tree", "ofs_tile_offsets", "ofs_var_tile_offsets", "ofs_var_tile_sizes", "ofs_validity_tile_offsets", "ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts", "ofs_fragment_statistics", "ofs_processed_conditions", "num_sections", "sections"]
         def __init__(self, num_attributes, coordinate_sizes, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.FragmentFooter, self).__init__(_io)
             self._parent = _parent
@@ -552,6 +610,30 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 self.ofs_processed_conditions = self._io.read_u8le()
                 self._debug['ofs_processed_conditions']['end'] = self._io.pos()
 
+            if self.head.version >= 23:
+                pass
+                self._debug['num_sections']['start'] = self._io.pos()
+                self.num_sections = self._io.read_u4le()
+                self._debug['num_sections']['end'] = self._io.pos()
+                if not self.num_sections <= (self._io.size() - self._io.pos()) // 12:
+                    raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 12, self.num_sections, self._io, u"/types/fragment_footer/seq/20")
+
+            if self.head.version >= 23:
+                pass
+                self._debug['sections']['start'] = self._io.pos()
+                self._debug['sections']['arr'] = []
+                self.sections = []
+                for i in range(self.num_sections):
+                    self._debug['sections']['arr'].append({'start': self._io.pos()})
+                    _t_sections = TiledbFragmentMetadata.FooterSection(len(self.coordinate_sizes), self._io, self, self._root)
+                    try:
+                        _t_sections._read()
+                    finally:
+                        self.sections.append(_t_sections)
+                    self._debug['sections']['arr'][i]['end'] = self._io.pos()
+
+                self._debug['sections']['end'] = self._io.pos()
+
 
 
         def _fetch_instances(self):
@@ -626,6 +708,16 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
             if self.head.version >= 16:
                 pass
+
+            if self.head.version >= 23:
+                pass
+
+            if self.head.version >= 23:
+                pass
+                for i in range(len(self.sections)):
+                    pass
+                    self.sections[i]._fetch_instances()
+
 
 
         @property
@@ -1001,6 +1093,55 @@ class TiledbFragmentMetadata(KaitaiStruct):
             pass
 
 
+    class TileGlobalOrder(KaitaiStruct):
+        """Where the tiles start that hold, for each dimension, the coordinates of
+        the first and of the last cell of each tile in the global order. Their
+        payload is `tile_bounds`. A fragment that is not dense has these tiles
+        even if the footer has no section that says where; the page's table of
+        the file leaves them out.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-global-order
+        """
+        SEQ_FIELDS = ["ofs_first_coordinates", "ofs_last_coordinates"]
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileGlobalOrder, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['ofs_first_coordinates']['start'] = self._io.pos()
+            self._debug['ofs_first_coordinates']['arr'] = []
+            self.ofs_first_coordinates = []
+            for i in range(self.num_dimensions):
+                self._debug['ofs_first_coordinates']['arr'].append({'start': self._io.pos()})
+                self.ofs_first_coordinates.append(self._io.read_u8le())
+                self._debug['ofs_first_coordinates']['arr'][i]['end'] = self._io.pos()
+
+            self._debug['ofs_first_coordinates']['end'] = self._io.pos()
+            self._debug['ofs_last_coordinates']['start'] = self._io.pos()
+            self._debug['ofs_last_coordinates']['arr'] = []
+            self.ofs_last_coordinates = []
+            for i in range(self.num_dimensions):
+                self._debug['ofs_last_coordinates']['arr'].append({'start': self._io.pos()})
+                self.ofs_last_coordinates.append(self._io.read_u8le())
+                self._debug['ofs_last_coordinates']['arr'][i]['end'] = self._io.pos()
+
+            self._debug['ofs_last_coordinates']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.ofs_first_coordinates)):
+                pass
+
+            for i in range(len(self.ofs_last_coordinates)):
+                pass
+
+
+
     class TileNumbers(KaitaiStruct):
         """The payload of a tile with a number for each tile of a field: where it
         starts in its file, how long its variable part is, the sum of its values
@@ -1039,6 +1180,29 @@ class TiledbFragmentMetadata(KaitaiStruct):
             for i in range(len(self.values)):
                 pass
 
+
+
+    class UnknownSection(KaitaiStruct):
+        """A section of a type that is not known, left as it is.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        SEQ_FIELDS = ["raw"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.UnknownSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['raw']['start'] = self._io.pos()
+            self.raw = self._io.read_bytes_full()
+            self._debug['raw']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
 
 
     @property

@@ -31,6 +31,8 @@ from chronotile.errors import BadNameError
 MAX_TIMESTAMP = (1 << 64) - 1
 """The last moment that a name can hold: a window that ends there sees every commit."""
 MAX_VERSION = (1 << 32) - 1
+NEWEST = 23
+"""The newest format version whose files are known: what a later one brings is not."""
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
 _ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)

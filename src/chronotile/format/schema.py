@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.filters import Filter, read_filters
+from chronotile.format.names import NEWEST
 from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
 
 if TYPE_CHECKING:
@@ -121,11 +122,16 @@ class Schema:
 
 
 def decode_schema(payload: bytes, where: str) -> Schema:
-    """Read the payload of a schema tile, of any format version from 1 to 23.
+    """Read the payload of a schema tile, of any format version that is known.
 
     Raises:
+        UnknownVersionError: It is of a later version.
         BadFileError: It is no schema.
     """
+    version = int.from_bytes(payload[:4], "little")
+    if version > NEWEST:
+        problem = f"expected a version from 1 to {NEWEST}, found {version}"
+        raise UnknownVersionError(where, problem)
     tree = parse(ArraySchemaSpec, where, payload)
     return Schema(
         version=tree.version,
@@ -149,7 +155,7 @@ def cell_layout(payload: bytes, where: str) -> tuple[object, ...]:
     """
     tree = parse(ArraySchemaSpec, where, payload)
     fills = [
-        (a.name, getattr(a, "fill_value", b""), getattr(a, "fill_validity", 0))
+        (a.name, getattr(a, "fill_value", b""), getattr(a, "fill_value_validity", 0))
         for a in tree.attributes
     ]
     return tree.tile_order, tree.cell_order, tuple(fills)

@@ -33,6 +33,7 @@ from chronotile.errors import (
 )
 from chronotile.format.datatypes import Datatype
 from chronotile.format.decompress import inflate
+from chronotile.format.names import NEWEST
 from chronotile.format.parsers import GenericTileSpec, parse
 from chronotile.format.plain_tiles import open_plain
 
@@ -51,7 +52,6 @@ _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
 _DATATYPES = frozenset(map(int, Datatype))
-_NEWEST_VERSION = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def oddity(data: bytes) -> str | None:
         count = len(data) - size
         text = "1 byte" if count == 1 else f"{count} bytes"
         return f"{text} behind its end, which the engine passes over"
-    if not 1 <= version <= _NEWEST_VERSION:
+    if not 1 <= version <= NEWEST:
         return f"version {version} in its header, which the engine passes over"
     if datatype not in _DATATYPES:
         return f"datatype {datatype} in its header, which the engine passes over"
