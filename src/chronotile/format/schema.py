@@ -136,7 +136,7 @@ def decode_schema(payload: bytes, where: str) -> Schema:
     return Schema(
         version=tree.version,
         dense=tree.array_type == ArraySchemaSpec.ArrayTypes.dense,
-        allows_duplicates=bool(getattr(tree, "allows_dups", 0)),
+        allows_duplicates=tree.is_dups_allowed,
         dimensions=tuple(_dimension(tree, dimension) for dimension in tree.domain.dimensions),
         attributes=tuple(_attribute(attribute) for attribute in tree.attributes),
         enumeration_files=tuple((e.name, e.file_name) for e in getattr(tree, "enumerations", ())),
@@ -172,8 +172,8 @@ def decode_enumeration(payload: bytes, where: str) -> Enumeration:
     return Enumeration(
         name=tree.name,
         datatype=datatype,
-        cell_val_num=tree.cell_val_num,
-        ordered=bool(tree.ordered),
+        cell_val_num=tree.num_cell_values,
+        ordered=tree.is_ordered,
         labels=tuple(_label(cell, datatype) for cell in _cells(tree, datatype, where)),
     )
 
@@ -185,7 +185,7 @@ def _dimension(tree: Any, dimension: Any) -> Field:
     return Field(
         name=dimension.name,
         datatype=Datatype(code),
-        cell_val_num=dimension.cell_val_num if has_own_type else 1,
+        cell_val_num=dimension.num_cell_values if has_own_type else 1,
         is_dimension=True,
         domain=dimension.domain,
         tile_extent=b"" if dimension.is_null_tile_extent else dimension.tile_extent,
@@ -198,28 +198,29 @@ def _attribute(attribute: Any) -> Field:
     return Field(
         name=attribute.name,
         datatype=Datatype(attribute.datatype.code.value),
-        cell_val_num=attribute.cell_val_num,
-        nullable=bool(getattr(attribute, "is_nullable", 0)),
+        cell_val_num=attribute.num_cell_values,
+        nullable=attribute.is_nullable,
         filters=read_filters(attribute.filters),
         enumeration_name=getattr(attribute, "enumeration_name", "") or None,
     )
 
 
 def _cells(tree: Any, datatype: Datatype, where: str) -> Iterator[bytes]:
+    data = tree.data.raw
     if tree.is_var:
-        ends = [*tree.offsets[1:], len(tree.data)]
-        if tree.offsets and (tree.offsets[0] != 0 or sorted(ends) != ends):
-            problem = f"expected offsets that rise from 0 to {len(tree.data)}"
-            raise BadFileError(where, f"{problem}, found {tree.offsets[:8]}")
-        for start, end in zip(tree.offsets, ends, strict=False):
-            yield tree.data[start:end]
+        starts, ends = tree.ofs_labels, [*tree.ofs_labels[1:], len(data)]
+        if starts and (starts[0] != 0 or sorted(ends) != ends):
+            problem = f"expected offsets that rise from 0 to {len(data)}"
+            raise BadFileError(where, f"{problem}, found {starts[:8]}")
+        for start, end in zip(starts, ends, strict=False):
+            yield data[start:end]
         return
-    width = datatype.size * tree.cell_val_num
-    if width == 0 or len(tree.data) % width:
-        problem = f"expected labels of {width} bytes, found {len(tree.data)} in all"
+    width = datatype.size * tree.num_cell_values
+    if width == 0 or len(data) % width:
+        problem = f"expected labels of {width} bytes, found {len(data)} in all"
         raise BadFileError(where, problem)
-    for start in range(0, len(tree.data), width):
-        yield tree.data[start : start + width]
+    for start in range(0, len(data), width):
+        yield data[start : start + width]
 
 
 def _label(cell: bytes, datatype: Datatype) -> Label:
