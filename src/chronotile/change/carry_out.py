@@ -55,10 +55,12 @@ from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
+from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.change.replay import Replay
     from chronotile.history.read_history import History
@@ -68,13 +70,13 @@ _LONGEST_WAIT_MS = 10_000
 _VACUUMED = "the array is being vacuumed"
 
 
-def copy_step(source: Store, folder: str, name: str) -> Step:
-    """List a fragment's folder, to copy it under another name."""
+def copy_step(source: Store, target: Store, folder: str, name: str) -> Step:
+    """List a fragment's folder, to copy or link it under another name."""
     new = f"{FRAGMENTS}/{name}"
     entries = source.list_prefix(folder, sizes=True)
     files = [(entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries]
     return Step(
-        op="copy",
+        op="link" if Transfer(source, target).links else "copy",
         path=new,
         size=sum(size or 0 for _, size in files),
         reason=f"{folder} again, {count_text(len(files), 'file')}",
@@ -131,6 +133,8 @@ class Showing:
             tuple({step.path.partition("/")[0]: None for step in self.others}) if switch else (),
             self.last,
             wait,
+            _in_commits(self.veil),
+            holds,
         )
         return (
             *self.commits.stages(self.history),
@@ -174,7 +178,7 @@ def plan_steps(
     """
     version = write_version(history)
     refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-    copies = tuple(copy_step(store, one.part.folder, one.name) for one in replay.again)
+    copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
     copies += written
     names = [step.path.rpartition("/")[2] for step in copies]
     writes = [write_uri(name) for name in names]
@@ -268,7 +272,7 @@ class Holds:
         Raises:
             ChangedError: They are not, or somebody does.
         """
-        problem = self._problem(store)
+        problem = self.problem(store)
         if problem is None:
             return
         if self.taken_back is None:
@@ -276,7 +280,8 @@ class Holds:
         _take_back(store, self.taken_back)
         raise ChangedError(store.uri, f"{problem}; the change is taken back")
 
-    def _problem(self, store: Store) -> str | None:
+    def problem(self, store: Store) -> str | None:
+        """Say what is wrong; None if nothing is."""
         for file in sorted(set(store.list_names(COMMITS).files) - self.known):
             if file.endswith(".ign"):
                 with suppress(MissingObjectError):
@@ -284,9 +289,8 @@ class Holds:
                     if not set(self.added).isdisjoint(ignored):
                         problem = f"expected new fragments to show, found them ignored by {file}"
                         return f"{problem}: {_VACUUMED}"
-        for folder, sizes in self.shows.items():
-            found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
-            if found != dict(sizes):
+        for folder, is_there in zip(self.shows, self._there(store), strict=True):
+            if not is_there:
                 return f"expected {folder} to stay, found it removed: {_VACUUMED}"
         if self.effect == Effect():
             return None
@@ -296,6 +300,15 @@ class Holds:
             if (why := self.effect.why_in_the_way(text)) is not None:
                 return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
         return None
+
+    def _there(self, store: Store) -> Iterator[bool]:
+        """Look whether each new fragment has all of its files."""
+
+        def is_there(folder: str) -> bool:
+            found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+            return found == dict(self.shows[folder])
+
+        return ahead(is_there, self.shows, store.concurrency)
 
 
 def _take_back(store: Store, switch: Step) -> None:
@@ -319,17 +332,27 @@ class Late:
     """Folders of files that followed the switch."""
     moment: int
     wait: bool
+    veil: frozenset[str]
+    holds: Holds
 
     def __call__(self, store: Store) -> Seen:
-        """Look; give notes."""
+        """Look; give notes.
+
+        Raises:
+            ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
+        """
         is_ahead = now_ms() <= self.moment
         if self.wait:
             wait_until(self.moment)
+        listed = set(store.list_names(COMMITS).files)
+        # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
+        if not self.veil <= listed and (problem := self.holds.problem(store)) is not None:
+            raise ChangedError(store.uri, f"{problem}; the rows are as before")
         notes = []
         if self.others and not is_ahead:
             what = " and ".join(self.others)
             notes.append(f"for a moment readers saw the new rows with the old {what}")
-        for file in sorted(set(store.list_names(COMMITS).files) - self.known):
+        for file in sorted(listed - self.known):
             name = try_parse(file.rpartition(".")[0])
             if self.wiped is not None and name is not None and name.t2 <= self.wiped:
                 gone = f"it is of {name.t2}, and out of sight from {self.wiped} on"

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from chronotile.change import operations
-from chronotile.change.plan import Report, lasting
+from chronotile.change.plan import FOLDERS, Report, lasting
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, ChronotileError, StorageError
 from chronotile.storage.compared_put import put_compared
@@ -200,7 +200,7 @@ class Run:
             for step in batch:
                 if op == "put":
                     self._put(step)
-                elif op == "copy":
+                elif op in FOLDERS:
                     _copy(self.store, step)
                 elif op == "replace":
                     self._replace(step)

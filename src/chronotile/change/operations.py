@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from chronotile.change.plan import json_text
+from chronotile.change.plan import FOLDERS, json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
@@ -107,7 +107,7 @@ def unfinished_copies(store: Store) -> dict[str, str]:
             continue
         with suppress(MissingObjectError):
             steps = read_operation(store, operation).get("steps", ())
-            paths = [str(step.get("path")) for step in steps if step.get("op") == "copy"]
+            paths = [str(step.get("path")) for step in steps if step.get("op") in FOLDERS]
             copies |= dict.fromkeys(paths, operation.path)
     return copies
 
@@ -214,7 +214,7 @@ def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, A
         "state": operation.state,
         "undoes": document.get("undoes"),
         "rows": document.get("rows", {}),
-        "put": [step["path"] for step in steps if step.get("op") in ("put", "copy", "replace")],
+        "put": [step["path"] for step in steps if step.get("op") in ("put", "replace", *FOLDERS)],
         "hidden": [name for part in parts for name in part.get("hidden", ())],
         "removed": [step["path"] for step in steps if step.get("op") in ("remove", "move")],
     }

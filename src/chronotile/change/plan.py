@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
 
-Op: TypeAlias = Literal["put", "copy", "replace", "move", "remove"]
+Op: TypeAlias = Literal["put", "write", "link", "copy", "replace", "remove", "move"]
 Before: TypeAlias = "Callable[[Report], None] | None"
 """Called with the planned steps before the first of them; an error that it raises stops the run."""
 
 
+FOLDERS = ("write", "link", "copy")
+"""Steps that make a whole fragment from files that are elsewhere, or at hand."""
+
 _DONE = {
     "put": "put",
+    "write": "wrote",
+    "link": "linked",
     "copy": "copied",
     "replace": "replaced",
     "remove": "removed",
@@ -72,6 +77,11 @@ class Step:
     """The files of a folder that is copied, or moved into the quarantine."""
     may_vanish: bool = field(default=False, compare=False)
     """Another maintainer may remove the file at once, for a later one that holds the same."""
+
+    @property
+    def fragment_files(self) -> int | None:
+        """The number of files of a whole fragment, 0 if nobody knows it yet; else None."""
+        return None if self.source is None else len(self.source.sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON form, with all that an undo needs to recognise the file."""
@@ -297,11 +307,31 @@ class Report:
         """
         parts = []
         for op, done in _DONE.items():
-            sizes = [step.size or 0 for step in self.steps if step.op == op]
-            if sizes:
-                word = f"would {op}" if self.dry_run else done
-                parts.append(f"{word} {count_text(len(sizes), 'file')} ({sum(sizes):,} bytes)")
+            steps = [step for step in self.steps if step.op == op]
+            kinds = (
+                [step for step in steps if step.fragment_files is not None],
+                [step for step in steps if step.fragment_files is None],
+            )
+            word = f"would {op}" if self.dry_run else done
+            parts += [f"{word} {_counted(own)}" for own in kinds if own]
         return ", ".join(parts) or "nothing to do"
+
+
+def _counted(steps: list[Step]) -> str:
+    """Count fragments or files, with their bytes.
+
+    >>> source = Source(None, {}, {"f/a": 2, "f/b": 3})
+    >>> one = Step(op="link", path="f", size=5, reason="", source=source)
+    >>> _counted([one, one])
+    '2 fragments (4 files, 10 bytes)'
+    """
+    sizes = [step.size for step in steps if step.size is not None]
+    size = f"{sum(sizes):,} bytes" if sizes else "bytes not known beforehand"
+    if steps[0].fragment_files is None:
+        return f"{count_text(len(steps), 'file')} ({size})"
+    files = sum(step.fragment_files or 0 for step in steps)
+    inside = f"{count_text(files, 'file')}, {size}" if files else size
+    return f"{count_text(len(steps), 'fragment')} ({inside})"
 
 
 def tell(before: Before, planned: Report) -> None:

@@ -39,7 +39,7 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
-from chronotile.errors import ChangedError, ChronotileError
+from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import commit_name, decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
@@ -214,7 +214,8 @@ class Load:
             is_seen = schema_at(after, end) is new
             if is_seen and self._content(self.store, self.history, before.path) != self.wanted:
                 problem = f"expected a schema that is later than the target's, found {file}"
-                hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
+                clone = f"chronotile clone {shell_word(self.store.uri)} STAGING --start now"
+                hint = f"{clone} makes one that fits"
                 raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> Plan:
@@ -235,7 +236,8 @@ class Load:
             none = "nothing of the load"
             commits = plan_commits(self.history)
             steps = tuple(
-                copy_step(one.staged.store, one.staged.part.folder, one.name.text) for one in copies
+                copy_step(one.staged.store, self.store, one.staged.part.folder, one.name.text)
+                for one in copies
             )
             switch = con_step(self.history, commits, list(writes), {})
             look = StillWanted(self, frozenset(one.staged.part.name.text for one in copies), writes)

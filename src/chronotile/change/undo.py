@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
 from chronotile.change.executor import execute
-from chronotile.change.plan import Plan, Source, Stage, Step, put
+from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadTimeError
 from chronotile.format.commit_files import (
@@ -288,7 +288,7 @@ class _Inverse:
             )
         elif op == "move":
             yield from self._put_back(number, step, path)
-        elif op == "copy":
+        elif op in FOLDERS:
             yield from self._take_folder(path, reason)
 
     def _is_kept(self, path: str, data: bytes) -> bool:
@@ -559,7 +559,7 @@ def _is_complete(store: Store, record: Record) -> bool:
     """Tell whether a change that was broken off had done every step."""
     last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
     for path, step in last.items():
-        if step.get("op") == "copy":
+        if step.get("op") in FOLDERS:
             if not store.list_prefix(path):
                 return False
             continue

@@ -42,7 +42,7 @@ from chronotile.check.fragment_health import inspect
 from chronotile.check.read_tags import tags_of
 from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.check.vacuumable_fragments import Removal, removable
-from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.errors import BadFileError, ChangedError, ChronotileError, shell_word
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     decode_con,
@@ -127,7 +127,7 @@ def plan_vacuum(
                 folders=tuple(orphan.path for orphan in found if orphan.is_folder),
             )
         )
-    notes += [*_blocking(commits.loose), *metadata.notes]
+    notes += [*_blocking(commits.loose, shell_word(store.uri)), *metadata.notes]
     if deletes:
         unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
         notes += unneeded.notes
@@ -153,14 +153,14 @@ def _age_ms(age: float | str) -> int:
     return duration_ms(str(age), "orphan_age")
 
 
-def _blocking(loose: Iterable[Step]) -> Iterable[str]:
+def _blocking(loose: Iterable[Step], array: str) -> Iterable[str]:
     """Note that files of deletes go that an engine looks for (F1)."""
     deletes = sum(step.path.endswith(".del") for step in loose)
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
             f"{files} would go: an engine can then no longer consolidate commits (F1); "
-            f"--keep-deletes keeps them, and chronotile repair puts them back"
+            f"--keep-deletes keeps them, and chronotile repair {array} puts them back"
         )
 
 

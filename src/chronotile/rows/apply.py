@@ -78,7 +78,7 @@ class _Moment:
             path = f"{FRAGMENTS}/{self.name}"
             files = {f"{path}/{name}": data for name, data in self.fragment.files.items()}
             copy = Step(
-                op="copy", path=path, size=self.fragment.size, reason=reason, source=at_hand(files)
+                op="write", path=path, size=self.fragment.size, reason=reason, source=at_hand(files)
             )
             yield Stage(name="write rows", seen=hidden, steps=(copy,))
         yield Stage(name="commit rows", seen=hidden, looks=(known,), steps=self.puts)

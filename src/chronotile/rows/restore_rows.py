@@ -77,8 +77,9 @@ def plan_restore_rows(
     refuse_newer(store.uri, change.now.parts)
     look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
     count = sum(cells.count for cells in _cells(log, end))
-    rows = f"{count_text(count, 'row')} written again; their bytes are not known beforehand"
-    planned = Step(op="copy", path=_REWRITTEN, size=None, reason=rows)
+    rows = f"{count_text(count, 'row')} as they were"
+    source = Source(None, {}, {})
+    planned = Step(op="write", path=_REWRITTEN, size=None, reason=rows, source=source)
     stage = Stage(
         name="rows",
         seen="every window sees what it saw before",
@@ -141,9 +142,9 @@ def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
         for path, data in staged.files.items():
             put_compared(log.storage, f"{folder}/{path}", data)
         sizes = {f"{folder}/{path}": len(data) for path, data in staged.files.items()}
-        reason = f"{count_text(cells.count, 'row')}, written again"
+        reason = f"{count_text(cells.count, 'row')} as they were"
         source = Source(None, {}, sizes)
-        yield Step(op="copy", path=folder, size=staged.size, reason=reason, source=source)
+        yield Step(op="write", path=folder, size=staged.size, reason=reason, source=source)
 
 
 def _words(first: int, end: int) -> str:
