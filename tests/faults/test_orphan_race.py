@@ -178,7 +178,8 @@ def test_a_copy_that_a_record_names_stays_at_any_age(tmp_path: pathlib.Path) -> 
 
     store = crossed(uri, vacuum, "commit")
     ct.restore(uri, 15, store=store, before=write_down)
-    assert any("restore-begun.json has begun: it stays" in note for note in notes)
+    assert any("is a copy of a change that has not ended: it stays" in note for note in notes)
+    assert any(note.endswith("-restore-begun.json") for note in notes)
     assert change.array.answer(*NOW) == change.wanted
 
 

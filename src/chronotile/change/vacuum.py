@@ -6,7 +6,8 @@ and read.
 
 The order, so that a stop at any point leaves every window as it was:
 
-  1. put an `.ign` for the writes of fragments that are about to go, in a `.con` or not: a
+  1. look again that the `.vac` files list the fragments that are about to go, and that the merged
+     ones are there; put an `.ign` for the writes of those that go, in a `.con` or not: a
      consolidation that is under way may still write them into one;
   2. remove their own commit files: from here on these writes are not effective;
   3. remove their folders, and then the `.vac` files that listed them;
@@ -14,7 +15,8 @@ The order, so that a stop at any point leaves every window as it was:
      unless the caller asks, as the engine looks for them when it consolidates (F1);
   5. remove `.con` files if another holds all of their effective commits (see `con_coverage`), and
      read those again that hold what went: if one is gone, put its commits back;
-  6. remove `.ign` files that name no write of any `.con` that is left;
+  6. put the `.ign` again if the engine has removed it and a `.con` needs it; remove `.ign` files
+     that name no write of any `.con` that is left;
   7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;
   8. if the caller asks, remove deletes that no fragment needs (see `unneeded_deletes`): put a
      `.con` without them, remove those that hold them, then their own files.
@@ -283,6 +285,7 @@ class _Run:
     def run(self) -> tuple[Step, ...]:
         """Carries out the plan, and gives the steps that were done."""
         plan = self.plan
+        self._refuse_shown()
         for step in plan.new_ignores:
             put_compared(self.store, step.path, step.data)
         self._remove(plan.fragment_commits)
@@ -309,6 +312,28 @@ class _Run:
         unseen = kept | (frozenset(step.path for step in plan.ignores) - free)
         unseen |= free.intersection(step.path for step in plan.new_ignores)
         return (*(step for step in plan.steps() if step.path not in unseen), *self.extra)
+
+    def _refuse_shown(self) -> None:
+        """Refuses to go on if fragments that are to go may be the only copy by now.
+
+        An undo shows them again, and somebody may have removed what they were merged into. If they
+        are gone already, another vacuum was faster.
+        """
+        lines = {v.path: v.lines for v in self.history.vacuums}
+        changed = []
+        for path, data in self.store.read_many(sorted(self.plan.hidden_by)):
+            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
+                raise data
+            if not isinstance(data, bytes) or decode_vac(data, path) != lines[path]:
+                changed.append(path)
+        for folder in sorted(self.plan.held_by):
+            try:
+                self.store.head(f"{folder}/{METADATA}")
+            except MissingObjectError:
+                changed.append(folder)
+        if changed and any(self.store.list_dir(one.path).files for one in self.plan.folders):
+            problem = f"expected {changed[0]} as it was read, found it gone or changed"
+            raise ChangedError(self.store.uri, f"{problem}; try again")
 
     def _remove(self, steps: tuple[Step, ...]) -> None:
         if steps:
@@ -413,7 +438,12 @@ class _Run:
         candidates = [step.path for step in (*plan.new_ignores, *plan.ignores)]
         if not candidates:
             return set()
-        writes = {uri for uri in self._uris(self._names()) if uri.endswith(WRITES)}
+        names = self._names()
+        writes = {uri for uri in self._uris(names) if uri.endswith(WRITES)}
+        for step in plan.new_ignores:
+            # The engine removes every `.ign` as soon as one `.con` holds all other commits.
+            if step.path not in names and not writes.isdisjoint(plan.ignored):
+                put_compared(self.store, step.path, step.data)
         free = {path for path in candidates if writes.isdisjoint(self._read(path, decode_ign))}
         self.store.remove(sorted(free))
         return free

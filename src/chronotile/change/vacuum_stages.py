@@ -48,6 +48,10 @@ class Plan:
     """URIs of the writes that it names."""
     fragment_commits: tuple[Step, ...]
     folders: tuple[Folder, ...]
+    hidden_by: frozenset[str]
+    """`.vac` files that must be there as they were read, as they list the fragments that go."""
+    held_by: frozenset[str]
+    """Folders of fragments that must be there, as they hold what goes."""
     vacuums: tuple[Step, ...]
     loose: tuple[Step, ...]
     relied_on: frozenset[str]
@@ -124,6 +128,8 @@ def make_plan(
             if one.commit_uri in loose
         ),
         folders=_folders(store, removal),
+        hidden_by=frozenset(one.because for one in removal.fragments),
+        held_by=removal.relied_on,
         vacuums=tuple(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         ),
