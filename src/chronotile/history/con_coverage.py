@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -117,20 +116,23 @@ class ConsInParts:
 
     def __init__(self) -> None:
         self._cons: dict[str, Con] = {}
-        self._unheld: set[tuple[str, str]] = set()
+        self._holders: dict[str, set[str]] = {}
+        """Of each `.con`, those that hold all of its effective commits so far."""
 
     def add(self, files: Coverage) -> None:
         """Takes the next part."""
         for con in files.cons:
             known = self._cons.get(con.path)
             self._cons[con.path] = con if known is None else known.plus(con)
-        for pair in permutations(self._cons, 2):
-            if pair not in self._unheld and not files.holds(*pair):
-                self._unheld.add(pair)
+        for con in files.cons:
+            if con.effective:
+                others = self._holders.get(con.path, self._cons.keys() - {con.path})
+                holders = {one for one in others if files.holds(one, con.path)}
+                self._holders[con.path] = holders
 
     def superseded(self) -> dict[str, str | None]:
         """The `.con` files that can go."""
-        return superseded(self._cons.values(), lambda *pair: pair not in self._unheld)
+        return superseded(self._cons.values(), lambda one, other: one in self._holders[other])
 
 
 @dataclass(frozen=True, eq=False)
