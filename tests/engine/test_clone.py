@@ -213,7 +213,8 @@ def test_dimension_labels_come_along(tmp_path: pathlib.Path) -> None:
         opened[:] = np.arange(size, dtype=np.float64)
     assert read_dense(source / label) != then[0] == read_dense(clone / label)
     (note,) = ct.restore(str(source), int(moment), dry_run=True).notes[-1:]
-    assert note == f"{label} stays as it is: chronotile restore {source}/{label} brings it back"
+    command = f"chronotile restore {source}/{label} --to {moment}"
+    assert note == f"{label} stays as it is: {command} brings it back"
     ct.restore(str(source / label), int(moment))
     assert read_dense(source / label) == then[0]
 

@@ -50,7 +50,7 @@ def codes(array: EngineArray) -> list[str]:
 
 @pytest.mark.parametrize("command", ["undelete", "restore"])
 def test_a_write_of_an_earlier_time_shows_where_a_vac_can_hide(
-    tmp_path: pathlib.Path, command: str
+    tmp_path: pathlib.Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     array = deleted(tmp_path / "array", 10)
     history = array.answer(0, TIME + 10)
@@ -64,6 +64,8 @@ def test_a_write_of_an_earlier_time_shows_where_a_vac_can_hide(
     assert array.answer(*NOW) == ((1, 1), (2, 2), (3, 3), (7, 7))
     assert array.answer(0, TIME + 10) == (*history, (7, 7)), "it is a write of that time"
     assert codes(array) == []
+    assert main(["explain", array.uri]) == 0
+    assert "a restore or an undelete hides it from" in capsys.readouterr().out
     for _ in range(2):
         array.consolidate("fragments")
         array.vacuum("fragments")

@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiledb
 from support.array_places import InBucket, read_all
 from support.engine_arrays import EngineArray, s3_settings
 from support.servers import S3Server
@@ -177,6 +178,31 @@ def test_a_vacuum_that_has_looked_before_the_switch_and_goes_on_after_it(
         ct.restore(array.uri, TIME + 20, store=store)
     assert array.answer(*NOW) == before
     array.vacuum("fragments")
+    assert array.answer(*NOW) == before
+
+
+def test_a_vacuum_that_removes_the_new_fragments_after_all(tmp_path: pathlib.Path) -> None:
+    """It looked before the switch; nothing tells of it before it has ended."""
+    array = merged(tmp_path / "array", sparse=False)
+    for at in (15, 35):
+        with tiledb.open(array.uri, "w", timestamp=TIME + at, ctx=array.ctx) as opened:
+            opened.meta["k"] = at
+    before, vacs, copies = array.answer(*NOW), list[str](), list[EngineArray]()
+
+    def look(operation: str, path: str) -> None:
+        if operation == "put" and path.endswith(".vac"):
+            vacs.append(path)
+            if len(vacs) == 2:
+                copies.append(EngineArray(shutil.copytree(array.uri, tmp_path / "copy")))
+        elif operation == "put" and path.startswith("__meta/"):
+            copies[0].vacuum("fragments")
+            for folder in ("__fragments", "__commits"):
+                shutil.rmtree(array.folder / folder)
+                shutil.copytree(copies[0].folder / folder, array.folder / folder)
+
+    store = open_store(array.uri, on_operation=look)
+    with pytest.raises(ChangedError, match=r"being vacuumed; the rows are as before"):
+        ct.restore(array.uri, TIME + 20, store=store)
     assert array.answer(*NOW) == before
 
 

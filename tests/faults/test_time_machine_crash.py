@@ -64,15 +64,27 @@ def sparse(folder: pathlib.Path, *, duplicates: bool = False) -> EngineArray:
     return array
 
 
+def one_delete(folder: pathlib.Path) -> EngineArray:
+    """It must go, and no other must be applied again."""
+    array = EngineArray(folder).create()
+    array.write(10, {2: 2})
+    array.write(20, {3: 3})
+    array.delete(30, "a == 2")
+    return array
+
+
+MADE = {"restore dense": dense, "undo dense": dense, "undelete one": one_delete}
+
+
 def scene(name: str, folder: pathlib.Path) -> Scene:
-    array = (dense if name in ("restore dense", "undo dense") else sparse)(folder / "array")
+    array = MADE.get(name, sparse)(folder / "array")
     files = read_all(array.folder)
     before = array.answer(*NOW)
     if name == "restore dense":
         what, new = 'restore {"to": 20}', array.answer(0, 20)
     elif name == "restore":
         what, new = 'restore {"to": 5}', array.answer(0, 5)
-    elif name == "undelete":
+    elif name in ("undelete", "undelete one"):
         (delete,) = (d.name for d in ct.open_log(array.uri).view().deletes if d.t1 == 30)
         what, new = f'undelete {{"name": "{delete}"}}', ((2, 2), (3, 3))
     elif name == "undelete ever":
@@ -122,7 +134,7 @@ def crash_everywhere(killed: Crasher, scene: Scene, place: Place) -> int:
     return total
 
 
-SCENES = ("restore dense", "restore", "undelete", "undelete ever", "undo dense", "undo")
+SCENES = (*MADE, "restore", "undelete", "undelete ever", "undo")
 
 
 @pytest.mark.parametrize("name", SCENES)

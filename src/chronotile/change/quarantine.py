@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.beside_array import folder_beside, stamp
 from chronotile.change.change_report import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import BadFileError, ChronotileError, shell_word
 from chronotile.format.commit_files import is_commit_line
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, LINES
@@ -60,7 +60,8 @@ class Quarantine:
     @property
     def restore(self) -> str:
         """The command that puts everything back."""
-        return f"chronotile repair {self.store.uri} --restore {self.uri}/{_MANIFEST}"
+        manifest = f"{self.uri}/{_MANIFEST}"
+        return f"chronotile repair {shell_word(self.store.uri)} --restore {shell_word(manifest)}"
 
     def declare(self, moves: Sequence[Step], puts: Sequence[Step], at_ms: int) -> None:
         """Writes the manifest, before any file is touched."""

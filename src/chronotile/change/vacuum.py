@@ -51,7 +51,7 @@ from chronotile.check.fragment_health import inspect
 from chronotile.check.read_tags import tags_of
 from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.check.vacuumable_fragments import Removal, removable
-from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.errors import BadFileError, ChangedError, ChronotileError, shell_word
 from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, FRAGMENTS, WRITES
@@ -187,7 +187,7 @@ def _vacuum(
         kept=kept,
     )
     going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
-    notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]
+    notes += [*_blocking(plan, shell_word(store.uri)), *metadata.notes, *going.unneeded.notes]
     if announce is not None:
         for note in notes:
             announce(note)
@@ -251,14 +251,14 @@ class _Going:
         return remove_deletes(self.store, history, unneeded, plan)
 
 
-def _blocking(plan: Plan) -> Iterable[str]:
+def _blocking(plan: Plan, array: str) -> Iterable[str]:
     """The note on files of deletes that an engine looks for (F1)."""
     deletes = sum(step.path.endswith(".del") for step in plan.loose)
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
             f"{files} would go: an engine can then no longer consolidate commits (F1); "
-            f"--keep-deletes keeps them, and chronotile repair puts them back"
+            f"--keep-deletes keeps them, and chronotile repair {array} puts them back"
         )
 
 

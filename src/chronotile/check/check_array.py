@@ -13,8 +13,9 @@ from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.debt import SUPERSEDED, array_metadata_debt
 from chronotile.check.engine_open_cost import unconsolidated
 from chronotile.check.findings import Finding, finding, worst_first
-from chronotile.check.fragments import fragments, missing
-from chronotile.check.late_writes import hidden_writes
+from chronotile.check.fragment_health import inspect
+from chronotile.check.fragments import fragments, missing, orphan_paths
+from chronotile.check.late_writes import hidden_writes, late_writes
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.stored_files import stored
 from chronotile.check.unreadable_tags import unreadable_tags
@@ -50,7 +51,9 @@ def check(
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
-    findings = [*damage(history), *fragments(rules), *conditions(rules), *hidden_writes(rules)]
+    orphans = None if store is None else inspect(store, history, orphan_paths(rules))
+    findings = [*damage(history), *fragments(rules, orphans), *conditions(rules)]
+    findings += hidden_writes(history.array, late_writes(rules))
     findings += [*differing(history), *consolidated(history), *array_metadata_debt(history)]
     if store is not None:
         findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)

@@ -171,8 +171,13 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
         message = f"lines that name another place: {shown(absolute)}"
         if modern:
             message += "; no engine writes them so since format 19"
-        severity: Severity = "warning" if modern else "info"
-        yield finding(array, "vac-absolute", vacuum.path, message, severity=severity)
+            # No vacuum goes on with such a file: it may be damaged.
+            hint = "chronotile repair {array} writes it anew with lines of this array"
+            yield finding(
+                array, "vac-absolute", vacuum.path, message, severity="warning", hint=hint
+            )
+        else:
+            yield finding(array, "vac-absolute", vacuum.path, message)
 
 
 def consolidated(history: History) -> Iterator[Finding]:
@@ -273,7 +278,8 @@ def name_ranges(array: str, cons: Iterable[ConRange]) -> Iterator[Finding]:
         if not has_first or not has_last:
             message = f"no record has the time {name.t2 if has_first else name.t1} "
             message += "of its name: it may have been cut between two records"
-            yield finding(array, "con-truncated", path, message, severity="warning")
+            hint = "nothing to run: a fragment that no commit names may be what it lost"
+            yield finding(array, "con-truncated", path, message, severity="warning", hint=hint)
         if first is not None and (first < name.t1 or last > name.t2):
             message = (
                 f"its name says {name.t1} to {name.t2}, its commits are from {first} to {last}"

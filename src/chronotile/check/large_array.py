@@ -27,6 +27,7 @@ from chronotile.check.conditions import conditions
 from chronotile.check.debt import array_metadata_debt
 from chronotile.check.fragments import (
     FutureCommits,
+    LooseCommits,
     count_loose,
     count_missing,
     future,
@@ -37,6 +38,12 @@ from chronotile.check.fragments import (
     same_times,
     uncommitted,
 )
+from chronotile.check.late_writes import (
+    deletes_of_everything,
+    hidden_writes,
+    told_apart,
+    writes_in_no_con,
+)
 from chronotile.check.undone_restores import restores_undone
 from chronotile.format.names import is_name
 from chronotile.history.con_coverage import ConsInParts, coverage
@@ -45,6 +52,7 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from chronotile.format.names import Name
     from chronotile.history.array_parts import LogFile
     from chronotile.history.read_history import History
 
@@ -59,10 +67,12 @@ class LargeCheck:
         self._files = tuple(file for file in files if file.path.endswith(".con"))
         self._capped = CappedFindings(frame.array, most)
         self._future = FutureCommits()
-        self._loose = 0
+        self._loose = LooseCommits()
         self._cons = ConsInParts()
         self._ignored_in: frozenset[tuple[str, str]] = frozenset()
         self._merged: set[str] = set()
+        self._deletes = deletes_of_everything(Rules(frame))
+        self._late: list[Name] = []
         self._vacuums = {vacuum.name.text for vacuum in frame.vacuums}
         self._vacuums.update(name for vacuum in frame.vacuums for name in vacuum.targets)
 
@@ -73,7 +83,8 @@ class LargeCheck:
         self._capped.add(uncommitted(rules))
         self._capped.add(same_times(rules))
         self._future |= future_commits(history)
-        self._loose += count_loose(table)
+        self._loose |= count_loose(table)
+        self._late += writes_in_no_con(rules, self._deletes)
         files = coverage(table)
         self._cons.add(files)
         self._ignored_in |= files.ignored_in()
@@ -101,8 +112,9 @@ class LargeCheck:
             damage(frame),
             misnamed(with_merged),
             restores_undone(with_merged),
+            hidden_writes(array, told_apart(self._deletes, self._late)),
             future(array, self._future),
-            many_loose(array, self._loose, frame.table),
+            many_loose(frame, self._loose),
             conditions(Rules(frame)),
             differing(frame),
             name_ranges(array, map(_range_of, filter(_is_named, self._files))),

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
 
 
+_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
+"""What to do about damage that no window of today sees."""
+
+
 def stored(
     store: Store,
     rules: Rules,
@@ -58,7 +62,7 @@ def stored(
     looked_at.fragments += len(paths) - len(newer)
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
-        yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
+        yield from _not_whole(history, health, path, is_hidden=is_hidden)
     yield from _newer(history.array, newer)
     if deep:
         opener = DeepCheck(store, history, looked_at)
@@ -82,8 +86,11 @@ def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
         yield finding(array, "version-unknown", paths[0], message)
 
 
-def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
+def _not_whole(
+    history: History, every: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> Iterator[Finding]:
     """The damage of a fragment; a warning if no window of today sees the fragment."""
+    array, health = history.array, every[path]
     if health.state is State.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
         hint = "nothing to run: to renew it, consolidate its fragments with the engine"
@@ -93,7 +100,24 @@ def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Findi
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
         message = f"{health.problem}: the engine cannot read its cells"
-        yield finding(array, health.code, health.file, message, severity=severity)
+        mends = _mends(history, every, path, is_hidden=is_hidden)
+        yield finding(array, health.code, health.file, message, severity=severity, hint=mends)
+
+
+def _mends(
+    history: History, health: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> str | None:
+    """What to do about a broken fragment; None for what its code says."""
+    if is_hidden:
+        return _HIDDEN
+    own, there = path.rpartition("/")[2], history.listing.fragment_paths()
+    sources = [name for v in history.vacuums if v.name.text == own for name in v.targets]
+    broken = {one.path for one in health.values() if one.is_broken}
+    if sources and all(name in there and there[name] not in broken for name in sources):
+        return None
+    if health[path].closed:
+        return "chronotile repair {array} takes it out: the engine opens no window that sees it"
+    return "chronotile repair {array} --accept-loss takes it out: until then a part can be read"
 
 
 def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
@@ -102,7 +126,12 @@ def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -
         return
     for damage in opener.check(health.path):
         severity: Severity | None = "warning" if is_hidden else None
-        yield finding(array, damage.code, damage.file, damage.message, severity=severity)
+        hint: str | None = "nothing to run: bring the file back from a copy"
+        if is_hidden:
+            hint = _HIDDEN
+        if damage.code == "fragment-file-extra":
+            hint = None
+        yield finding(array, damage.code, damage.file, damage.message, severity=severity, hint=hint)
 
 
 def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
@@ -143,7 +172,9 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
         if lacking:
             words = lacking_words(lacking, count_cells(store, history, lacking))
             message = f"{text_or_name(commit)}: {words}"
-            yield finding(history.array, "delete-hits-older", commit.source, message)
+            yield finding(
+                history.array, "delete-hits-older", commit.source, message, name=commit.name
+            )
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def unreadable_tags(
-    store: Store, rules: Rules, of_group: Mapping[str, int] | None = None
+    store: Store,
+    rules: Rules,
+    of_group: Mapping[str, int] | None = None,
+    group: str | None = None,
 ) -> Iterator[Finding]:
     """Tags whose moments a vacuum has made unreadable, in full or in part.
 
@@ -31,6 +34,7 @@ def unreadable_tags(
         rules: The rules of its history.
         of_group: Only these tags of a group, and of them only those that the array does not know:
             its own check tells of the others.
+        group: That group.
     """
     history = rules.history
     tags = tags_of(store, history)
@@ -41,7 +45,9 @@ def unreadable_tags(
         tags = Tags({}, tuple(sorted(unknown)))
     labelled = tags.labelled()
     gaps = list(gaps_of(rules)) if labelled else []
-    for label, moment in labelled:
+    names = [*tags.own, *(name for name, _ in tags.of_groups)]
+    places = [None] * len(tags.own) + [group or "GROUP"] * len(tags.of_groups)
+    for (label, moment), name, place in zip(labelled, names, places, strict=True):
         what = [gap.fragment for gap in gaps if gap.t1 <= moment <= gap.t2]
         merged = metadata_merged_over(history, moment)
         what += [f"{META}/{merged}"] if merged is not None else []
@@ -50,7 +56,7 @@ def unreadable_tags(
                 f"{label} names {moment} ({time_text(moment)}), which can no longer be read "
                 f"whole: {what[0]} was merged over it, and what it was merged from is gone"
             )
-            yield finding(history.array, "tag-unreadable", META, message)
+            yield finding(history.array, "tag-unreadable", META, message, name=name, place=place)
 
 
 def doubtful_tags(array: str, tags: Tags) -> Iterator[Finding]:

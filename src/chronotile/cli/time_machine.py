@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.maintain import Change, changing
-from chronotile.cli.options import MOMENT, Place, access_options, json_option, say, wrong_call
+from chronotile.cli.options import MOMENT, Place, access_options, json_option, wrong_call
 from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 _from = click.option(
     "--from", "at", metavar="TIME", type=MOMENT, help="From when on: now; after every commit."
 )
-
-
-def _run(change: Change, function: Any, **options: Any) -> int:
-    """Makes a change that `undo` takes back, and says so."""
-    status = change.run(function, before=change.record, **options)
-    if change.place is None and not change.dry_run:
-        say(f"to undo: chronotile undo {change.array}")
-    return status
 
 
 def _names(store: Store, key: bytes | None, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,7 +123,8 @@ def restore(change: Change, at: Any, at_too: Any, rewrite: bool, **options: Any)
 
     if rewrite:
         from chronotile.rows.restore_rows import restore_rows as run
-    return _run(change, run, at=at_too if at is None else at, **options)
+    at = at_too if at is None else at
+    return change.run(run, before=change.record, at=at, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
@@ -147,9 +140,7 @@ def undelete(change: Change, name: str, **options: Any) -> int:
     from chronotile.time_machine.undelete import undelete as run
 
     (whole,) = _names(change.store, change.key, (name,))
-    if options["ever"]:
-        return change.run(run, before=change.record, name=whole, **options)
-    return _run(change, run, name=whole, **options)
+    return change.run(run, before=change.record, name=whole, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
@@ -212,4 +203,4 @@ def publish(change: Change, staging: tuple[str, ...], **options: Any) -> int:
             raise wrong_call("expected --at or --own-times, found both")
         return run(list(staging), array, storage_options=storage, **options)
 
-    return _run(change, publish, staging=staging, **options)
+    return change.run(publish, before=change.record, staging=staging, **options)

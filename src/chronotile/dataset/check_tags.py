@@ -28,4 +28,4 @@ def check_tags(dataset: Dataset) -> Iterator[Finding]:
         for node, log in group.read_logs():
             # An array that cannot be read is told by the check of its group.
             if not isinstance(log, ChronotileError) and node.store is not None:
-                yield from unreadable_tags(node.store, log.rules, tags.own)
+                yield from unreadable_tags(node.store, log.rules, tags.own, group.uri)

@@ -229,6 +229,15 @@ class Coverage:
         rows = np.flatnonzero(named).tolist()
         return frozenset((table.path(row), table.ignores[table.uri(row)]) for row in rows)
 
+    def count_held(self, rows: I64) -> int:
+        """How many of some rows a `.con` holds too."""
+        if not len(rows) or not self.cons:
+            return 0
+        in_con = np.zeros(len(self.table), bool)
+        for con in self.cons:
+            in_con[self._ids[self._rows(con.path)]] = True
+        return int(np.count_nonzero(in_con[self._ids[rows]]))
+
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
         """The effective rows among some that a `.con` holds too, with the one that is kept."""
         kept: dict[int, str] = {}

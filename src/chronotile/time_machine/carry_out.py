@@ -43,6 +43,7 @@ from chronotile.change.consolidate import (
 )
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import READ_AT_ONCE
 from chronotile.errors import ChangedError, StorageError
 from chronotile.format import commit_files
 from chronotile.format.commit_files import (
@@ -59,6 +60,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.storage.transfer import Transfer
 from chronotile.time_machine.past_state import refuse_newer
@@ -250,7 +252,8 @@ def carry_out(store: Store, history: History, plan: Plan, *, wait: bool = True) 
         wait: Wait for the moment, if it is just ahead.
 
     Raises:
-        ChangedError: Somebody else changed the array before anything was to be seen; try again.
+        ChangedError: Somebody else changed the array before anything was to be seen, or removed
+            what is shown, or brings back what is hidden: all is as before; try again.
     """
     is_ahead = now_ms() < plan.last
     extra = put_aside(store, history, plan)
@@ -276,7 +279,12 @@ def carry_out(store: Store, history: History, plan: Plan, *, wait: bool = True) 
     if wait:
         wait_until(plan.last)
     known |= _in_commits(plan.steps())
-    late = sorted(set(store.list_names(COMMITS).files) - known)
+    listed = set(store.list_names(COMMITS).files)
+    # A vacuum removes the `.vac` with what it lists now, or with what it listed before the switch.
+    is_vacuumed = not _in_commits(plan.veil) <= listed
+    if is_vacuumed and (problem := _problem(store, history, plan, known)) is not None:
+        raise ChangedError(store.uri, f"{problem}; the rows are as before")
+    late = sorted(listed - known)
     return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
 
 
@@ -352,8 +360,11 @@ def take_back_lost(store: Store, plan: Plan) -> None:
 
 def _lost(store: Store, plan: Plan) -> str | None:
     """Say which new fragment is not there; None if all are."""
-    for folder, files in plan.fragments.items():
-        if not _is_there(store, folder, files):
+    fragments = plan.fragments
+    threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
+    looks = ahead(lambda folder: _is_there(store, folder, fragments[folder]), fragments, threads)
+    for folder, is_there in zip(fragments, looks, strict=True):
+        if not is_there:
             return f"expected {folder} to stay, found it removed: {_VACUUMED}"
     return None
 

@@ -36,7 +36,7 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
-from chronotile.errors import ChangedError, ChronotileError
+from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import commit_name, decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
@@ -263,7 +263,8 @@ class Load:
             is_seen = schema_at(after, end) is new
             if is_seen and self._content(self.store, self.history, before.path) != self.wanted:
                 problem = f"expected a schema that is later than the target's, found {file}"
-                hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
+                clone = f"chronotile clone {shell_word(self.store.uri)} STAGING --start now"
+                hint = f"{clone} makes one that fits"
                 raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> tuple[Plan, Report]:

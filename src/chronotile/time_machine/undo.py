@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change import quarantine
 from chronotile.change.change_report import Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.errors import BadTimeError, ChangedError
+from chronotile.errors import BadTimeError, ChangedError, shell_word
 from chronotile.format.commit_files import (
     commit_name,
     decode_vac,
@@ -86,15 +86,9 @@ def undo(
     _Judge(opened, history, record).judge()
     moves = tuple(moves_of(record))
     copied = [step["path"] for step in document["steps"] if step.get("op") == "copy"]
-    done = Report(
-        "undo",
-        opened.uri,
-        dry_run=dry_run,
-        steps=moves,
-        notes=tuple(_notes(opened, document, copied)),
-        undoes=place,
-    )
+    done = Report("undo", opened.uri, dry_run=dry_run, steps=moves, undoes=place)
     kept = quarantine.new_quarantine(opened, done.at_ms)
+    done = replace(done, notes=tuple(_notes(opened, document, copied, kept.uri)))
     if not dry_run:
         tell(before, done)
         kept.declare(moves, (), done.at_ms)
@@ -164,12 +158,15 @@ def moves_of(record: UndoRecord) -> Iterator[Step]:
         yield Step(op="move", path=one.path, size=len(data), reason=one.reason, data=data)
 
 
-def _notes(store: Store, document: Mapping[str, Any], copied: list[str]) -> Iterator[str]:
+def _notes(
+    store: Store, document: Mapping[str, Any], copied: list[str], kept: str
+) -> Iterator[str]:
     yield taken_back(document)
     if copied:
         folders = count_text(len(copied), "copy", "copies")
-        command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0"
-        yield f"{folders} of fragments stay, which no commit names; {command} removes them"
+        command = f"chronotile vacuum {shell_word(store.uri)} --whole-orphans --orphan-age 0"
+        stay = f"{folders} of fragments stay, which no commit names"
+        yield f"{stay}: once {kept} is removed, {command} removes them"
 
 
 class _Judge:

@@ -17,8 +17,8 @@ from chronotile.errors import BadFileError
 from chronotile.format.commit_files import (
     commit_name,
     decode_con,
-    decode_vac,
     encode_exchanged,
+    encode_lines,
 )
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA
@@ -189,6 +189,7 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
     added = frozenset(str(uri) for uri in document.get("added", ()))
     writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
     lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
+    veiled = set(encode_lines(lines).split(b"\n"))
     puts, veil = [], None
     for path, (digests, reason) in known.items():
         try:
@@ -196,7 +197,7 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
         except MissingObjectError:
             continue
         # Exchanged again, by an undo that was broken off or a change that was taken back.
-        is_veil = path in exchanged and set(decode_vac(data, path)) == set(lines)
+        is_veil = path in exchanged and set(data.split(b"\n")) == veiled
         if hashlib.sha256(data).hexdigest() not in digests and not is_veil:
             problem = f"expected {path} as it was put, found other bytes"
             raise RefusedError(store.uri, f"{problem}: it cannot be taken back")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from support.corpus_cases import CASES, Case
+from support.engine_arrays import EngineArray
 from support.handmade_array import make_sample
 from support.large_arrays import make_large_array
 from support.plain_columns import without_times
@@ -100,6 +101,27 @@ def test_a_store_of_objects_in_parts() -> None:
         large = in_parts(store, rows=rows)
         assert large is not None
         assert_same(large, ct.open_log("memory://large-tables/array"))
+
+
+def test_restores_that_do_not_hold_in_parts(tmp_path: Path) -> None:
+    """A merged fragment that shows what a restore hid, and a write that a delete hides."""
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    array.delete(40, "a == 10")
+    array.delete(50, "a == 20")
+    aside = EngineArray(shutil.copytree(array.uri, tmp_path / "aside"))
+    aside.consolidate("fragments")
+    (delete,) = (one.name for one in ct.open_log(array.uri).view().deletes if one.t1 == 50)
+    ct.undelete(array.uri, delete)
+    ct.restore(array.uri, 20, at=2_000_000_000_000)
+    array.write(25, {25: 25})
+    shutil.copytree(aside.uri, array.uri, dirs_exist_ok=True)
+    large = in_parts(open_store(array.uri))
+    assert large is not None
+    log = ct.open_log(array.uri)
+    assert {"restore-undone", "late-write-hidden"} <= {item.code for item in log.check()}
+    assert_same(large, log)
 
 
 def muddled(folder: Path) -> None:
