@@ -49,7 +49,7 @@ from chronotile.spark.pipeline.runs import Run, last_run, new_run
 from chronotile.spark.pipeline.task import Task, run_task, sum_of
 from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
 from chronotile.spark.source import shares
-from chronotile.spark.source.data_source import ChronotileSource, TableReader
+from chronotile.spark.source.data_source import ChronotileSource
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables import array_tables
@@ -140,16 +140,13 @@ def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
     assert frame.columns == with_twins(TABLES[name]).names
 
 
-def test_a_large_array_is_split_and_gives_the_same_rows(
+def test_an_array_of_several_batches_gives_all_its_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     root, commits = tmp_path / "root", 140_000
     make_large_array(root / "large", commits)
     put_array(root / "small", "bare")
     whole = ArrayTables(ct.open_log(root / "large"))
-    reader = TableReader(Options(roots=(str(root),), table="commits"))
-    kinds = [type(one).__name__ for one in reader.partitions()]
-    assert kinds.count("PartPartition") == 2
     for name in ("commits", "fragments"):
         found = read(spark, root, name).where(f"array = '{root}/large'").toArrow()
         wanted = whole.table(name)

@@ -6,6 +6,7 @@ fragment are known only as long as its `.vac` lists what it was made from.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,11 +54,10 @@ def missing(rules: Rules) -> Iterator[Finding]:
     table, array = rules.history.table, rules.history.array
     lost = rules.fragments[rules.missing].tolist()
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
-    names = [table.name(row) for row in lost]
-    near = near_misses(names, rules.uncommitted) if lost else {}
-    for row, name, is_hidden in zip(lost, names, hidden, strict=True):
+    near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
+    for row, is_hidden in zip(lost, hidden, strict=True):
         message = f"{table.uri(row)} is committed, but {table.fragment_path(row)} is gone"
-        if others := near.get(name):
+        if others := near.get(table.name(row)):
             message += (
                 f"; {shown(list(others))} of the same time is there without a commit: "
                 f"one of the names may be damaged, so nothing must be removed"
@@ -68,14 +68,6 @@ def missing(rules: Rules) -> Iterator[Finding]:
     for row in rules.ok_without_folder.tolist():
         message = f"{table.uri(row)} has no fragment; the engine passes over it"
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
-
-
-def count_missing(rules: Rules) -> dict[Severity, int]:
-    """How many findings of each severity `missing` gives, of commits in `.con` files or loose."""
-    lost = int(np.count_nonzero(rules.missing))
-    hidden = rules.superseded(0, MAX_TIMESTAMP) & rules.missing if lost else rules.missing
-    warnings = int(np.count_nonzero(hidden))
-    return {"error": lost - warnings, "warning": warnings}
 
 
 def orphan_paths(rules: Rules) -> dict[str, bool]:
@@ -120,7 +112,8 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
 
 def misnamed(history: History) -> Iterator[Finding]:
     """Merged fragments whose names do not cover what they were made from (F4)."""
-    there = {*history.listing.fragments, *history.listing.root_fragments}
+    listing, merged = history.listing, {vacuum.name.text for vacuum in history.vacuums}
+    there = merged.intersection(chain(listing.fragments, listing.root_fragments))
     for vacuum in history.vacuums:
         if vacuum.name.text not in there:
             # A `.vac` without a fragment of its name merges nothing: a restore hides with it.
@@ -167,12 +160,6 @@ class FutureCommits(NamedTuple):
     """The earliest of their times."""
     path: str = ""
     """The file of one of them."""
-
-    def __or__(self, other: FutureCommits) -> FutureCommits:
-        """Both together; the other ones come later."""
-        return FutureCommits(
-            self.number + other.number, min(self.first, other.first), self.path or other.path
-        )
 
 
 def future_commits(history: History) -> FutureCommits:

@@ -29,6 +29,8 @@ FIRST_WITH_FOOTER = 3
 """The first format version whose fragments have a footer."""
 FIRST_WITH_SCHEMA_NAME = 10
 """The first version whose footer names its schema, and ends in its own length."""
+FIRST_WITH_SECTIONS = 23
+"""The first version whose footer ends in optional sections."""
 LEN_LENGTH = 8
 """Bytes of the length behind a footer."""
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
@@ -100,9 +102,9 @@ def read_head(data: bytes, where: str) -> FooterHead:
 def check_version(version: int, where: str) -> None:
     """Refuse a footer of a version that is not known.
 
-    >>> check_version(2, "a.tdb")
+    >>> check_version(24, "a.tdb")
     Traceback (most recent call last):
-    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 22, found 2
+    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 23, found 24
     """
     if not FIRST_WITH_FOOTER <= version <= NEWEST_VERSION:
         known = f"{FIRST_WITH_FOOTER} to {NEWEST_VERSION}"

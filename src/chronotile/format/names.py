@@ -31,8 +31,8 @@ from chronotile.errors import BadNameError
 MAX_TIMESTAMP = (1 << 64) - 1
 """The last moment that a name can hold: a window that ends there sees every commit."""
 MAX_VERSION = (1 << 32) - 1
-NEWEST_VERSION = 22
-"""The last format version that is known: what has a later one is left as it is."""
+NEWEST_VERSION = 23
+"""The newest format version whose files are known: what has a later one is left as it is."""
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
 _ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)

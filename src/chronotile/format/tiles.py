@@ -162,7 +162,7 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
     return Tile(
         version=tree.version,
         datatype=Datatype(data[20]) if data[20] in _DATATYPES else None,
-        cell_size=tree.cell_size,
+        cell_size=tree.len_cell,
         encrypted=encrypted,
         payload=b"".join(_unfilter(chunk, filters, where, key) for chunk in tree.tile.chunks),
     )
@@ -223,7 +223,7 @@ def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | Non
     if _AES_256_GCM in names:
         metadata, data = _decrypt(parts, data, where, key)
         if _GZIP in names:
-            parts = parse(GenericTileSpec.CompressionMetadata, where, metadata)
+            parts = parse(GenericTileSpec.CompressedParts, where, metadata)
     if _GZIP in names:
         return _inflate(parts, data, chunk.len_original, where)
     if len(data) != chunk.len_original:

@@ -117,7 +117,7 @@ def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) ->
         group=store.uri,
         files=opened.files,
         vacuums=tuple(vacuums),
-        meta=meta.bare().files,
+        meta=tuple(meta.bare().files),
         problems=(*problems, *opened.problems),
         key=key,
         repeated=opened.repeated,

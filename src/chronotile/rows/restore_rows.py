@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from chronotile.change.change_report import Before
     from chronotile.format.timestamps import Moment
     from chronotile.rows.cells.engine_read import Cells
+    from chronotile.rows.cells.staged_fragment import StagedFragment
     from chronotile.storage.store import Store
 
 
@@ -91,9 +92,10 @@ def restore_rows(
     look_under_way(opened, rules, Effect(tuple(part.name for part in change.now.parts)))
     report = Report("restore", opened.uri, dry_run=dry_run, steps=(), notes=(_words(first, end),))
     if dry_run:
-        count = sum(cells.count for cells in _cells(log, end))
-        return replace(report, steps=(_step(None, "", count),))
-    tell(before, replace(report, steps=(_step(None, "", 0),)))
+        counts = [cells.count for cells in _cells(log, end)]
+        names = (f"{FRAGMENTS}/…" for _ in counts)
+        return replace(report, steps=tuple(map(_step, names, counts)))
+    tell(before, replace(report, steps=(_step(f"{FRAGMENTS}/…", 0),)))
     return _carried_out(log, change, report, end, first, keep_metadata=keep_metadata)
 
 
@@ -142,12 +144,19 @@ def _rewritten(log: Log, end: int, first: int) -> Iterator[tuple[Step, Files]]:
         for path, data in staged.files.items():
             put_compared(log.storage, f"{FRAGMENTS}/{name}/{path}", data)
         files = tuple((path, len(data)) for path, data in staged.files.items())
-        yield _step(staged.size, name, cells.count), files
+        yield _step(f"{FRAGMENTS}/{name}", cells.count, staged), files
 
 
-def _step(size: int | None, name: str, count: int) -> Step:
-    rows = f"{count_text(count, 'row')} of then, " if count else ""
-    return Step(op="copy", path=f"{FRAGMENTS}/{name}", size=size, reason=f"{rows}written anew")
+def _step(path: str, count: int, staged: StagedFragment | None = None) -> Step:
+    """The step that writes a fragment; how large it gets is known once the engine has made it."""
+    rows = count_text(count, "row") if count else "rows"
+    return Step(
+        op="write",
+        path=path,
+        size=staged and staged.size,
+        reason=f"{rows} as they were",
+        fragment_files=len(staged.files) if staged else 0,
+    )
 
 
 def _words(first: int, end: int) -> str:

@@ -38,7 +38,7 @@ from chronotile.storage.place import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from obstore import ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
@@ -204,25 +204,6 @@ class Bucket:
     def list_names(self, path: str) -> Names:
         """List one level as bare names."""
         return self.list_dir(path, sizes=False).bare()
-
-    def stream_names(self, path: str, at_once: int) -> Iterator[Names]:
-        """What `list_names` gives, piece by piece: folders by a flat listing of what is in them."""
-        base, last = f"{self._place.join(path)}/", ""
-        try:
-            for page in obstore.list(self._client(), base[:-1], chunk_size=at_once):
-                inside = [meta["path"].removeprefix(base).partition("/") for meta in page]
-                files = [meta for meta, name in zip(page, inside, strict=True) if not name[1]]
-                parents = [name for name, slash, _ in inside if slash]
-                # Names come sorted, so that those of one folder follow one another.
-                folders = [f for f, g in zip(parents, [last, *parents], strict=False) if f != g]
-                last = parents[-1] if parents else last
-                entries = tuple(self._entries(files, path))
-                names = tuple(entry.path.rpartition("/")[2] for entry in entries)
-                yield Names(names, tuple(folders), entries=entries)
-        except FileNotFoundError:
-            return
-        except (exceptions.BaseError, OSError) as cause:
-            raise self._error(path, cause) from None
 
     def has_names_after(self, path: str, name: str) -> bool:
         """Whether a prefix has a name after this one: one page tells."""

@@ -32,6 +32,7 @@ from chronotile.storage.place import (
     MissingObjectError,
     Names,
     Place,
+    PlainNames,
     Stranger,
     StrangerError,
     is_path,
@@ -50,6 +51,8 @@ _LEN_LARGE = 1 << 22
 """From this size on memory comes in large pages, and several threads read faster than one."""
 _LEN_PAGE = 1 << 21
 """A large page: two threads that fill the same one would wait for each other."""
+_AT_ONCE = 1 << 14
+"""Entries of a folder that are in memory at once: they take more than their names."""
 _TIME_STEP_NS = 3_000_000_000
 """More than the coarsest step of a file's time on any file system in use."""
 
@@ -88,25 +91,24 @@ class Disk:
         except MissingObjectError:
             return Folder()
 
-    def list_names(self, path: str, most: int | None = None) -> Names:
+    def list_names(self, path: str) -> Names:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
+        parts = []
         try:
             with self._in(path) as folder:
                 status = os.fstat(folder)
                 changed, stamp = _if_past(status.st_mtime_ns), _if_past(status.st_ctime_ns)
                 with os.scandir(folder) as scan:
-                    items = list(islice(scan, None if most is None else most + 1))
+                    while items := list(islice(scan, _AT_ONCE)):
+                        parts.append(_plain(items))
         except MissingObjectError:
             return Names()
-        if most is not None and len(items) > most:
-            where = self._place.uri_of(path)
-            raise TooLargeError(where, f"expected at most {most} names, found more")
-        files, folders = _told_apart(items)
-        named_files, named_folders = plain_names(files), plain_names(folders)
-        is_odd = len(files) + len(folders) != len(items)
-        if is_odd or named_files is None or named_folders is None:
+        plain = [part for part in parts if part is not None]
+        if len(plain) < len(parts):
             return self.list_dir(path, sizes=False).bare()._replace(change_time=changed)
-        return Names(named_files, named_folders, change_time=changed, folder_stamp=stamp)
+        files = PlainNames(b"".join(part[0].lines for part in plain))
+        folders = PlainNames(b"".join(part[1].lines for part in plain))
+        return Names(files, folders, change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""
@@ -335,17 +337,16 @@ def _if_past(changed: int) -> int | None:
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 
 
-def _told_apart(items: list[os.DirEntry[str]]) -> tuple[list[str], list[str]]:
-    """The names of files and of folders: as a rule all are of one kind, and asked once."""
-    files: list[str] = []
-    folders: list[str] = []
-    if items and items[0].is_dir(follow_symlinks=False):
+def _plain(items: list[os.DirEntry[str]]) -> tuple[PlainNames, PlainNames] | None:
+    """Give the names of files and of folders; None if anything is odd."""
+    files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+    folders = []
+    if len(files) < len(items):  # as a rule all are of one kind, and asked once
         folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-    if len(folders) < len(items):
-        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
-    if not folders and len(files) < len(items):
-        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-    return files, folders
+    plain = plain_names(files), plain_names(folders)
+    if len(files) + len(folders) < len(items) or plain[0] is None or plain[1] is None:
+        return None
+    return plain[0], plain[1]
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:

@@ -142,15 +142,9 @@ class Store:
         with self._step("list", path):
             return self._backend.list_dir(path and self._checked(path), sizes=sizes)
 
-    def list_names(self, path: str = "", *, most: int | None = None) -> Names:
-        """List one level, as `list_dir` does, as bare names in no order: cheap for very many.
-
-        Raises:
-            TooLargeError: On a disk, there are more than `most`.
-        """
+    def list_names(self, path: str = "") -> Names:
+        """List one level, as `list_dir` does, as bare names in no order: cheap for very many."""
         with self._step("list", path):
-            if most is not None and isinstance(self._backend, Disk):
-                return self._backend.list_names(path and self._checked(path), most)
             return self._backend.list_names(path and self._checked(path))
 
     def list_prefix(self, path: str = "", *, sizes: bool = False) -> tuple[Entry, ...]:

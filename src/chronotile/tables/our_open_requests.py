@@ -11,7 +11,7 @@ the schemas and their enumerations. A listing comes in pages of 1,000 names, eac
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.storage.place import PAGE
 
@@ -20,50 +20,30 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
 
 
-class Names(NamedTuple):
-    """How many names the two large folders of an array have."""
-
-    commits: int
-    fragments: int
-
-
-def names_in(history: History) -> Names:
-    """The names that were listed."""
-    return Names(len(history.listing.commits), len(history.listing.fragments))
-
-
-def open_requests(history: History, names: Names | None = None) -> int:
-    """The requests that an open of the array costs.
-
-    Args:
-        history: What was read of it.
-        names: How many names there are, if the history has only some of them.
-    """
+def open_requests(history: History) -> int:
+    """Count the requests that an open of the array costs."""
     listing = history.listing
     reads = history.requests - listing.requests + listing.heads
-    return reads + open_lists(history, names)
+    return reads + open_lists(history)
 
 
-def open_lists(history: History, names: Names | None = None) -> int:
-    """Those of them that list."""
+def open_lists(history: History) -> int:
+    """Count those of them that list."""
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
-    counts = (*(names or names_in(history)), *map(len, (listing.fragment_meta, listing.meta, root)))
-    further_pages = sum(_pages(count) - 1 for count in counts)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    further_pages = sum(_pages(len(names)) - 1 for names in folders)
     return listing.requests - listing.heads + listing.absent_folders + further_pages
 
 
-def cost_columns(
-    history: History, engine: OpenCost | None, names: Names | None = None
-) -> dict[str, int]:
+def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
     """Count the requests of an open, and those of them that list: columns of `arrays`.
 
     Args:
         history: What was read of the array.
         engine: What an open by an engine costs, if that is known.
-        names: As in `open_requests`.
     """
-    row = {"open_requests": open_requests(history, names), "open_lists": open_lists(history, names)}
+    row = {"open_requests": open_requests(history), "open_lists": open_lists(history)}
     if engine is not None:
         row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
     return row

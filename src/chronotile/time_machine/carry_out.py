@@ -92,6 +92,7 @@ class Copy:
     name: str
     """The new one."""
     files: Files
+    is_link: bool
 
     @property
     def size(self) -> int:
@@ -135,10 +136,11 @@ class Plan:
         """What is done, a step each fragment and file."""
         copies = tuple(
             Step(
-                op="copy",
+                op="link" if copy.is_link else "copy",
                 path=f"{FRAGMENTS}/{copy.name}",
                 size=copy.size,
                 reason=f"{copy.folder} again, {count_text(len(copy.files), 'file')}",
+                fragment_files=len(copy.files),
             )
             for copy in self.copies
         )
@@ -147,11 +149,12 @@ class Plan:
         return (*self.commits.steps, *copies, *self.needed, *shown)
 
 
-def copy_of(source: Store, folder: str, name: str) -> Copy:
+def copy_of(source: Store, target: Store, folder: str, name: str) -> Copy:
     """Lists a fragment's folder, to copy it."""
     entries = source.list_prefix(folder, sizes=True)
     files = tuple((entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries)
-    return Copy(source=source, folder=folder, name=name, files=files)
+    is_link = Transfer(source, target).links
+    return Copy(source=source, folder=folder, name=name, files=files, is_link=is_link)
 
 
 def plan_steps(
@@ -174,7 +177,7 @@ def plan_steps(
     """
     version = write_version(history)
     refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-    copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
+    copies = tuple(copy_of(store, store, one.part.folder, one.name) for one in replay.again)
     names = [*(copy.name for copy in copies), *(name for name, _ in written)]
     writes = [write_uri(name) for name in names]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}

@@ -286,7 +286,7 @@ class Load:
             plan = Plan(
                 commits=commits,
                 copies=tuple(
-                    copy_of(one.staged.store, one.staged.part.folder, one.name.text)
+                    copy_of(one.staged.store, self.store, one.staged.part.folder, one.name.text)
                     for one in copies
                 ),
                 needed=tuple(self.puts.values()),

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change import quarantine
-from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.change_report import FOLDERS, Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadTimeError, ChangedError, shell_word
 from chronotile.format.commit_files import (
@@ -85,7 +85,7 @@ def undo(
     record = read_record(opened, document)
     _Judge(opened, history, record).judge()
     moves = tuple(moves_of(record))
-    copied = [step["path"] for step in document["steps"] if step.get("op") == "copy"]
+    copied = [step["path"] for step in document["steps"] if step.get("op") in FOLDERS]
     done = Report("undo", opened.uri, dry_run=dry_run, steps=moves, undoes=place)
     kept = quarantine.new_quarantine(opened, done.at_ms)
     done = replace(done, notes=tuple(_notes(opened, document, copied, kept.uri)))

@@ -20,12 +20,14 @@ from chronotile.change.vacuum import vacuum
 from chronotile.dataset.find_arrays import Fleet, Found
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.listing import list_array
 from chronotile.history.read_history import read_history
 from chronotile.spark.pipeline import runs
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.pushed_filters import Condition, Filters
-from chronotile.spark.source.read_share import pieces_of
+from chronotile.spark.source.read_share import rows_of_array
 from chronotile.spark.source.shares import shares
+from chronotile.spark.stream.offsets import fingerprint_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import TABLES, ArrayTables
 from chronotile.tables.gathered_rows import LAST
@@ -47,8 +49,7 @@ def log_of(case: Case) -> ct.Log:
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> Mapping[str, pa.Table]:
-    (tables,) = pieces_of(array, options, names)
-    return tables
+    return {name: pa.concat_tables(rows_of_array(array, options, name)) for name in names}
 
 
 def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -423,3 +424,18 @@ def test_usage_of_a_bucket_is_read_with_the_options_of_the_storage(
     )
     rows = tables_of(array, options, ("usage",))["usage"].to_pylist()
     assert sum(row["bytes"] for row in rows) == sum(f.path.stat().st_size for f in case.files())
+
+
+def test_every_new_name_changes_the_fingerprint(tmp_path: Path) -> None:
+    array = tmp_path / "array"
+    shutil.copytree(next(iter(ALL)).array, array)
+    store, name = open_store(array), f"__7_7_{'ab' * 16}_22"
+    seen = {fingerprint_of(list_array(store), {})}
+    for folder in ("__fragments", "__commits", "__schema", "__fragment_meta", "__meta"):
+        (array / folder).mkdir(exist_ok=True)
+        if folder == "__fragments":
+            (array / folder / name).mkdir()
+        else:
+            (array / folder / f"{name}.wrt").touch()
+        seen.add(fingerprint_of(list_array(store), {}))
+    assert len(seen) == 6

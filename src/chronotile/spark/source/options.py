@@ -126,13 +126,9 @@ class Options:
         known = known_store(store, entries, self.known_until)
         return MeasuredArray(known, None if known is store else entries)
 
-    def open_log(self, store: Store, largest: int | None = None) -> Log:
-        """The log of an array.
-
-        Raises:
-            LargeArrayError: It has more than `largest` bytes of commits.
-        """
-        return Log(read_history(store, key=self.read_key(), largest=largest), store)
+    def open_log(self, store: Store) -> Log:
+        """Read the log of an array."""
+        return Log(read_history(store, key=self.read_key()), store)
 
     def told(self) -> dict[str, str | bool]:
         """How much the rows of an array tell."""
