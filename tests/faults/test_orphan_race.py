@@ -30,7 +30,7 @@ METADATA = "__fragment_metadata.tdb"
 
 
 class Replayed:
-    """A restore that commits fragments again, after a delete of everything: by one `.con`."""
+    """A restore that commits a fragment again, which a delete has touched since."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.array = EngineArray(folder / "array").create()

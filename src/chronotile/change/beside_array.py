@@ -100,7 +100,7 @@ def unfinished_copies(store: Store) -> dict[str, str]:
             raise data
         try:
             steps = json.loads(data)["steps"]
-            copies |= {step["path"]: path for step in steps if step["op"] == "copy"}
+            copies |= {step["path"]: path for step in steps if step["op"] in ("copy", "link")}
         except (ValueError, KeyError, TypeError) as cause:
             problem = f"expected the record of a change, found {cause!r:.80}"
             raise BadFileError(above.uri_of(path), problem) from cause
