@@ -36,8 +36,8 @@ ksy: install ## Compile ksy/ into generated/
 	@rm -rf generated/chronotile_ksy && $(COMPILE) python generated/chronotile_ksy && \
 	  $(COMPILE) python generated/chronotile_ksy/traced --debug
 
-check-ksy: install ## Fail if generated/ is not what ksy/ compiles to, or a language refuses a spec
-	@out=$$(mktemp -d) && $(COMPILE) python $$out && $(COMPILE) python $$out/traced --debug && \
+check-ksy: install ## Fail if generated/ is not what ksy/ compiles to, or a spec is off style or refused by a language
+	@$(NODE) $(BUILD)/style.mjs && out=$$(mktemp -d) && $(COMPILE) python $$out && $(COMPILE) python $$out/traced --debug && \
 	  diff -ru --exclude=__pycache__ generated/chronotile_ksy $$out && \
 	  echo "generated/ is what ksy/ compiles to" && $(NODE) $(BUILD)/targets.mjs $$out/every && rm -rf $$out
 

@@ -2,6 +2,8 @@ meta:
   id: tiledb_array_metadata
   title: TileDB array metadata
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -10,6 +12,7 @@ meta:
   endian: le
 doc: The payload of a metadata file; of one key, the last entry counts.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md
+-webide-representation: '{entries}'
 seq:
   - id: entries
     type: metadata_entry
@@ -18,7 +21,7 @@ types:
   metadata_entry:
     doc: A key that was set or removed.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
-    -webide-representation: '{key}'
+    -webide-representation: '{key}{effect}{insertion}'
     seq:
       - id: len_key
         -orig-id: key_len
@@ -39,9 +42,12 @@ types:
     instances:
       is_deletion:
         value: deletion != 0
+      effect:
+        value: 'is_deletion ? " is removed" : " = "'
   metadata_value:
     doc: What a key was set to.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md#metadata-file
+    -webide-representation: '{value}'
     seq:
       - id: datatype
         -orig-id: type_
@@ -50,7 +56,8 @@ types:
         -orig-id: num_
         type: u4
         valid:
-          max: (_io.size - _io.pos) / datatype.width
+          max: (_io.size - _io.pos) / datatype.len_value
       - id: value
         -orig-id: value_
-        size: num_values * datatype.width
+        size: num_values * datatype.len_value
+        type: tiledb_datatype::typed_values(datatype.code)

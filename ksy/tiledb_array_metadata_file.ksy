@@ -2,6 +2,8 @@ meta:
   id: tiledb_array_metadata_file
   title: TileDB array metadata file
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -12,10 +14,16 @@ doc: |
   A file in `__meta`: one tile that holds what a session put into, or took out
   of, the metadata of the array.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/metadata.md
--webide-representation: '{metadata}'
+-webide-representation: '{metadata}{tile.why_closed}'
 seq:
   - id: tile
     type: tiledb_generic_tile
+  - id: opened
+    size: 0
+    if: tile.is_one_zlib_stream and metadata.entries.size < 0
+    doc: |
+      Never there, but to ask for it reads the payload: a damaged one is then an
+      error of the file, and not only of the instance below.
 instances:
   metadata:
     io: tile.tile.chunks[0].filtered._io

@@ -2,6 +2,8 @@ meta:
   id: tiledb_array_schema
   title: TileDB array schema
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -12,53 +14,51 @@ meta:
 doc: |
   The payload of an array schema file, for format versions 1 to 23.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md
--webide-representation: '{array_type}, version {version:dec}'
+-webide-representation: >-
+  {array_type}, version {version:dec}: {domain}; {attributes}
 seq:
   - id: version
-    -orig-id: version
     type: u4
     valid:
       min: 1
       max: 23
-  - id: allows_dups
+  - id: dups_allowed
     -orig-id: allows_dups
     type: u1
-    if: version >= 5
     valid:
       max: 1
+    if: version >= 5
+    doc: Whether several cells may have the same coordinates.
   - id: array_type
-    -orig-id: array_type
     type: u1
     enum: array_types
     valid:
       in-enum: true
   - id: tile_order
-    -orig-id: tile_order
     type: u1
     enum: layouts
     valid:
       in-enum: true
   - id: cell_order
-    -orig-id: cell_order
     type: u1
     enum: layouts
     valid:
       in-enum: true
   - id: capacity
-    -orig-id: capacity
     type: u8
+    doc: Cells in a tile of a sparse fragment, but for the last.
   - id: coords_filters
-    -orig-id: coords_filters
     type: tiledb_filter_pipeline
+    doc: Of coordinates, and of dimensions that have no filters of their own.
   - id: offsets_filters
     -orig-id: cell_var_filters
     type: tiledb_filter_pipeline
+    doc: Of the offsets of cells that vary in length.
   - id: validity_filters
     -orig-id: cell_validity_filters
     type: tiledb_filter_pipeline
     if: version >= 7
   - id: domain
-    -orig-id: domain
     type: array_domain(version)
   - id: num_attributes
     -orig-id: attribute_num
@@ -66,16 +66,15 @@ seq:
     valid:
       max: (_io.size - _io.pos) / 17
   - id: attributes
-    -orig-id: attributes
     type: attribute(version)
     repeat: expr
     repeat-expr: num_attributes
   - id: num_labels
     -orig-id: label_num
     type: u4
-    if: version >= 18
     valid:
       max: (_io.size - _io.pos) / 28
+    if: version >= 18
   - id: labels
     -orig-id: dimension_labels
     type: dimension_label
@@ -85,9 +84,9 @@ seq:
   - id: num_enumerations
     -orig-id: enmr_num
     type: u4
-    if: version >= 20
     valid:
       max: (_io.size - _io.pos) / 8
+    if: version >= 20
   - id: enumerations
     -orig-id: enumeration_path_map
     type: enumeration_path
@@ -95,14 +94,15 @@ seq:
     repeat-expr: num_enumerations
     if: version >= 20
   - id: current_domain
-    -orig-id: current_domain
     type: current_domain
     if: version >= 22
   - id: trailing
     size-eos: true
-    valid:
-      expr: _.length == 0
+    valid: '[].as<bytes>'
     doc: Must be empty.
+instances:
+  is_dups_allowed:
+    value: 'version >= 5 ? dups_allowed != 0 : false'
 types:
   array_domain:
     doc: The dimensions. Before version 5 they share one datatype.
@@ -123,18 +123,17 @@ types:
           min: 1
           max: (_io.size - _io.pos) / 5
       - id: dimensions
-        -orig-id: dimensions
-        type: 'dimension(version, version < 5 ? datatype.width : 0)'
+        type: 'dimension(version, version < 5 ? datatype.len_value : 0)'
         repeat: expr
         repeat-expr: num_dimensions
   dimension:
     doc: One dimension, its domain and its tile extent.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#dimension
-    -webide-representation: '{name}'
+    -webide-representation: '{name} {datatype}'
     params:
       - id: version
         type: u4
-      - id: domain_width
+      - id: len_shared_value
         type: u4
         doc: Bytes of a value of the domain's datatype, before version 5.
     seq:
@@ -144,17 +143,17 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: name
         size: len_name
         type: str
       - id: datatype
         -orig-id: type
         type: tiledb_datatype
         if: version >= 5
-      - id: cell_val_num
+      - id: num_cell_values
         -orig-id: cell_val_num
         type: u4
         if: version >= 5
+        doc: Values in a coordinate; 0xffffffff where they vary in length.
       - id: filters
         -orig-id: filter_pipeline
         type: tiledb_filter_pipeline
@@ -162,33 +161,32 @@ types:
       - id: len_domain_field
         -orig-id: domain_size
         type: u8
-        if: version >= 5
         valid:
           max: _io.size - _io.pos
+        if: version >= 5
       - id: domain
-        -orig-id: domain
         size: len_domain
+        doc: Two coordinates, the least first; empty where they vary in length.
       - id: null_tile_extent
-        -orig-id: null_tile_extent
         type: u1
         valid:
           max: 1
       - id: tile_extent
-        -orig-id: tile_extent
-        size: width
+        size: len_value
         if: not is_null_tile_extent
+        doc: How far a tile reaches along the dimension, as a coordinate.
     instances:
       is_null_tile_extent:
         value: null_tile_extent != 0
-      width:
-        value: 'version >= 5 ? datatype.width : domain_width'
+      len_value:
+        value: 'version >= 5 ? datatype.len_value : len_shared_value'
       len_domain:
-        value: 'version >= 5 ? len_domain_field : 2 * domain_width'
-      is_var:
-        value: 'version >= 5 ? cell_val_num == 0xffffffff : false'
-      len_range:
-        value: 'version >= 5 and cell_val_num < 0xffff ? 2 * width * cell_val_num : 0'
-        doc: Bytes of a pair of coordinates, where they do not vary in length.
+        value: 'version >= 5 ? len_domain_field : 2 * len_shared_value'
+      len_coordinate:
+        value: >-
+          version < 5 ? len_value
+          : num_cell_values == 0xffffffff ? 0 : num_cell_values * len_value
+        doc: Bytes of a coordinate; 0 where they vary in length.
   attribute:
     doc: One attribute.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#attribute
@@ -203,13 +201,12 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: name
-        -orig-id: name
         size: len_name
         type: str
       - id: datatype
         -orig-id: type
         type: tiledb_datatype
-      - id: cell_val_num
+      - id: num_cell_values
         -orig-id: cell_val_num
         type: u4
         doc: Values in a cell; 0xffffffff where cells vary in length.
@@ -219,42 +216,40 @@ types:
       - id: len_fill_value
         -orig-id: fill_value_size
         type: u8
-        if: version >= 6
         valid:
           max: _io.size - _io.pos
+        if: version >= 6
       - id: fill_value
-        -orig-id: fill_value
         size: len_fill_value
         if: version >= 6
+        doc: What a cell has that nobody wrote.
       - id: nullable
-        -orig-id: nullable
         type: u1
-        if: version >= 7
         valid:
           max: 1
+        if: version >= 7
       - id: fill_value_validity
-        -orig-id: fill_value_validity
         type: u1
         if: version >= 7
+        doc: 0 where such a cell is NULL.
       - id: order
-        -orig-id: order
         type: u1
         enum: data_orders
-        if: version >= 17
         valid:
           in-enum: true
+        if: version >= 17
       - id: len_enumeration_name
         -orig-id: enmr_name_length
         type: u4
-        if: version >= 20
         valid:
           max: _io.size - _io.pos
+        if: version >= 20
       - id: enumeration_name
         -orig-id: enmr_name
         size: len_enumeration_name
         type: str
         if: version >= 20
-        doc: Empty where the attribute has none. The format's page leaves it out.
+        doc: Empty where there is none; the format's page leaves it out.
     instances:
       is_nullable:
         value: 'version >= 7 ? nullable != 0 : false'
@@ -278,7 +273,6 @@ types:
         size: len_name
         type: str
       - id: relative_uri
-        -orig-id: relative_uri
         type: u1
         valid:
           max: 1
@@ -288,7 +282,6 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: uri
-        -orig-id: uri
         size: len_uri
         type: str
       - id: len_attribute_name
@@ -309,9 +302,10 @@ types:
       - id: datatype
         -orig-id: label_type
         type: tiledb_datatype
-      - id: cell_val_num
+      - id: num_cell_values
         -orig-id: label_cell_val_num
         type: u4
+        doc: Values in a label; 0xffffffff where labels vary in length.
       - id: external
         -orig-id: is_external
         type: u1
@@ -355,7 +349,6 @@ types:
         valid:
           max: 1
       - id: empty
-        -orig-id: empty
         type: u1
         valid:
           max: 1
@@ -363,14 +356,12 @@ types:
         -orig-id: type
         type: u1
         enum: current_domain_types
-        if: not is_empty
         valid:
           in-enum: true
+        if: not is_empty
       - id: ranges
         -orig-id: nd
-        type: >-
-          dimension_range(_root.domain.dimensions[_index].is_var,
-          _root.domain.dimensions[_index].len_range)
+        type: dimension_range(_root.domain.dimensions[_index].len_coordinate)
         repeat: expr
         repeat-expr: _root.domain.num_dimensions
         if: not is_empty
@@ -378,28 +369,29 @@ types:
       is_empty:
         value: empty != 0
   dimension_range:
-    doc: The smallest and the largest coordinate on one dimension.
+    doc: The least and the largest coordinate on one dimension.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
     params:
-      - id: is_var
-        type: bool
-      - id: len_fixed
-        type: u8
+      - id: len_coordinate
+        type: u4
+        doc: 0 where coordinates vary in length.
     seq:
-      - id: len_range
+      - id: len_both
         -orig-id: r_size
         type: u8
-        if: is_var
         valid:
           max: _io.size - _io.pos
-      - id: len_start
+        if: len_coordinate == 0
+      - id: len_least
         -orig-id: start_size
         type: u8
-        if: is_var
         valid:
-          max: len_range
-      - id: range
-        size: 'is_var ? len_range : len_fixed'
+          max: len_both
+        if: len_coordinate == 0
+      - id: least
+        size: 'len_coordinate == 0 ? len_least : len_coordinate'
+      - id: largest
+        size: 'len_coordinate == 0 ? len_both - len_least : len_coordinate'
 enums:
   array_types:
     0:

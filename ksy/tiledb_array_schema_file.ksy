@@ -3,6 +3,8 @@ meta:
   title: TileDB array schema file
   application: TileDB
   file-extension: tdb
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -13,10 +15,16 @@ doc: |
   A file in `__schema` (before version 10: `__array_schema.tdb`): one tile that
   holds the schema of the array.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md
--webide-representation: '{schema}'
+-webide-representation: '{schema}{tile.why_closed}'
 seq:
   - id: tile
     type: tiledb_generic_tile
+  - id: opened
+    size: 0
+    if: tile.is_one_zlib_stream and schema.version < 0
+    doc: |
+      Never there, but to ask for it reads the payload: a damaged one is then an
+      error of the file, and not only of the instance below.
 instances:
   schema:
     io: tile.tile.chunks[0].filtered._io

@@ -2,6 +2,8 @@ meta:
   id: tiledb_condition
   title: TileDB query condition
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -24,8 +26,7 @@ seq:
     type: condition_node(1)
   - id: trailing
     size-eos: true
-    valid:
-      expr: _.length == 0
+    valid: '[].as<bytes>'
     doc: Must be empty.
 types:
   condition_node:
@@ -41,7 +42,6 @@ types:
         doc: 1 at the root.
     seq:
       - id: node_type
-        -orig-id: node_type
         type: u1
         enum: node_types
         valid:
@@ -73,7 +73,6 @@ types:
         type: u4
     seq:
       - id: combination_op
-        -orig-id: combination_op
         type: u1
         enum: combination_ops
         valid:
@@ -84,9 +83,11 @@ types:
         valid:
           min: 'combination_op == combination_ops::not_op ? 1 : 0'
           max: >-
-            level >= 250 ? 0
-            : combination_op == combination_ops::not_op ? 1 : (_io.size - _io.pos) / 10
-        doc: The smallest node has 10 bytes; level 250 has no children; NOT has one.
+            level >= 250 ? 0 : combination_op == combination_ops::not_op ? 1
+            : (_io.size - _io.pos) / 10
+        doc: |
+          The smallest node has 10 bytes; level 250 has no children; NOT has
+          one.
     instances:
       symbol:
         value: >-
@@ -99,7 +100,6 @@ types:
     -webide-representation: '{field_name} {symbol} {value}'
     seq:
       - id: op
-        -orig-id: op
         type: u1
         enum: ops
         valid:
@@ -110,7 +110,6 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: field_name
-        -orig-id: field_name
         size: len_field_name
         type: str
       - id: len_value
@@ -142,18 +141,18 @@ types:
       - id: len_value
         type: u8
     seq:
-      - id: len_offsets
+      - id: len_ofs_members
         -orig-id: offsets_size
         type: u8
         valid:
           expr: _ % 8 == 0 and _ <= _io.size - _io.pos
-      - id: offsets
+      - id: ofs_members
         -orig-id: offsets
         type: u8
-        repeat: expr
-        repeat-expr: len_offsets / 8
         valid:
-          expr: _ <= len_value and (_index == 0 or _ >= offsets[_index - 1])
+          expr: _ <= len_value and (_index == 0 or _ >= ofs_members[_index - 1])
+        repeat: expr
+        repeat-expr: len_ofs_members / 8
 enums:
   node_types:
     0:

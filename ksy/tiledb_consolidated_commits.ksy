@@ -3,6 +3,9 @@ meta:
   title: TileDB consolidated commits file
   application: TileDB
   file-extension: con
+  tags:
+    - database
+    - log
   license: MIT
   ks-version: '0.11'
   imports:
@@ -35,7 +38,7 @@ types:
         valid:
           expr: >-
             extension == ".del" or extension == ".upd" or extension == ".wrt"
-            or extension.substring(extension.length - 3, extension.length) == ".ok"
+            or extension.substring(1, 4) == ".ok"
       - id: body
         type:
           switch-on: extension
@@ -45,12 +48,12 @@ types:
             _: write_record
     instances:
       extension:
-        value: 'uri.length > 4 ? uri.substring(uri.length - 4, uri.length) : "none"'
+        value: >-
+          uri.length > 4 ? uri.substring(uri.length - 4, uri.length) : "none"
         doc: The last four characters.
   write_record:
     doc: A fragment that was committed; nothing follows its URI.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/consolidated_commits_file.md#fragment-commit
-    seq: []
   delete_record:
     doc: A delete, with the whole of its file.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/consolidated_commits_file.md

@@ -3,6 +3,8 @@ meta:
   title: TileDB consolidated fragment metadata file
   application: TileDB
   file-extension: meta
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -13,10 +15,16 @@ doc: |
   A `.meta` file: one tile that holds the footers of many fragments, so that an
   array opens without a look into each of them.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/consolidated_fragment_metadata_file.md
--webide-representation: '{footers}'
+-webide-representation: '{footers}{tile.why_closed}'
 seq:
   - id: tile
     type: tiledb_generic_tile
+  - id: opened
+    size: 0
+    if: tile.is_one_zlib_stream and footers.num_fragments < 0
+    doc: |
+      Never there, but to ask for it reads the payload: a damaged one is then an
+      error of the file, and not only of the instance below.
 instances:
   footers:
     io: tile.tile.chunks[0].filtered._io

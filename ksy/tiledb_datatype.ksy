@@ -2,11 +2,14 @@ meta:
   id: tiledb_datatype
   title: TileDB datatype
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   endian: le
 doc: |
-  One byte that names the type of a value, and the width that follows from it.
+  One byte that names the type of a value, the length that follows from it, and
+  types that show values as people read them.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
 -webide-representation: '{code}'
 seq:
@@ -18,17 +21,105 @@ seq:
 instances:
   is_time:
     value: >-
-      code.to_i >= codes::datetime_year.to_i and code.to_i <= codes::time_as.to_i
+      code.to_i >= codes::datetime_year.to_i
+      and code.to_i <= codes::time_as.to_i
     doc: Dates and times count units in a signed 64-bit integer.
-  width:
+  len_value:
     value: >-
-      is_time or code == codes::int64 or code == codes::uint64 or code == codes::float64 ? 8
+      is_time or code == codes::int64
+        or code == codes::uint64 or code == codes::float64 ? 8
       : code == codes::int32 or code == codes::uint32 or code == codes::float32
         or code == codes::string_utf32 or code == codes::string_ucs4 ? 4
       : code == codes::int16 or code == codes::uint16
         or code == codes::string_utf16 or code == codes::string_ucs2 ? 2
       : 1
-    doc: Bytes of one value.
+types:
+  typed_values:
+    doc: |
+      Values of one datatype, one after the other. All but `raw` is for people
+      who look at a tree; what is text, or has no form of its own, is one item.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+    -webide-representation: '{items}'
+    params:
+      - id: code
+        type: u1
+        enum: codes
+    seq:
+      - id: raw
+        size-eos: true
+    instances:
+      items:
+        pos: 0
+        type:
+          switch-on: code
+          cases:
+            codes::int8: value_number(code)
+            codes::uint8: value_number(code)
+            codes::int16: value_number(code)
+            codes::uint16: value_number(code)
+            codes::int32: value_number(code)
+            codes::uint32: value_number(code)
+            codes::uint64: value_number(code)
+            codes::float32: value_number(code)
+            codes::float64: value_number(code)
+            codes::bool: value_number(code)
+            codes::char: value_text
+            codes::string_ascii: value_text
+            codes::string_utf8: value_text
+            codes::string_utf16: value_text
+            codes::string_utf32: value_text
+            codes::string_ucs2: value_text
+            codes::string_ucs4: value_text
+            codes::any: value_text
+            codes::blob: value_text
+            codes::geom_wkb: value_text
+            codes::geom_wkt: value_text
+            _: value_s8
+        repeat: eos
+        -webide-parse-mode: eager
+  value_text:
+    doc: Text, or bytes that have no other form.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+    -webide-representation: '{value:str}'
+    seq:
+      - id: value
+        size-eos: true
+  value_number:
+    doc: A number of any datatype but a signed one of 8 bytes.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+    -webide-representation: '{value:dec}'
+    params:
+      - id: code
+        type: u1
+        enum: codes
+    seq:
+      - id: value
+        type:
+          switch-on: code
+          cases:
+            codes::int8: s1
+            codes::int16: s2
+            codes::uint16: u2
+            codes::int32: s4
+            codes::uint32: u4
+            codes::uint64: u8
+            codes::float32: f4
+            codes::float64: f8
+            _: u1
+  value_s8:
+    doc: |
+      A signed number of 8 bytes. It is put together from two halves: the
+      JavaScript runtime's own s8 is off by 2^32 for some negative values.
+    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+    -webide-representation: '{value:dec}'
+    seq:
+      - id: low
+        type: u4
+      - id: high
+        type: s4
+    instances:
+      value:
+        value: high * 4294967296 + low
 enums:
   codes:
     0:

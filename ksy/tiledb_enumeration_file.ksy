@@ -2,6 +2,8 @@ meta:
   id: tiledb_enumeration_file
   title: TileDB enumeration file
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -12,10 +14,16 @@ doc: |
   A file in `__schema/__enumerations`: one tile that holds the labels which an
   attribute stores by their index.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/enumeration.md
--webide-representation: '{enumeration}'
+-webide-representation: '{enumeration}{tile.why_closed}'
 seq:
   - id: tile
     type: tiledb_generic_tile
+  - id: opened
+    size: 0
+    if: tile.is_one_zlib_stream and enumeration.num_labels < 0
+    doc: |
+      Never there, but to ask for it reads the payload: a damaged one is then an
+      error of the file, and not only of the instance below.
 instances:
   enumeration:
     io: tile.tile.chunks[0].filtered._io

@@ -2,6 +2,8 @@ meta:
   id: tiledb_filter_pipeline
   title: TileDB filter pipeline
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -12,17 +14,15 @@ doc: |
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md
 -webide-representation: '{filters}'
 seq:
-  - id: max_chunk_size
+  - id: len_chunk_max
     -orig-id: max_chunk_size
     type: u4
     doc: Most original bytes that a chunk holds.
   - id: num_filters
-    -orig-id: num_filters
     type: u4
     valid:
       max: (_io.size - _io.pos) / 5
   - id: filters
-    -orig-id: filters
     type: tile_filter
     repeat: expr
     repeat-expr: num_filters
@@ -65,35 +65,36 @@ types:
       later (a double delta of version 20 or later) adds the datatype as which
       it reads the bytes.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
-    -webide-representation: 'level {level:dec}'
+    -webide-representation: '{compressor}, level {level:dec}'
     seq:
       - id: compressor
         -orig-id: compressor_char
         type: u1
+        enum: compressors
+        doc: The filter again; the engine reads on whatever stands here.
       - id: level
         -orig-id: compression_level
         type: s4
+        doc: What it means is up to the compressor; -1 is its own choice.
       - id: reinterpret_datatype
         -orig-id: reinterpret
         type: tiledb_datatype
         if: not _io.eof
       - id: trailing
         size-eos: true
-        valid:
-          expr: _.length == 0
+        valid: '[].as<bytes>'
         doc: Must be empty.
   window_options:
     doc: The longest run of bytes that the filter takes at once.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
-    -webide-representation: 'window {max_window_size:dec}'
+    -webide-representation: 'window {len_window_max:dec}'
     seq:
-      - id: max_window_size
+      - id: len_window_max
         -orig-id: max_window_size
         type: u4
       - id: trailing
         size-eos: true
-        valid:
-          expr: _.length == 0
+        valid: '[].as<bytes>'
         doc: Must be empty.
   other_options:
     doc: Options that no commit file carries, left as they are.
@@ -102,6 +103,34 @@ types:
       - id: raw
         size-eos: true
 enums:
+  compressors:
+    0:
+      id: no_compression
+      -orig-id: NO_COMPRESSION
+    1:
+      id: gzip
+      -orig-id: GZIP
+    2:
+      id: zstd
+      -orig-id: ZSTD
+    3:
+      id: lz4
+      -orig-id: LZ4
+    4:
+      id: rle
+      -orig-id: RLE
+    5:
+      id: bzip2
+      -orig-id: BZIP2
+    6:
+      id: double_delta
+      -orig-id: DOUBLE_DELTA
+    7:
+      id: dictionary
+      -orig-id: DICTIONARY_ENCODING
+    8:
+      id: delta
+      -orig-id: DELTA
   filter_types:
     0:
       id: none

@@ -2,6 +2,8 @@ meta:
   id: tiledb_generic_tile
   title: TileDB generic tile
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -17,7 +19,8 @@ doc: |
   import this one inflate it themselves. Several chunks, or an encrypted tile,
   show their framing: no Kaitai process can join chunks, and none has the key.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/generic_tile.md
--webide-representation: 'version {version:dec}, {len_tile:dec} bytes, {filter_pipeline}'
+-webide-representation: >-
+  version {version:dec}, {len_tile:dec} bytes, {filter_pipeline}{why_closed}
 seq:
   - id: version
     -orig-id: version_number
@@ -39,15 +42,14 @@ seq:
       Unfiltered bytes, the sum of what the chunks hold. A reader must bound it
       before it takes that memory.
   - id: datatype
-    -orig-id: datatype
     type: u1
     enum: tiledb_datatype::codes
     doc: The engine reads a tile whatever stands here, as for the version.
-  - id: cell_size
+  - id: len_cell
     -orig-id: cell_size
     type: u8
+    doc: Bytes of a cell, which the engine has no use for here.
   - id: encryption_type
-    -orig-id: encryption_type
     type: u1
     enum: encryption_types
     valid:
@@ -79,6 +81,15 @@ instances:
       and outer_filter == tiledb_filter_pipeline::filter_types::gzip
       and tile.num_chunks == 1 and tile.chunks[0].is_one_part
     doc: Whether a Kaitai process can inflate it.
+  why_closed:
+    value: >-
+      is_one_zlib_stream ? ""
+      : encryption_type != encryption_types::no_encryption
+      ? " (closed: it is encrypted, and a spec has no key)"
+      : tile.num_chunks == 0 ? " (closed: it has no chunk)"
+      : tile.num_chunks > 1 ? " (closed: no spec can join several chunks)"
+      : " (closed: it is no single zlib stream)"
+    doc: Why the payload is not shown; empty where it is.
 enums:
   encryption_types:
     0:
@@ -98,7 +109,6 @@ types:
         enum: tiledb_filter_pipeline::filter_types
     seq:
       - id: num_chunks
-        -orig-id: num_chunks
         type: u8
         valid:
           max: (_io.size - _io.pos) / 12
@@ -109,13 +119,12 @@ types:
         repeat-expr: num_chunks
       - id: trailing
         size-eos: true
-        valid:
-          expr: _.length == 0
+        valid: '[].as<bytes>'
         doc: Must be empty.
   tile_chunk:
     doc: At most max_chunk_size original bytes, filtered on their own.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md
-    -webide-representation: '{len_original:dec} bytes, filtered to {len_filtered:dec}'
+    -webide-representation: '{len_original:dec} to {len_filtered:dec} bytes'
     params:
       - id: outer_filter
         type: u1
@@ -140,15 +149,15 @@ types:
         type:
           switch-on: outer_filter
           cases:
-            tiledb_filter_pipeline::filter_types::gzip: compression_metadata
-            tiledb_filter_pipeline::filter_types::zstd: compression_metadata
-            tiledb_filter_pipeline::filter_types::lz4: compression_metadata
-            tiledb_filter_pipeline::filter_types::rle: compression_metadata
-            tiledb_filter_pipeline::filter_types::bzip2: compression_metadata
-            tiledb_filter_pipeline::filter_types::double_delta: compression_metadata
-            tiledb_filter_pipeline::filter_types::dictionary: compression_metadata
-            tiledb_filter_pipeline::filter_types::delta: compression_metadata
-            tiledb_filter_pipeline::filter_types::aes_256_gcm: encryption_metadata
+            tiledb_filter_pipeline::filter_types::gzip: compressed_parts
+            tiledb_filter_pipeline::filter_types::zstd: compressed_parts
+            tiledb_filter_pipeline::filter_types::lz4: compressed_parts
+            tiledb_filter_pipeline::filter_types::rle: compressed_parts
+            tiledb_filter_pipeline::filter_types::bzip2: compressed_parts
+            tiledb_filter_pipeline::filter_types::double_delta: compressed_parts
+            tiledb_filter_pipeline::filter_types::dictionary: compressed_parts
+            tiledb_filter_pipeline::filter_types::delta: compressed_parts
+            tiledb_filter_pipeline::filter_types::aes_256_gcm: encrypted_parts
             _: other_metadata
       - id: filtered
         -orig-id: filtered_data_
@@ -158,37 +167,32 @@ types:
       is_one_part:
         value: >-
           outer_filter == tiledb_filter_pipeline::filter_types::gzip
-          and metadata.as<compression_metadata>.num_metadata_parts == 0
-          and metadata.as<compression_metadata>.num_data_parts == 1
-  compression_metadata:
+          and metadata.as<compressed_parts>.num_metadata_parts == 0
+          and metadata.as<compressed_parts>.num_data_parts == 1
+  compressed_parts:
     doc: How long each part is, before and after the compressor.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#compression-filters
     -webide-representation: '{data_parts}'
     seq:
       - id: num_metadata_parts
-        -orig-id: num_metadata_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 8
       - id: num_data_parts
-        -orig-id: num_data_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 8 - num_metadata_parts
       - id: metadata_parts
-        -orig-id: metadata_parts
         type: compressed_part
         repeat: expr
         repeat-expr: num_metadata_parts
       - id: data_parts
-        -orig-id: data_parts
         type: compressed_part
         repeat: expr
         repeat-expr: num_data_parts
       - id: trailing
         size-eos: true
-        valid:
-          expr: _.length == 0
+        valid: '[].as<bytes>'
         doc: Must be empty.
   compressed_part:
     doc: The two lengths of one part.
@@ -201,7 +205,7 @@ types:
       - id: len_compressed
         -orig-id: compressed_size
         type: u4
-  encryption_metadata:
+  encrypted_parts:
     doc: |
       What it takes to decrypt each part, but for the key. The metadata of the
       filter before is itself an encrypted part.
@@ -209,29 +213,24 @@ types:
     -webide-representation: '{data_parts}'
     seq:
       - id: num_metadata_parts
-        -orig-id: num_metadata_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 36
       - id: num_data_parts
-        -orig-id: num_data_parts
         type: u4
         valid:
           max: (_io.size - _io.pos) / 36 - num_metadata_parts
       - id: metadata_parts
-        -orig-id: metadata_parts
         type: encrypted_part
         repeat: expr
         repeat-expr: num_metadata_parts
       - id: data_parts
-        -orig-id: data_parts
         type: encrypted_part
         repeat: expr
         repeat-expr: num_data_parts
       - id: trailing
         size-eos: true
-        valid:
-          expr: _.length == 0
+        valid: '[].as<bytes>'
         doc: Must be empty.
   encrypted_part:
     doc: One part that AES-256-GCM encrypted.

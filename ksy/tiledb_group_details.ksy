@@ -2,6 +2,8 @@ meta:
   id: tiledb_group_details
   title: TileDB group details
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   encoding: UTF-8
@@ -14,6 +16,7 @@ doc: |
   version 2, all files count in the order of their first timestamps, and of one
   key the last entry. The key of a member is its name, or else its URI.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/group.md
+-webide-representation: '{members}'
 seq:
   - id: version
     -orig-id: version_
@@ -71,9 +74,9 @@ types:
       - id: len_name
         -orig-id: name_size
         type: u8
-        if: is_named
         valid:
           max: _io.size - _io.pos
+        if: is_named
       - id: name
         -orig-id: name_
         size: len_name

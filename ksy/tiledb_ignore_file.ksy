@@ -3,6 +3,9 @@ meta:
   title: TileDB ignore file
   application: TileDB
   file-extension: ign
+  tags:
+    - database
+    - log
   license: MIT
   ks-version: '0.9'
   encoding: UTF-8

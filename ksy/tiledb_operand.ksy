@@ -2,8 +2,12 @@ meta:
   id: tiledb_operand
   title: TileDB value of a field in a condition or an update
   application: TileDB
+  tags:
+    - database
   license: MIT
-  ks-version: '0.9'
+  ks-version: '0.11'
+  imports:
+    - tiledb_datatype
   endian: le
 doc: |
   Raw bytes of the field's type, which only the array's schema tells: an
@@ -12,7 +16,8 @@ doc: |
 
   All but `raw` is a guess, for people who look at a tree. Printable bytes are
   text first: four or eight of them are text, one or two may also be a number.
-  Other values of 1, 2, 4 or 8 bytes are integers, all others are text.
+  Eight bytes are a float64 if that is neither tiny nor huge. Other values of 1,
+  2, 4 or 8 bytes are integers, all others are text.
 doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
 -webide-representation: '{guess}'
 seq:
@@ -21,43 +26,41 @@ seq:
 # Presentation: no reader needs what follows.
 instances:
   is_printable:
-    value: >-
-      (raw.length < 1 or (raw[0] >= 0x20 and raw[0] <= 0x7e))
-      and (raw.length < 2 or (raw[1] >= 0x20 and raw[1] <= 0x7e))
-      and (raw.length < 3 or (raw[2] >= 0x20 and raw[2] <= 0x7e))
-      and (raw.length < 4 or (raw[3] >= 0x20 and raw[3] <= 0x7e))
-      and (raw.length < 5 or (raw[4] >= 0x20 and raw[4] <= 0x7e))
-      and (raw.length < 6 or (raw[5] >= 0x20 and raw[5] <= 0x7e))
-      and (raw.length < 7 or (raw[6] >= 0x20 and raw[6] <= 0x7e))
-      and (raw.length < 8 or (raw[7] >= 0x20 and raw[7] <= 0x7e))
-    doc: Whether the first eight bytes are printable ASCII.
+    value: raw.length == 0 or (raw.min >= 0x20 and raw.max <= 0x7e)
+  top:
+    value: 'raw.length == 8 ? raw[7] * 256 + raw[6] : 0'
+    doc: Of eight bytes the two highest, which have the exponent of a float64.
+  is_float:
+    value: (top % 0x8000) / 16 >= 983 and (top % 0x8000) / 16 <= 1073
+    doc: Whether a float64 is from 2^-40 to 2^50, or minus that.
   shape:
     value: >-
-      raw.length == 1 ? (is_printable ? shapes::short_text : shapes::s1)
-      : raw.length == 2 ? (is_printable ? shapes::short_text : shapes::s2)
-      : raw.length == 4 ? (is_printable ? shapes::text : shapes::s4)
-      : raw.length == 8 ? (is_printable ? shapes::text : shapes::s8)
-      : shapes::text
+      is_printable and raw.length > 0 and raw.length <= 2 ? shapes::short_text
+      : is_printable ? shapes::text
+      : raw.length == 1 ? shapes::s1
+      : raw.length == 2 ? shapes::s2
+      : raw.length == 4 ? shapes::s4
+      : raw.length != 8 ? shapes::text
+      : is_float ? shapes::f8
+      : top >= 0x8000 and top < 0xfff0 ? shapes::u8
+      : shapes::s8
+    doc: A negative integer of eight bytes is small, or it is none.
   guess:
     pos: 0
     type:
       switch-on: shape
       cases:
         shapes::short_text: guess_short_text
-        shapes::s1: guess_s1
-        shapes::s2: guess_s2
-        shapes::s4: guess_s4
-        shapes::s8: guess_s8
-        _: guess_text
+        shapes::s1: tiledb_datatype::value_number(tiledb_datatype::codes::int8)
+        shapes::s2: tiledb_datatype::value_number(tiledb_datatype::codes::int16)
+        shapes::s4: tiledb_datatype::value_number(tiledb_datatype::codes::int32)
+        shapes::s8: tiledb_datatype::value_s8
+        shapes::u8: guess_u8
+        shapes::f8: >-
+          tiledb_datatype::value_number(tiledb_datatype::codes::float64)
+        _: tiledb_datatype::value_text
     -webide-parse-mode: eager
 types:
-  guess_text:
-    doc: A value that is text, or of a width that no integer has.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:str}'
-    seq:
-      - id: value
-        size-eos: true
   guess_short_text:
     doc: One or two printable bytes, which are as often a small integer.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
@@ -68,44 +71,22 @@ types:
     instances:
       number:
         value: 'value.length == 1 ? value[0] : value[0] + 256 * value[1]'
-        -webide-parse-mode: eager
-  guess_s1:
-    doc: A value of one byte, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s1
-  guess_s2:
-    doc: A value of two bytes, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s2
-  guess_s4:
-    doc: A value of four bytes, if it is an integer.
-    doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
-    seq:
-      - id: value
-        type: s4
-  guess_s8:
+  guess_u8:
     doc: |
-      A value of eight bytes, if it is an integer. It is put together from two
-      halves: the JavaScript runtime's own s8 is off by 2^32 for some negative
-      values.
+      Eight bytes that are a large unsigned integer, or a negative one far from
+      0, such as a date long ago in nanoseconds.
     doc-ref: https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-    -webide-representation: '{value:dec}'
+    -webide-representation: '{value:dec} or {negative:dec}'
     seq:
       - id: low
         type: u4
       - id: high
-        type: s4
+        type: u4
     instances:
       value:
         value: high * 4294967296 + low
-        -webide-parse-mode: eager
+      negative:
+        value: (high - 4294967296) * 4294967296 + low
 enums:
   shapes:
     0: text
@@ -113,4 +94,6 @@ enums:
     2: s2
     3: short_text
     4: s4
+    5: u8
+    6: f8
     8: s8

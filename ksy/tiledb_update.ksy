@@ -2,6 +2,8 @@ meta:
   id: tiledb_update
   title: TileDB update
   application: TileDB
+  tags:
+    - database
   license: MIT
   ks-version: '0.11'
   imports:
@@ -20,6 +22,5 @@ seq:
     type: tiledb_update_values
   - id: trailing
     size-eos: true
-    valid:
-      expr: _.length == 0
+    valid: '[].as<bytes>'
     doc: Must be empty.

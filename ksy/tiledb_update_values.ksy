@@ -2,8 +2,10 @@ meta:
   id: tiledb_update_values
   title: TileDB update values
   application: TileDB
+  tags:
+    - database
   license: MIT
-  ks-version: '0.9'
+  ks-version: '0.11'
   imports:
     - tiledb_operand
   encoding: UTF-8
@@ -36,7 +38,6 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: field_name
-        -orig-id: field_name
         size: len_field_name
         type: str
       - id: len_value
@@ -45,6 +46,5 @@ types:
         valid:
           max: _io.size - _io.pos
       - id: value
-        -orig-id: value
         size: len_value
         type: tiledb_operand

@@ -3,6 +3,9 @@ meta:
   title: TileDB vacuum file
   application: TileDB
   file-extension: vac
+  tags:
+    - database
+    - log
   license: MIT
   ks-version: '0.9'
   encoding: UTF-8

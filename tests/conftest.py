@@ -13,6 +13,8 @@ from support.servers import FaultProxy, S3Server, s3_server
 from support.shared_out import rank_of, scheduler
 
 from chronotile.change import removed_meanwhile
+from chronotile.change.orphan_fragments import HOURS_24
+from chronotile.format.timestamps import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +69,12 @@ def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     waits = tuple(wait / 10 for wait in removed_meanwhile.WAITS_S)
     monkeypatch.setattr(removed_meanwhile, "WAITS_S", waits)
+
+
+@pytest.fixture
+def two_days_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For orphans, which go only at an age: nobody can set the time back at which a file came."""
+    monkeypatch.setattr("chronotile.change.vacuum.now_ms", lambda: now_ms() + 2 * HOURS_24)
 
 
 FLAGS = [

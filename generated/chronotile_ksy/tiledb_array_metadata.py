@@ -71,6 +71,14 @@ class TiledbArrayMetadata(KaitaiStruct):
 
 
         @property
+        def effect(self):
+            if hasattr(self, '_m_effect'):
+                return self._m_effect
+
+            self._m_effect = (u" is removed" if self.is_deletion else u" = ")
+            return getattr(self, '_m_effect', None)
+
+        @property
         def is_deletion(self):
             if hasattr(self, '_m_is_deletion'):
                 return self._m_is_deletion
@@ -94,14 +102,17 @@ class TiledbArrayMetadata(KaitaiStruct):
         def _read(self):
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
             self.num_values = self._io.read_u4le()
-            if not self.num_values <= (self._io.size() - self._io.pos()) // self.datatype.width:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // self.datatype.width, self.num_values, self._io, u"/types/metadata_value/seq/1")
-            self.value = self._io.read_bytes(self.num_values * self.datatype.width)
+            if not self.num_values <= (self._io.size() - self._io.pos()) // self.datatype.len_value:
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // self.datatype.len_value, self.num_values, self._io, u"/types/metadata_value/seq/1")
+            self._raw_value = self._io.read_bytes(self.num_values * self.datatype.len_value)
+            _io__raw_value = KaitaiStream(BytesIO(self._raw_value))
+            self.value = tiledb_datatype.TiledbDatatype.TypedValues(self.datatype.code, _io__raw_value)
 
 
         def _fetch_instances(self):
             pass
             self.datatype._fetch_instances()
+            self.value._fetch_instances()
 
 
 

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy import tiledb_filter_pipeline
 from chronotile_ksy import tiledb_datatype
+from chronotile_ksy import tiledb_filter_pipeline
 from enum import IntEnum
 
 
@@ -50,9 +50,9 @@ class TiledbArraySchema(KaitaiStruct):
             raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/seq/0")
         if self.version >= 5:
             pass
-            self.allows_dups = self._io.read_u1()
-            if not self.allows_dups <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.allows_dups, self._io, u"/seq/1")
+            self.dups_allowed = self._io.read_u1()
+            if not self.dups_allowed <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.dups_allowed, self._io, u"/seq/1")
 
         self.array_type = KaitaiStream.resolve_enum(TiledbArraySchema.ArrayTypes, self._io.read_u1())
         if not isinstance(self.array_type, TiledbArraySchema.ArrayTypes):
@@ -109,9 +109,8 @@ class TiledbArraySchema(KaitaiStruct):
             self.current_domain = TiledbArraySchema.CurrentDomain(self._io, self, self._root)
 
         self.trailing = self._io.read_bytes_full()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/17")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/17")
 
 
     def _fetch_instances(self):
@@ -180,7 +179,7 @@ class TiledbArraySchema(KaitaiStruct):
                 raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 5, self.num_dimensions, self._io, u"/types/array_domain/seq/1")
             self.dimensions = []
             for i in range(self.num_dimensions):
-                self.dimensions.append(TiledbArraySchema.Dimension(self.version, (self.datatype.width if self.version < 5 else 0), self._io, self, self._root))
+                self.dimensions.append(TiledbArraySchema.Dimension(self.version, (self.datatype.len_value if self.version < 5 else 0), self._io, self, self._root))
 
 
 
@@ -215,7 +214,7 @@ class TiledbArraySchema(KaitaiStruct):
                 raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_name, self._io, u"/types/attribute/seq/0")
             self.name = (self._io.read_bytes(self.len_name)).decode(u"UTF-8")
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
-            self.cell_val_num = self._io.read_u4le()
+            self.num_cell_values = self._io.read_u4le()
             self.filters = tiledb_filter_pipeline.TiledbFilterPipeline(self._io)
             if self.version >= 6:
                 pass
@@ -319,7 +318,7 @@ class TiledbArraySchema(KaitaiStruct):
                 pass
                 self.ranges = []
                 for i in range(self._root.domain.num_dimensions):
-                    self.ranges.append(TiledbArraySchema.DimensionRange(self._root.domain.dimensions[i].is_var, self._root.domain.dimensions[i].len_range, self._io, self, self._root))
+                    self.ranges.append(TiledbArraySchema.DimensionRange(self._root.domain.dimensions[i].len_coordinate, self._io, self, self._root))
 
 
 
@@ -352,12 +351,12 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#dimension
         """
-        def __init__(self, version, domain_width, _io, _parent=None, _root=None):
+        def __init__(self, version, len_shared_value, _io, _parent=None, _root=None):
             super(TiledbArraySchema.Dimension, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self.version = version
-            self.domain_width = domain_width
+            self.len_shared_value = len_shared_value
             self._read()
 
         def _read(self):
@@ -371,7 +370,7 @@ class TiledbArraySchema(KaitaiStruct):
 
             if self.version >= 5:
                 pass
-                self.cell_val_num = self._io.read_u4le()
+                self.num_cell_values = self._io.read_u4le()
 
             if self.version >= 5:
                 pass
@@ -389,7 +388,7 @@ class TiledbArraySchema(KaitaiStruct):
                 raise kaitaistruct.ValidationGreaterThanError(1, self.null_tile_extent, self._io, u"/types/dimension/seq/7")
             if (not (self.is_null_tile_extent)):
                 pass
-                self.tile_extent = self._io.read_bytes(self.width)
+                self.tile_extent = self._io.read_bytes(self.len_value)
 
 
 
@@ -422,37 +421,29 @@ class TiledbArraySchema(KaitaiStruct):
             return getattr(self, '_m_is_null_tile_extent', None)
 
         @property
-        def is_var(self):
-            if hasattr(self, '_m_is_var'):
-                return self._m_is_var
+        def len_coordinate(self):
+            """Bytes of a coordinate; 0 where they vary in length."""
+            if hasattr(self, '_m_len_coordinate'):
+                return self._m_len_coordinate
 
-            self._m_is_var = (self.cell_val_num == 4294967295 if self.version >= 5 else False)
-            return getattr(self, '_m_is_var', None)
+            self._m_len_coordinate = (self.len_value if self.version < 5 else (0 if self.num_cell_values == 4294967295 else self.num_cell_values * self.len_value))
+            return getattr(self, '_m_len_coordinate', None)
 
         @property
         def len_domain(self):
             if hasattr(self, '_m_len_domain'):
                 return self._m_len_domain
 
-            self._m_len_domain = (self.len_domain_field if self.version >= 5 else 2 * self.domain_width)
+            self._m_len_domain = (self.len_domain_field if self.version >= 5 else 2 * self.len_shared_value)
             return getattr(self, '_m_len_domain', None)
 
         @property
-        def len_range(self):
-            """Bytes of a pair of coordinates, where they do not vary in length."""
-            if hasattr(self, '_m_len_range'):
-                return self._m_len_range
+        def len_value(self):
+            if hasattr(self, '_m_len_value'):
+                return self._m_len_value
 
-            self._m_len_range = ((2 * self.width) * self.cell_val_num if  ((self.version >= 5) and (self.cell_val_num < 65535))  else 0)
-            return getattr(self, '_m_len_range', None)
-
-        @property
-        def width(self):
-            if hasattr(self, '_m_width'):
-                return self._m_width
-
-            self._m_width = (self.datatype.width if self.version >= 5 else self.domain_width)
-            return getattr(self, '_m_width', None)
+            self._m_len_value = (self.datatype.len_value if self.version >= 5 else self.len_shared_value)
+            return getattr(self, '_m_len_value', None)
 
 
     class DimensionLabel(KaitaiStruct):
@@ -489,7 +480,7 @@ class TiledbArraySchema(KaitaiStruct):
             if not isinstance(self.order, TiledbArraySchema.DataOrders):
                 raise kaitaistruct.ValidationNotInEnumError(self.order, self._io, u"/types/dimension_label/seq/8")
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
-            self.cell_val_num = self._io.read_u4le()
+            self.num_cell_values = self._io.read_u4le()
             self.external = self._io.read_u1()
             if not self.external <= 1:
                 raise kaitaistruct.ValidationGreaterThanError(1, self.external, self._io, u"/types/dimension_label/seq/11")
@@ -517,41 +508,41 @@ class TiledbArraySchema(KaitaiStruct):
 
 
     class DimensionRange(KaitaiStruct):
-        """The smallest and the largest coordinate on one dimension.
+        """The least and the largest coordinate on one dimension.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
         """
-        def __init__(self, is_var, len_fixed, _io, _parent=None, _root=None):
+        def __init__(self, len_coordinate, _io, _parent=None, _root=None):
             super(TiledbArraySchema.DimensionRange, self).__init__(_io)
             self._parent = _parent
             self._root = _root
-            self.is_var = is_var
-            self.len_fixed = len_fixed
+            self.len_coordinate = len_coordinate
             self._read()
 
         def _read(self):
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
-                self.len_range = self._io.read_u8le()
-                if not self.len_range <= self._io.size() - self._io.pos():
-                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_range, self._io, u"/types/dimension_range/seq/0")
+                self.len_both = self._io.read_u8le()
+                if not self.len_both <= self._io.size() - self._io.pos():
+                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_both, self._io, u"/types/dimension_range/seq/0")
 
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
-                self.len_start = self._io.read_u8le()
-                if not self.len_start <= self.len_range:
-                    raise kaitaistruct.ValidationGreaterThanError(self.len_range, self.len_start, self._io, u"/types/dimension_range/seq/1")
+                self.len_least = self._io.read_u8le()
+                if not self.len_least <= self.len_both:
+                    raise kaitaistruct.ValidationGreaterThanError(self.len_both, self.len_least, self._io, u"/types/dimension_range/seq/1")
 
-            self.range = self._io.read_bytes((self.len_range if self.is_var else self.len_fixed))
+            self.least = self._io.read_bytes((self.len_least if self.len_coordinate == 0 else self.len_coordinate))
+            self.largest = self._io.read_bytes((self.len_both - self.len_least if self.len_coordinate == 0 else self.len_coordinate))
 
 
         def _fetch_instances(self):
             pass
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
 
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
 
 
@@ -582,5 +573,13 @@ class TiledbArraySchema(KaitaiStruct):
         def _fetch_instances(self):
             pass
 
+
+    @property
+    def is_dups_allowed(self):
+        if hasattr(self, '_m_is_dups_allowed'):
+            return self._m_is_dups_allowed
+
+        self._m_is_dups_allowed = (self.dups_allowed != 0 if self.version >= 5 else False)
+        return getattr(self, '_m_is_dups_allowed', None)
 
 

@@ -26,11 +26,18 @@ class TiledbArraySchemaFile(KaitaiStruct):
 
     def _read(self):
         self.tile = tiledb_generic_tile.TiledbGenericTile(self._io)
+        if  ((self.tile.is_one_zlib_stream) and (self.schema.version < 0)) :
+            pass
+            self.opened = self._io.read_bytes(0)
+
 
 
     def _fetch_instances(self):
         pass
         self.tile._fetch_instances()
+        if  ((self.tile.is_one_zlib_stream) and (self.schema.version < 0)) :
+            pass
+
         _ = self.schema
         if hasattr(self, '_m_schema'):
             pass

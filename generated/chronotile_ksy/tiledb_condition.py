@@ -53,9 +53,8 @@ class TiledbCondition(KaitaiStruct):
     def _read(self):
         self.root = TiledbCondition.ConditionNode(1, self._io, self, self._root)
         self.trailing = self._io.read_bytes_full()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/1")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/1")
 
 
     def _fetch_instances(self):
@@ -168,22 +167,22 @@ class TiledbCondition(KaitaiStruct):
             self._read()
 
         def _read(self):
-            self.len_offsets = self._io.read_u8le()
-            _ = self.len_offsets
+            self.len_ofs_members = self._io.read_u8le()
+            _ = self.len_ofs_members
             if not  ((_ % 8 == 0) and (_ <= self._io.size() - self._io.pos())) :
-                raise kaitaistruct.ValidationExprError(self.len_offsets, self._io, u"/types/member_offsets/seq/0")
-            self.offsets = []
-            for i in range(self.len_offsets // 8):
-                self.offsets.append(self._io.read_u8le())
-                _ = self.offsets[i]
-                if not  ((_ <= self.len_value) and ( ((i == 0) or (_ >= self.offsets[i - 1])) )) :
-                    raise kaitaistruct.ValidationExprError(self.offsets[i], self._io, u"/types/member_offsets/seq/1")
+                raise kaitaistruct.ValidationExprError(self.len_ofs_members, self._io, u"/types/member_offsets/seq/0")
+            self.ofs_members = []
+            for i in range(self.len_ofs_members // 8):
+                self.ofs_members.append(self._io.read_u8le())
+                _ = self.ofs_members[i]
+                if not  ((_ <= self.len_value) and ( ((i == 0) or (_ >= self.ofs_members[i - 1])) )) :
+                    raise kaitaistruct.ValidationExprError(self.ofs_members[i], self._io, u"/types/member_offsets/seq/1")
 
 
 
         def _fetch_instances(self):
             pass
-            for i in range(len(self.offsets)):
+            for i in range(len(self.ofs_members)):
                 pass
 
 

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy import tiledb_delete_commit
 from chronotile_ksy import tiledb_update_commit
+from chronotile_ksy import tiledb_delete_commit
 
 
 if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
@@ -58,7 +58,7 @@ class TiledbConsolidatedCommits(KaitaiStruct):
         def _read(self):
             self.uri = (self._io.read_bytes_term(10, False, True, True)).decode(u"UTF-8")
             _ = self.uri
-            if not  ((self.extension == u".del") or (self.extension == u".upd") or (self.extension == u".wrt") or (self.extension[len(self.extension) - 3:len(self.extension)] == u".ok")) :
+            if not  ((self.extension == u".del") or (self.extension == u".upd") or (self.extension == u".wrt") or (self.extension[1:4] == u".ok")) :
                 raise kaitaistruct.ValidationExprError(self.uri, self._io, u"/types/commit_record/seq/0")
             _on = self.extension
             if _on == u".del":

@@ -17,6 +17,17 @@ class TiledbFilterPipeline(KaitaiStruct):
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md
     """
 
+    class Compressors(IntEnum):
+        no_compression = 0
+        gzip = 1
+        zstd = 2
+        lz4 = 3
+        rle = 4
+        bzip2 = 5
+        double_delta = 6
+        dictionary = 7
+        delta = 8
+
     class FilterTypes(IntEnum):
         none = 0
         gzip = 1
@@ -45,7 +56,7 @@ class TiledbFilterPipeline(KaitaiStruct):
         self._read()
 
     def _read(self):
-        self.max_chunk_size = self._io.read_u4le()
+        self.len_chunk_max = self._io.read_u4le()
         self.num_filters = self._io.read_u4le()
         if not self.num_filters <= (self._io.size() - self._io.pos()) // 5:
             raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 5, self.num_filters, self._io, u"/seq/1")
@@ -77,16 +88,15 @@ class TiledbFilterPipeline(KaitaiStruct):
             self._read()
 
         def _read(self):
-            self.compressor = self._io.read_u1()
+            self.compressor = KaitaiStream.resolve_enum(TiledbFilterPipeline.Compressors, self._io.read_u1())
             self.level = self._io.read_s4le()
             if (not (self._io.is_eof())):
                 pass
                 self.reinterpret_datatype = tiledb_datatype.TiledbDatatype(self._io)
 
             self.trailing = self._io.read_bytes_full()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/compression_options/seq/3")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/compression_options/seq/3")
 
 
         def _fetch_instances(self):
@@ -245,11 +255,10 @@ class TiledbFilterPipeline(KaitaiStruct):
             self._read()
 
         def _read(self):
-            self.max_window_size = self._io.read_u4le()
+            self.len_window_max = self._io.read_u4le()
             self.trailing = self._io.read_bytes_full()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/window_options/seq/1")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/window_options/seq/1")
 
 
         def _fetch_instances(self):

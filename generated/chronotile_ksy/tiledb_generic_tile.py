@@ -42,7 +42,7 @@ class TiledbGenericTile(KaitaiStruct):
             raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_persisted, self._io, u"/seq/1")
         self.len_tile = self._io.read_u8le()
         self.datatype = KaitaiStream.resolve_enum(tiledb_datatype.TiledbDatatype.Codes, self._io.read_u1())
-        self.cell_size = self._io.read_u8le()
+        self.len_cell = self._io.read_u8le()
         self.encryption_type = KaitaiStream.resolve_enum(TiledbGenericTile.EncryptionTypes, self._io.read_u1())
         if not isinstance(self.encryption_type, TiledbGenericTile.EncryptionTypes):
             raise kaitaistruct.ValidationNotInEnumError(self.encryption_type, self._io, u"/seq/5")
@@ -85,14 +85,14 @@ class TiledbGenericTile(KaitaiStruct):
             pass
 
 
-    class CompressionMetadata(KaitaiStruct):
+    class CompressedParts(KaitaiStruct):
         """How long each part is, before and after the compressor.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#compression-filters
         """
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbGenericTile.CompressionMetadata, self).__init__(_io)
+            super(TiledbGenericTile.CompressedParts, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._read()
@@ -100,10 +100,10 @@ class TiledbGenericTile(KaitaiStruct):
         def _read(self):
             self.num_metadata_parts = self._io.read_u4le()
             if not self.num_metadata_parts <= (self._io.size() - self._io.pos()) // 8:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_metadata_parts, self._io, u"/types/compression_metadata/seq/0")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_metadata_parts, self._io, u"/types/compressed_parts/seq/0")
             self.num_data_parts = self._io.read_u4le()
             if not self.num_data_parts <= (self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/compression_metadata/seq/1")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/compressed_parts/seq/1")
             self.metadata_parts = []
             for i in range(self.num_metadata_parts):
                 self.metadata_parts.append(TiledbGenericTile.CompressedPart(self._io, self, self._root))
@@ -113,9 +113,8 @@ class TiledbGenericTile(KaitaiStruct):
                 self.data_parts.append(TiledbGenericTile.CompressedPart(self._io, self, self._root))
 
             self.trailing = self._io.read_bytes_full()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/compression_metadata/seq/4")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/compressed_parts/seq/4")
 
 
         def _fetch_instances(self):
@@ -153,7 +152,7 @@ class TiledbGenericTile(KaitaiStruct):
             pass
 
 
-    class EncryptionMetadata(KaitaiStruct):
+    class EncryptedParts(KaitaiStruct):
         """What it takes to decrypt each part, but for the key. The metadata of the
         filter before is itself an encrypted part.
         
@@ -161,7 +160,7 @@ class TiledbGenericTile(KaitaiStruct):
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/tile.md#encryption-filters
         """
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbGenericTile.EncryptionMetadata, self).__init__(_io)
+            super(TiledbGenericTile.EncryptedParts, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._read()
@@ -169,10 +168,10 @@ class TiledbGenericTile(KaitaiStruct):
         def _read(self):
             self.num_metadata_parts = self._io.read_u4le()
             if not self.num_metadata_parts <= (self._io.size() - self._io.pos()) // 36:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36, self.num_metadata_parts, self._io, u"/types/encryption_metadata/seq/0")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36, self.num_metadata_parts, self._io, u"/types/encrypted_parts/seq/0")
             self.num_data_parts = self._io.read_u4le()
             if not self.num_data_parts <= (self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/encryption_metadata/seq/1")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/encrypted_parts/seq/1")
             self.metadata_parts = []
             for i in range(self.num_metadata_parts):
                 self.metadata_parts.append(TiledbGenericTile.EncryptedPart(self._io, self, self._root))
@@ -182,9 +181,8 @@ class TiledbGenericTile(KaitaiStruct):
                 self.data_parts.append(TiledbGenericTile.EncryptedPart(self._io, self, self._root))
 
             self.trailing = self._io.read_bytes_full()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/encryption_metadata/seq/4")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/encrypted_parts/seq/4")
 
 
         def _fetch_instances(self):
@@ -265,47 +263,47 @@ class TiledbGenericTile(KaitaiStruct):
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.EncryptionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.EncryptedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.bzip2:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.dictionary:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.double_delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.lz4:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.rle:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.zstd:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
             else:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
@@ -382,9 +380,8 @@ class TiledbGenericTile(KaitaiStruct):
                 self.chunks.append(TiledbGenericTile.TileChunk(self.outer_filter, self._io, self, self._root))
 
             self.trailing = self._io.read_bytes_full()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/tile_chunks/seq/2")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/tile_chunks/seq/2")
 
 
         def _fetch_instances(self):
@@ -420,5 +417,14 @@ class TiledbGenericTile(KaitaiStruct):
 
         self._m_outer_filter = (tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.none if self.num_filters == 0 else self.filter_pipeline.filters[self.num_filters - 1].filter_type)
         return getattr(self, '_m_outer_filter', None)
+
+    @property
+    def why_closed(self):
+        """Why the payload is not shown; empty where it is."""
+        if hasattr(self, '_m_why_closed'):
+            return self._m_why_closed
+
+        self._m_why_closed = (u"" if self.is_one_zlib_stream else (u" (closed: it is encrypted, and a spec has no key)" if self.encryption_type != TiledbGenericTile.EncryptionTypes.no_encryption else (u" (closed: it has no chunk)" if self.tile.num_chunks == 0 else (u" (closed: no spec can join several chunks)" if self.tile.num_chunks > 1 else u" (closed: it is no single zlib stream)"))))
+        return getattr(self, '_m_why_closed', None)
 
 

@@ -27,9 +27,8 @@ class TiledbUpdate(KaitaiStruct):
         self.condition = tiledb_condition.TiledbCondition.ConditionNode(1, self._io)
         self.values = tiledb_update_values.TiledbUpdateValues(self._io)
         self.trailing = self._io.read_bytes_full()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/2")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/2")
 
 
     def _fetch_instances(self):

@@ -1,7 +1,7 @@
 // The specs of the folder above, as the compiler takes them.
 //
-// Out: their names, each one parsed, those that no other imports, and an importer. Knows nothing
-// of languages.
+// Out: their names, each one as text and parsed, those that no other imports, and an importer.
+// Knows nothing of languages.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -15,7 +15,9 @@ export const names = readdirSync(folder)
   .map((file) => file.slice(0, -".ksy".length))
   .sort();
 
-export const read = (name) => YAML.parse(readFileSync(join(folder, `${name}.ksy`), "utf8"));
+export const text = (name) => readFileSync(join(folder, `${name}.ksy`), "utf8");
+
+export const read = (name) => YAML.parse(text(name));
 
 export const importer = { importYaml: async (name) => read(name) };
 

@@ -1,8 +1,9 @@
 // Parses files with the JavaScript parsers: node tree.mjs COMPILED < requests > answers
 //
 // COMPILED is a folder that compile.mjs filled with --debug, as the Web IDE does. A request
-// is a line {"spec": "tiledb_delete_commit", "file": "..."}; its answer is a line with the whole
-// tree, every instance evaluated, and the line that the Web IDE would show for the root.
+// is a line {"spec": "tiledb_delete_commit", "file": "..."}; its answer is a line with the lines that
+// the Web IDE shows for the root and for each struct in it, and the whole tree, every instance
+// evaluated; or an error, with the lines of what was read.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -56,25 +57,57 @@ function tree(value) {
   return out;
 }
 
-// The rules by which the Web IDE fills in `-webide-representation`.
+// The rules by which the Web IDE decides which instances it shows without being asked: those that
+// are eager or a mere value, and those that something else has read already.
+function shownInstances(struct) {
+  const instances = types[struct.constructor.name]?.instances ?? {};
+  const isEager = ({ "-webide-parse-mode": mode, value }) =>
+    mode === "eager" || (mode !== "lazy" && value);
+  return Object.entries(instances)
+    .filter(([name, one]) => Object.hasOwn(struct, `_m_${camel(name)}`) || isEager(one))
+    .map(([name]) => camel(name));
+}
+
+function child(struct, key) {
+  const isShown = fieldNames(struct).includes(key) || shownInstances(struct).includes(key);
+  if (!isShown) return { isShown };
+  try {
+    return { isShown, value: struct[key] };
+  } catch {
+    return { isShown };
+  }
+}
+
+// The rules by which it fills in `-webide-representation`.
 function represent(struct) {
   const spec = types[struct.constructor.name];
-  const eager = Object.entries(spec?.instances ?? {})
-    .filter(([, instance]) => instance["-webide-parse-mode"] === "eager")
-    .map(([name]) => camel(name));
-  const shown = new Set([...fieldNames(struct), ...eager]);
   return (spec?.["-webide-representation"] ?? "").replace(/{(.*?)}/g, (_, inner) => {
     const [path, format = ""] = inner.split(":");
-    const key = camel(path);
-    const value = shown.has(key) ? struct[key] : undefined;
-    if (value === undefined) return shown.has(key) ? "<no value>" : "";
+    const keys = path.split(".").map(camel);
+    const key = keys.pop();
+    const owner = keys.reduce((at, name) => at && child(at, name).value, struct);
+    const { isShown, value } = owner ? child(owner, key) : {};
+    if (!isShown) return "";
+    if (value === undefined) return "<no value>";
     if (isBytes(value)) return format === "str" ? `"${Buffer.from(value)}"` : hex(value);
     if (Array.isArray(value)) return value.map(represent).join(", ");
     if (typeof value === "object") return represent(value);
-    const enumName = struct._debug[key]?.enumName;
-    if (enumName) return enumOf(enumName)[value];
+    const enumName = owner._debug[key]?.enumName;
+    if (enumName) return enumOf(enumName)[value] ?? `0x${value.toString(16)}`;
     return format === "dec" || !Number.isInteger(value) ? `${value}` : `0x${value.toString(16)}`;
   });
+}
+
+// What stands behind the names at the top of the tree.
+function nodes(struct) {
+  const found = {};
+  for (const key of [...fieldNames(struct), ...shownInstances(struct)]) {
+    const { value } = child(struct, key);
+    if (value === undefined) found[snake(key)] = "<no value>";
+    else if (typeof value === "object" && !isBytes(value) && !Array.isArray(value))
+      found[snake(key)] = represent(value);
+  }
+  return found;
 }
 
 const enumOf = (path) => {
@@ -85,14 +118,21 @@ const enumOf = (path) => {
 for await (const line of createInterface({ input: process.stdin })) {
   const { spec, file } = JSON.parse(line);
   const name = className(spec);
-  let answer;
+  const answer = {};
+  const stream = new KaitaiStream(new Uint8Array(readFileSync(file)).buffer);
+  const struct = new (require(join(compiled, name))[name])(stream);
   try {
-    const stream = new KaitaiStream(new Uint8Array(readFileSync(file)).buffer);
-    const struct = new (require(join(compiled, name))[name])(stream);
     struct._read();
-    answer = { tree: tree(struct), representation: represent(struct), left: stream.size - stream.pos };
   } catch (cause) {
-    answer = { error: `${cause.name}: ${cause.message}` };
+    answer.error = `${cause.name}: ${cause.message}`;
+  }
+  answer.representation = represent(struct);
+  answer.nodes = nodes(struct);
+  answer.left = stream.size - stream.pos;
+  try {
+    if (!answer.error) answer.tree = tree(struct);
+  } catch (cause) {
+    answer.error = `${cause.name}: ${cause.message}`;
   }
   console.log(JSON.stringify(answer));
 }

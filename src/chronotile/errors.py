@@ -14,6 +14,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _escaped_in_json(match: re.Match[str]) -> str:
     return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in match.group())
+
+
+def shell_word(text: str) -> str:
+    """A text as one word of a command that can be pasted into a shell.
+
+    >>> shell_word("s3://b/a"), shell_word("my array")
+    ('s3://b/a', "'my array'")
+    """
+    return shlex.quote(printable(text))
 
 
 class ChronotileError(Exception):

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts, bench_first_hour, bench_open_cost, bench_row_mixes, bench_rows
+from bench import bench_facts, bench_first_hour, bench_open_cost, bench_rows
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -195,7 +195,6 @@ def run_part(folder: Path, rounds: int, most: int, part: str) -> list[dict[str, 
         bench_first_hour.fleet(folder, say)
     if part == "rows":
         bench_rows.rows(folder, rounds, say)
-        bench_row_mixes.mixes(folder, rounds, say)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{part}: peak of its process {peak_mib} MiB", file=sys.stderr, flush=True)
     return rows

@@ -16,6 +16,7 @@ from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
+from chronotile.cli import main
 from chronotile.storage.place import ObjectExistsError
 from chronotile.storage.store import open_store
 from chronotile.storage.transfer import Transfer
@@ -213,7 +214,8 @@ def test_dimension_labels_come_along(tmp_path: pathlib.Path) -> None:
         opened[:] = np.arange(size, dtype=np.float64)
     assert read_dense(source / label) != then[0] == read_dense(clone / label)
     (note,) = ct.restore(str(source), int(moment), dry_run=True).notes[-1:]
-    assert note == f"{label} stays as it is: chronotile restore {source}/{label} brings it back"
+    command = f"chronotile restore {source}/{label} --to {moment}"
+    assert note == f"{label} stays as it is: {command} brings it back"
     ct.restore(str(source / label), int(moment))
     assert read_dense(source / label) == then[0]
 
@@ -267,3 +269,34 @@ def test_a_file_that_is_there_is_never_replaced(tmp_path: pathlib.Path) -> None:
         with pytest.raises(ObjectExistsError):
             Transfer(here, there, link).files({"x": "x"})
     assert there.read("x") == b"2"
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("hard", "linked 3 fragments (9 files, {cells} bytes), linked 1 file ({rest} bytes)"),
+        ("symbolic", "linked 3 fragments (9 files, {cells} bytes), copied 1 file ({rest} bytes)"),
+        ("copy", "copied 3 fragments (9 files, {cells} bytes), copied 1 file ({rest} bytes)"),
+    ],
+)
+def test_a_report_tells_links_from_copies(
+    link: str, words: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    sizes = {path: path.stat().st_size for path in array.folder.rglob("*") if path.is_file()}
+    cells = sum(size for path, size in sizes.items() if path.parts[-3] == "__fragments")
+    rest = sum(size for path, size in sizes.items() if path.parts[-2] == "__schema")
+    told = words.format(cells=f"{cells:,}", rest=f"{rest:,}")
+    clone = tmp_path / "clone"
+    call = ["clone", array.uri, str(clone), "--link", link]
+    assert main([*call, "--dry-run"]) == 0
+    planned = told.replace("linked", "would link").replace("copied", "would copy")
+    assert planned in capsys.readouterr().out
+    assert main(call) == 0
+    assert told in capsys.readouterr().out
+    (first, *_) = (clone / "__fragments").iterdir()
+    assert first.is_symlink() == (link == "symbolic")
+    (file, *_) = first.iterdir()
+    assert (file.stat().st_nlink > 1) == (link == "hard")

@@ -340,7 +340,7 @@ def check_holdings(history: History, ledger: Ledger) -> None:
         uri: holders[0]
         for uri, tile in ledger.loose.items()
         if ledger.counts(uri)
-        and (holders := [p for p in ledger.later_first if (uri, tile) in ledger.cons[p].items()])
+        and (holders := [p for p in ledger.kept_first if (uri, tile) in ledger.cons[p].items()])
     }
     ids = commit_ids(history.table)
     texts = [

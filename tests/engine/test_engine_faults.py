@@ -21,7 +21,6 @@ from chronotile.change.quarantine import restore
 from chronotile.change.repair import repair
 from chronotile.change.vacuum import vacuum
 from chronotile.check.findings import RefusedError
-from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_con
 from chronotile.log import open_log
 
@@ -117,9 +116,35 @@ def test_f2_the_name_of_a_con_need_not_cover_it(array: EngineArray) -> None:
     before = array.answers([(0, 10), (0, 15), (0, 30), (11, 30)])
     tidy(array)
     (con,) = array.files("__commits", "*.con")
-    assert con.startswith("__10_30_")
+    assert con.startswith("__10_15_"), "an engine that vacuums at the same time keeps it too"
     assert array.answers(before) == before
     assert loud(array) == set()
+    (item,) = found(array, "con-name-range")
+    assert "after the next write" in item.hint
+    array.write(40, {4: 4})
+    tidy(array)
+    (con,) = array.files("__commits", "*.con")
+    assert con.startswith("__10_40_")
+    assert array.answers(before) == before
+    assert not found(array, "con-name-range")
+
+
+def test_f2_a_con_with_the_right_name_takes_the_place_of_one_that_comes_later(
+    array: EngineArray,
+) -> None:
+    array.create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    array.consolidate("commits")
+    (con,) = array.commits_folder.glob("*.con")
+    con.rename(con.with_name(con.name.replace("__10_30_", "__20_30_")))
+    (item,) = found(array, "con-name-range")
+    assert "consolidate" in item.hint
+    tidy(array)
+    (name,) = array.files("__commits")
+    assert name.startswith("__10_30_")
+    assert array.answer() == ((10, 10), (20, 20), (30, 30))
+    assert not found(array, "con-name-range")
 
 
 def test_f3_times_of_different_lengths(array: EngineArray) -> None:
@@ -188,8 +213,10 @@ def count(array: EngineArray, start: int = 0, end: int = 1 << 60) -> int:
 
 def test_f6_a_delete_of_null_bricks_the_array(array: EngineArray) -> None:
     nullable(array)
-    with pytest.raises(ChronotileError, match="cannot read a delete that asks for NULL"):
+    with pytest.raises(RefusedError, match="--where 'a is null' shows these rows"):
         write_delete(array.uri, "a == None")
+    with pytest.raises(RefusedError, match="cannot read a delete or update that asks for NULL"):
+        write_update(array.uri, "a is not null", {"a": 1}, experimental=True)
     assert array.files("__commits", "*.del") == []
     array.commit(20, "a == None")
     assert "size mismatch" in str(array.answer())

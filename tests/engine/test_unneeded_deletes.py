@@ -97,6 +97,27 @@ def test_a_delete_in_a_con_goes_too(tmp_path: Path) -> None:
     assert len(array.rows(0, LATE)) == 6
 
 
+def test_another_vacuum_keeps_the_con_without_the_delete(tmp_path: Path) -> None:
+    """It holds less than the one that is about to go, and was made for that."""
+    array = purged(tmp_path)
+    array.vacuum("fragments")
+    ct.consolidate(array.uri)
+    ct.vacuum(array.uri)
+    before = array.answers([(0, LATE), (0, 22)])
+    crossed: list[str] = []
+
+    def other(step: str, path: str) -> None:
+        if step == "remove" and path.endswith(".con") and not crossed:
+            crossed.append(path)
+            ct.vacuum(array.uri)
+
+    store = open_store(array.uri, on_operation=other)
+    ct.vacuum(array.uri, deletes=True, store=store)
+    assert crossed
+    assert array.answers([(0, LATE), (0, 22)]) == before
+    assert len(array.files("__commits")) == 1
+
+
 def test_what_is_not_purged_keeps_its_delete(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "array").create()
     array.write(10, {1: 1, 2: 2, 3: 3})

@@ -14,7 +14,6 @@ from chronotile.cli import main
 from chronotile.dataset.inventory import read_manifest
 from chronotile.errors import ChronotileError
 from chronotile.spark.maintenance.policy import read_policy
-from chronotile.tables.prices import read_prices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +98,7 @@ def test_a_manifest_of_a_quarantine_that_is_none(
         assert "manifest" in refused(capsys, "repair", array.uri, "--restore", folder.name)
 
 
-@pytest.mark.parametrize("read", [read_manifest, read_policy, read_prices])
+@pytest.mark.parametrize("read", [read_manifest, read_policy])
 def test_other_files_that_are_none(tmp_path: Path, read: object) -> None:
     assert callable(read)
     endless: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """A publication into a group, killed after every storage operation, on a disk and in a bucket.
 
 Before the first commit nothing of it will ever show. After that its record is there: undo takes
-back what it has put, and all members are as they were.
+back what it has put, and all members are as they were. Or the same command does the rest, at the
+same moment or another: each row shows once, though the members take a row twice.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def make_group(folder: pathlib.Path, at: int) -> None:
     tiledb.Group.create(str(folder))
     with tiledb.Group(str(folder), "w") as group:
         for name in MEMBERS:
-            EngineArray(folder / name).create().write(at, {at // 10: at // 10})
+            array = EngineArray(folder / name).create(duplicates=True)
+            array.write(at, {at // 10: at // 10})
             group.add(name, name=name, relative=True)
 
 
@@ -62,6 +64,7 @@ def test_a_publication_into_a_group(
         stage.reset(read_all(tmp_path / "stage"))
     files = read_all(tmp_path / "group")
     what = f'publish_dataset {{"staging": "{stage.uri}", "at": {LATER}}}'
+    another = what.replace(str(LATER), str(LATER + 1000))
     # Files of a fragment are copied, one as the other, before anything is committed.
     less = ("begins", "__fragments")
     with crasher() as killed:
@@ -69,21 +72,24 @@ def test_a_publication_into_a_group(
         _, total = killed.run(what, place.uri, place.options, less=less)
         assert answers(place) == [NEW] * 2
         assert total == 3 * len(MEMBERS)
-        for at in range(1, total + 1):
+        # A `.con` with the commits that were there, and the schema of the staged fragments, come
+        # first in every member; then the `.con` that shows all, member by member.
+        shown = {at: max(at - 2 * len(MEMBERS), 0) for at in range(1, total + 1)}
+        ways = {at: (what, another, "undo") if done else (what,) for at, done in shown.items()}
+        for at, way in [(at, way) for at, found in ways.items() for way in found]:
             forget_records(place)
             place.reset(files)
             died, _ = killed.run(what, place.uri, place.options, less=less, die_at=at)
             assert died
-            # A `.con` with the commits that were there, and the schema of the staged fragments,
-            # come first in every member; then the `.con` that shows all, member by member.
-            done = max(at - 2 * len(MEMBERS), 0)
-            assert answers(place) == [NEW] * done + [OLD] * (2 - done)
-            if done:
+            assert answers(place) == [NEW] * shown[at] + [OLD] * (2 - shown[at])
+            if way == "undo":
                 store = open_store(place.uri, place.options)
                 found, document = find_report(store, None)
                 assert document["state"] == "begun"
                 dataset = ct.open_dataset(place.uri, storage_options=place.options)
                 assert undo_members(dataset, found, document).failed == ()
                 assert answers(place) == [OLD] * 2
-            killed.run(what, place.uri, place.options)
-            assert answers(place) == [NEW] * 2
+            killed.run(what if way == "undo" else way, place.uri, place.options)
+            assert answers(place) == [NEW] * 2, (at, way)
+        killed.run(another, place.uri, place.options)
+        assert answers(place) == [NEW] * 2, "and once more"

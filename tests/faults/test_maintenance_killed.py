@@ -89,12 +89,17 @@ def both(array: EngineArray, windows: list[Window], lost: list[Window]) -> dict[
 
 
 def shape(files: Files) -> set[tuple[str, bytes]]:
-    """The files less the uuids of new names."""
+    """The files less the uuids of new names.
+
+    Metadata that a killed run has merged is merged once more, as its maker might take it back: the
+    `.vac` then lists one file more, which says the same.
+    """
     new = re.compile(
         r"(__commits/__\d+_\d+_|__fragment_meta/__\d+_\d+_|__meta/__10_30_)[0-9a-f]{32}"
         r"((?:_\d+\.(?:con|ign|meta)|\.vac)?)$"
     )
-    return {(new.sub(r"\1*\2", name), data) for name, data in files.items()}
+    merged = re.compile(rb"/__meta/__10_30_[0-9a-f]{32}\n")
+    return {(new.sub(r"\1*\2", name), merged.sub(b"", data)) for name, data in files.items()}
 
 
 def crash_everywhere(killed: Crasher, what: str, judged: Judged, before: Files) -> int:

@@ -265,7 +265,7 @@ def test_a_vacuum_that_crosses_a_consolidation_of_the_same(tmp_path: pathlib.Pat
 @pytest.mark.usefixtures("short_looks")
 @pytest.mark.parametrize("operation", ["remove", "remove.done"])
 def test_another_maintainer_keeps_other_files(tmp_path: pathlib.Path, operation: str) -> None:
-    """The engine's vacuum keeps one `.con`, ours another: what was in both is brought back."""
+    """Another tool keeps one `.con`, ours another: what was in both is brought back, and said."""
     array = EngineArray(tmp_path / "array").create()
     for at in (10, 20):
         array.write(at, {at: at})
@@ -283,6 +283,8 @@ def test_another_maintainer_keeps_other_files(tmp_path: pathlib.Path, operation:
             done.append(path)
             (array.folder / kept).unlink()
 
-    vacuum(array.uri, store=open_store(array.uri, on_operation=rival))
+    report = vacuum(array.uri, store=open_store(array.uri, on_operation=rival))
     assert done == [f"__commits/{name}" for name in consolidated]
+    assert f"another maintainer removed {kept} meanwhile: 3 commits" in report.notes[-1]
+    assert [step.op for step in report.steps].count("put") == 3
     assert values(array) == {10, 20, 30}

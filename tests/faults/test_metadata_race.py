@@ -157,6 +157,27 @@ def test_another_maintainer_merges_and_vacuums_meanwhile(array: EngineArray) -> 
     assert len(array.files("__meta")) == 1
 
 
+def test_a_merged_file_that_its_maker_takes_back(array: EngineArray) -> None:
+    """Nobody else relies on it: another maintainer merges and vacuums while it is about to go."""
+    crossed: list[str] = []
+
+    def hook(operation: str, path: str) -> None:
+        if not path.startswith("__meta/") or len(crossed) > 1:
+            return
+        if operation == "put.done" and not crossed:
+            crossed.append(path)
+            set_key(array, 15, "a", 15)
+        elif operation == "remove":
+            crossed.append(path)
+            consolidate(array.uri, mode="array-meta")
+            vacuum(array.uri, mode="array-meta")
+
+    with pytest.raises(ChangedError, match="try again"):
+        consolidate("", mode="array-meta", store=open_store(array.uri, on_operation=hook))
+    assert len(set(crossed)) == 1
+    assert metadata(array) == {"a": 30}
+
+
 def test_a_reader_between_the_two_puts(array: EngineArray) -> None:
     set_key(array, 25, "b", 25)
     set_key(array, 28, "b", None)

@@ -64,7 +64,7 @@ def test_a_reader_sees_none_or_all(tmp_path: pathlib.Path) -> None:
                 fresh.write_text(str(number))
                 fresh.replace(current)
                 for turn in range(ROUNDS // TARGETS):
-                    ct.publish(stage.uri, str(target), at=100 + 10 * turn)
+                    ct.publish(stage.uri, str(target), at=100 + 10 * turn, again=True)
         finally:
             (tmp_path / "stop").touch()
             said = reader.stdout.read()

@@ -54,9 +54,9 @@ def dense(folder: pathlib.Path) -> EngineArray:
     return array
 
 
-def sparse(folder: pathlib.Path) -> EngineArray:
+def sparse(folder: pathlib.Path, *, duplicates: bool = False) -> EngineArray:
     """A delete must go: everything is replayed."""
-    array = EngineArray(folder).create()
+    array = EngineArray(folder).create(duplicates=duplicates)
     array.write(10, {1: 1, 2: 2})
     array.delete(15, "a == 1")
     array.write(20, {3: 3})
@@ -64,15 +64,27 @@ def sparse(folder: pathlib.Path) -> EngineArray:
     return array
 
 
+def one_delete(folder: pathlib.Path) -> EngineArray:
+    """It must go, and no other must be applied again."""
+    array = EngineArray(folder).create()
+    array.write(10, {2: 2})
+    array.write(20, {3: 3})
+    array.delete(30, "a == 2")
+    return array
+
+
+MADE = {"restore dense": dense, "undo dense": dense, "undelete one": one_delete}
+
+
 def scene(name: str, folder: pathlib.Path) -> Scene:
-    array = (dense if name in ("restore dense", "undo dense") else sparse)(folder / "array")
+    array = MADE.get(name, sparse)(folder / "array")
     files = read_all(array.folder)
     before = array.answer(*NOW)
     if name == "restore dense":
         what, new = 'restore {"to": 20}', array.answer(0, 20)
     elif name == "restore":
         what, new = 'restore {"to": 5}', array.answer(0, 5)
-    elif name == "undelete":
+    elif name in ("undelete", "undelete one"):
         (delete,) = (d.name for d in ct.open_log(array.uri).view().deletes if d.t1 == 30)
         what, new = f'undelete {{"name": "{delete}"}}', ((2, 2), (3, 3))
     elif name == "undelete ever":
@@ -122,7 +134,7 @@ def crash_everywhere(killed: Crasher, scene: Scene, place: Place) -> int:
     return total
 
 
-SCENES = ("restore dense", "restore", "undelete", "undelete ever", "undo dense", "undo")
+SCENES = (*MADE, "restore", "undelete", "undelete ever", "undo")
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -144,28 +156,28 @@ def test_in_a_bucket(
     assert crash_everywhere(killed, judged, place) >= 2
 
 
-def staged(folder: pathlib.Path) -> tuple[EngineArray, EngineArray]:
-    array, stage = sparse(folder / "array"), EngineArray(folder / "stage").create()
-    stage.write(40, {4: 4})
-    stage.write(50, {4: 5, 5: 5})
-    return array, stage
+def publication(folder: pathlib.Path, stage: Place, options: str) -> Scene:
+    """A load for an array in which a row that is published twice shows twice."""
+    array = sparse(folder / "array", duplicates=True)
+    made = EngineArray(folder / "made").create(duplicates=True)
+    made.write(40, {4: 4})
+    made.write(50, {4: 5, 5: 5})
+    stage.reset(read_all(made.folder))
+    what = f'publish {{"staging": "{stage.uri}"{options}}}'
+    return Scene(files=read_all(array.folder), what=what, new=((3, 3), (4, 4), (5, 4), (5, 5)))
 
 
-def test_publish_on_disk(killed: Crasher, tmp_path: pathlib.Path) -> None:
-    array, stage = staged(tmp_path)
-    what = f'publish {{"staging": "{stage.uri}"}}'
-    found = Scene(files=read_all(array.folder), what=what, new=((3, 3), (5, 4), (5, 5)))
-    assert crash_everywhere(killed, found, OnDisk(array.folder)) >= 16
+@pytest.mark.parametrize("options", ["", ', "at": 70', ', "at": "now"'])
+def test_publish_on_disk(killed: Crasher, tmp_path: pathlib.Path, options: str) -> None:
+    found = publication(tmp_path, OnDisk(tmp_path / "stage"), options)
+    assert crash_everywhere(killed, found, OnDisk(tmp_path / "array")) >= 16
 
 
+@pytest.mark.parametrize("options", ["", ', "at": "now"'])
 def test_publish_in_a_bucket(
-    killed: Crasher, tmp_path: pathlib.Path, s3: S3Server, bucket: str
+    killed: Crasher, tmp_path: pathlib.Path, s3: S3Server, bucket: str, options: str
 ) -> None:
-    array, stage = staged(tmp_path)
-    place = InBucket(s3, bucket, "stage")
-    place.reset(read_all(stage.folder))
-    what = f'publish {{"staging": "{place.uri}"}}'
-    found = Scene(files=read_all(array.folder), what=what, new=((3, 3), (5, 4), (5, 5)))
+    found = publication(tmp_path, InBucket(s3, bucket, "stage"), options)
     assert crash_everywhere(killed, found, InBucket(s3, bucket)) >= 16
 
 

@@ -49,12 +49,11 @@ from chronotile.spark.pipeline.runs import Run, last_run, new_run
 from chronotile.spark.pipeline.task import Task, run_task, sum_of
 from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
 from chronotile.spark.source import shares
-from chronotile.spark.source.data_source import ChronotileSource, TableReader
+from chronotile.spark.source.data_source import ChronotileSource
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables import array_tables
 from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
-from chronotile.tables.our_open_requests import requests_after_maintenance
 from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:
@@ -141,16 +140,13 @@ def test_the_corpus_as_tables(spark: SparkSession, name: str) -> None:
     assert frame.columns == with_twins(TABLES[name]).names
 
 
-def test_a_large_array_is_split_and_gives_the_same_rows(
+def test_an_array_of_several_batches_gives_all_its_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     root, commits = tmp_path / "root", 140_000
     make_large_array(root / "large", commits)
     put_array(root / "small", "bare")
     whole = ArrayTables(ct.open_log(root / "large"))
-    reader = TableReader(Options(roots=(str(root),), table="commits"))
-    kinds = [type(one).__name__ for one in reader.partitions()]
-    assert kinds.count("PartPartition") == 2
     for name in ("commits", "fragments"):
         found = read(spark, root, name).where(f"array = '{root}/large'").toArrow()
         wanted = whole.table(name)
@@ -580,11 +576,13 @@ def test_the_pipeline_writes_every_table(spark: SparkSession, fleet: Path, tmp_p
     assert summary.totals.commits == len(expected(arrays_in(fleet), "commits"))
     assert ("info", "many-loose-commits", 1) in summary.totals.findings
     assert ("error", "unreadable", 1) in summary.totals.findings
-    costs = {row[0]: row[10] for row in expected(arrays_in(fleet), "arrays")}
+    costs = {row[0]: row[11] for row in expected(arrays_in(fleet), "arrays")}
     worst = sorted(costs.items(), key=lambda one: (-one[1], one[0]))[:10]
     assert summary.totals.worst == tuple((cost, array) for array, cost in worst)
-    after = [requests_after_maintenance(ct.open_log(str(a)).history) for a in arrays_in(fleet)]
-    assert summary.totals.requests_after == sum(after)
+    assert summary.totals.engine_open_requests == sum(costs.values())
+    opens = [ArrayTables(ct.open_log(str(array))).engine_open for array in arrays_in(fleet)]
+    after = [one.requests_after_maintenance for one in opens if one is not None]
+    assert summary.totals.engine_requests_after == sum(after)
     reading = [step for step in steps if step[0] == "reading commit logs"]
     assert reading[-1][1] == reading[-1][2] > 2
 
@@ -695,6 +693,12 @@ def test_findings_come_and_go_and_runs_are_told(spark: SparkSession, tmp_path: P
     read_in = {r["array"][-7:]: r["run_id"] for r in pq.read_table(out / "arrays").to_pylist()}
     assert (read_in["array-5"], read_in["array-0"]) == (told[2]["run_id"],) * 2
     assert read_in["array-2"] == told[0]["run_id"], "the run that read the rows"
+    (history,) = (out / "run_history").glob("*.parquet")
+    older = pq.read_table(history).rename_columns({"engine_open_requests": "open_cost"})
+    pq.write_table(older, history)
+    _, after = step()
+    assert [row["arrays"] for row in after] == [6, 6, 5, 5], "columns of an older version"
+    assert after[0]["engine_open_requests"] is None is not after[3]["engine_open_requests"]
 
 
 def test_tasks_go_on_where_the_driver_stops_looking(

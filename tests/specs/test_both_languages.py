@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
 import subprocess
 import zlib
 from enum import IntEnum
@@ -11,15 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from kaitaistruct import KaitaiStruct, KaitaiStructError
+from support.fragments_of_corpus import fragments
 from support.spec_files import PREFIX, ROOT, corpus_files, fragment_metadata
+from support.version_23 import newer_metadata
 
 import chronotile.format.parsers as door
 from chronotile.errors import BadFileError
+from chronotile.format.footer_layout import FooterLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BUILD = ROOT / "ksy" / "_build"
+CONTENTS = {
+    "delete_commit": "condition",
+    "update_commit": "update",
+    "array_schema_file": "schema",
+    "enumeration_file": "enumeration",
+    "array_metadata_file": "metadata",
+    "group_details_file": "details",
+    "consolidated_footers_file": "footers",
+}
+"""Spec of a file with one tile -> what it calls the payload."""
+FLOATS = {3.0: "3", -2.5: "-2.5", 0.1: "0.1", 1e-9: "1e-9", 1e15: "1000000000000000"}
+INTEGERS = (0, 1, -1, -2, -(2**51), 2**33, 2**53, 1_715_000_000_000_000_000 // 1024 * 1024)
+"""That JavaScript can hold, and that are no float64 which anybody would write."""
 NODE = os.environ.get("CHRONOTILE_NODE", "node")
 
 
@@ -132,6 +150,82 @@ def test_both_refuse_the_same_damage(compiled: Path, tmp_path: Path) -> None:
             door.parse(python_spec(spec), path.name, path.read_bytes())
 
 
+def test_every_kind_and_version_is_shown(compiled: Path) -> None:
+    """No error panel; each payload reads as a line, or the line says why it is not shown."""
+    kinds = [(spec, path) for spec, path in corpus_files() if spec in CONTENTS]
+    closed = {"encrypted": 0, "chunks": 0}
+    versions: dict[str, set[int]] = {}
+    for (spec, path), answer in zip(kinds, in_javascript(compiled, kinds), strict=True):
+        assert "error" not in answer, path
+        line, nodes = answer["representation"], answer["nodes"]
+        versions.setdefault(spec, set()).add(int.from_bytes(path.read_bytes()[:4], "little"))
+        if nodes[CONTENTS[spec]] == "<no value>":
+            why = line.removeprefix("<no value>")
+            assert nodes["tile"].endswith(why)
+            closed["encrypted" if "encrypted" in why else "chunks"] += 1
+            assert re.fullmatch(
+                r" \(closed: (it is encrypted|no spec can join several chunks).*", why
+            )
+        else:
+            assert line == nodes[CONTENTS[spec]] != ""
+            assert "<no value>" not in line
+            assert "closed" not in nodes["tile"]
+    assert closed == {"encrypted": 27, "chunks": 1}
+    assert versions.keys() == CONTENTS.keys()
+    assert versions["array_schema_file"] == {3, 4, 5, 8, 10, 15, 16, 17, 18, 20, 21, 22}
+
+
+def test_the_head_of_every_fragment_is_shown(compiled: Path, tmp_path: Path) -> None:
+    """Also where the footer has no length, or where there is none at all."""
+    found = {fragment.path: fragment for fragment in fragments()}
+    paths = list(fragment_metadata())
+    newer = tmp_path / "version-23"
+    old = next(fragment for fragment in fragments() if fragment.frame.head.version == 22)
+    newer.write_bytes(newer_metadata(old.data, old.schema, key=old.case.key))
+    answers = in_javascript(compiled, [("fragment_metadata", path) for path in (*paths, newer)])
+    shown = set()
+    for path, answer in zip((*paths, newer), answers, strict=True):
+        assert "error" not in answer, path
+        line, footer = answer["nodes"]["footer"], answer["tree"]["footer"]
+        shown.add(line.split()[1] if line.startswith("version") else line)
+        if path in found:
+            head, schema = found[path].frame.head, found[path].schema
+            assert line == f"version {head.version} {head.schema_name or ''}"
+            assert len(answer["tree"]["tiles"]) == len(found[path].frame.tiles)
+            has_length = FooterLayout(schema).has_length(head.version)
+            assert ("len_footer" in footer) == has_length
+            size = head.size + len(footer["rest"]) // 2
+            assert size == len(found[path].footer) - 8 * has_length
+    none = "none: versions 1 and 2 have all in their one tile"
+    assert shown == {*map(str, (3, 4, 5, 8, 10, 16, 17, 18, 20, 21, 22, 23)), none}
+
+
+def test_a_damaged_stream_is_an_error_of_the_file(compiled: Path, tmp_path: Path) -> None:
+    """Whichever byte is flipped: the Web IDE shows its error panel."""
+    plain = [(spec, path) for spec, path in corpus_files() if "secret" not in str(path)]
+    sound = [next((s, p) for s, p in plain if s == spec) for spec in CONTENTS]
+    cases = []
+    for spec, path in sound:
+        data = path.read_bytes()
+        for at in (-1, -5, -9):
+            spoiled = bytearray(data)
+            spoiled[at] ^= 1
+            cases.append((spec, tmp_path / f"{spec}{at}"))
+            cases[-1][1].write_bytes(spoiled)
+    for (_, path), answer in zip(cases, in_javascript(compiled, cases), strict=True):
+        assert "error" in answer, path
+        assert "<no value>" in answer["representation"]
+
+
+def test_metadata_and_labels_are_text_and_numbers(compiled: Path) -> None:
+    wanted = [file for file in corpus_files() if file[0].startswith(("array_meta", "enumeration"))]
+    shown = {a["representation"] for a in in_javascript(compiled, wanted)}
+    assert "sizes: 10, 20, 30, 40" in shown
+    assert any(line.startswith('animals: "ant", "bee", "cat"') for line in shown)
+    entries = {entry for line in shown for entry in re.split(r", (?=\w+ (?:=|is removed))", line)}
+    assert {'word = "old"', "number = 7", "__np_flat_number is removed"} <= entries
+
+
 def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) -> None:
     from chronotile.format import tiles
 
@@ -165,7 +259,9 @@ def test_a_collapsed_tree_reads_like_a_sentence(compiled: Path, tmp_path: Path) 
         b"tes\x7f": str(int.from_bytes(b"tes\x7f", "little")),
         b"\x1fest": str(int.from_bytes(b"\x1fest", "little")),
         b"five.\x00\x00\x00": str(int.from_bytes(b"five.", "little")),
-        (-2).to_bytes(8, "little", signed=True): "-2",
+        **{struct.pack("<d", number): text for number, text in FLOATS.items()},
+        **{struct.pack("<q", number): str(number) for number in INTEGERS},
+        struct.pack("<Q", 2**63 + 2**40): "9223373136366404000 or -9223370937343148000",
     }
     for number, (value, text) in enumerate(operands.items()):
         cases[f"{number}.del"] = ("delete_commit", node(b"s", 5, value), f"s != {text}")

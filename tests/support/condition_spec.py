@@ -21,7 +21,7 @@ def decode_update(payload: bytes) -> tuple[Condition, tuple[UpdateValue, ...]]:
 def node(tree: Any) -> Condition:
     if tree.node_type.name == "value":
         body = tree.body
-        offsets = body.members.offsets if hasattr(body, "members") else ()
+        offsets = body.members.ofs_members if hasattr(body, "members") else ()
         return Compare(
             field=body.field_name,
             op=Op(body.op.value),

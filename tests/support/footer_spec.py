@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
-from chronotile.format.footer_layout import Footer, coordinate_sizes
+from chronotile.format.footer_layout import Footer, Section, coordinate_sizes
 from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def footer(
     if has_length and int.from_bytes(data[-8:], "little") != len(body):
         raise BadFileError("spec", "expected the length of the footer, found another")
     tree = parse(FragmentMetadataSpec.FragmentFooter, "spec", body, len(schema.attributes), sizes)
-    domain = None if head.is_domain_empty else box(tree.domain)
+    domain = None if head.is_null_domain else box(tree.ranges)
     lists: dict[str, Any] = {name: tuple(getattr(tree, name, None) or ()) for name in LISTS}
     return Footer(
         version=head.version,
@@ -47,14 +48,23 @@ def footer(
         domain=domain,
         sparse_tiles=tree.num_tiles,
         last_cells=tree.num_last_cells,
-        has_timestamps=bool(getattr(tree, "has_timestamps", 0)),
-        has_delete_metadata=bool(getattr(tree, "has_delete_metadata", 0)),
+        has_timestamps=tree.has_timestamps,
+        has_delete_metadata=tree.has_delete_metadata,
         fields=fields or (),
         ofs_r_tree=tree.ofs_r_tree,
         ofs_fragment_statistics=getattr(tree, "ofs_fragment_statistics", None),
         ofs_processed_conditions=getattr(tree, "ofs_processed_conditions", None),
+        sections=tuple(map(section, getattr(tree, "sections", ()))),
         **lists,
     )
+
+
+def section(tree: Any) -> Section:
+    kind = FragmentMetadataSpec.SectionTypes.tile_global_order
+    if tree.section_type != kind:
+        return Section(tree.section_type, tree.data.raw)
+    numbers = (*tree.data.ofs_first_coordinates, *tree.data.ofs_last_coordinates)
+    return Section(kind.value, struct.pack(f"<{len(numbers)}Q", *numbers))
 
 
 def box(ranges: list[Any]) -> tuple[tuple[bytes, bytes], ...]:
@@ -85,7 +95,7 @@ def bounds(payload: bytes) -> tuple[bytes, bytes]:
 
 def statistics(payload: bytes, count: int) -> list[tuple[bytes, bytes, int, int]]:
     tree = parse(FragmentMetadataSpec.FragmentStatistics, "spec", payload, count)
-    return [(f.least, f.largest, f.sum, f.null_count) for f in tree.fields]
+    return [(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields]
 
 
 def applied(payload: bytes) -> tuple[str, ...]:

@@ -41,10 +41,11 @@ class Forks:
 
 @contextmanager
 def forks(script: str) -> Iterator[Forks]:
-    """Run the script until the block ends."""
+    """Run the script until the block ends, with the code that this process runs."""
+    paths = [str(Path(__file__).resolve().parents[1]), *sys.path]
     with subprocess.Popen(
         [sys.executable, str(Path(script).resolve())],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -37,11 +37,26 @@ class Ledger:
     """URIs that some `.ign` names."""
     ignores: Mapping[str, frozenset[str]]
     """Path of each `.ign` -> the URIs that it names."""
+    repeating: frozenset[str] = frozenset()
+    """Paths of `.con` files in which a commit stands twice."""
 
     @cached_property
     def later_first(self) -> tuple[str, ...]:
         """The `.con` files, the latest first."""
         return tuple(sorted(self.cons, key=rank, reverse=True))
+
+    @cached_property
+    def kept_first(self) -> tuple[str, ...]:
+        """The `.con` files in the order in which they are kept."""
+        return tuple(sorted(self.cons, key=self._place))
+
+    def _place(self, path: str) -> tuple[int, bool, int, bool, str]:
+        named = self.cons[path].keys() & self.ignored
+        made = -rank(path)[0] if self._tiles(path) else 0
+        return len(named) - len(self.cons[path]), bool(named), made, path in self.repeating, path
+
+    def _tiles(self, path: str) -> int:
+        return sum(tile is not None for tile in self.cons[path].values())
 
     def counts(self, uri: str) -> bool:
         """Whether a commit that stands in a `.con` counts there.
@@ -50,21 +65,31 @@ class Ledger:
         """
         return uri not in self.ignored or not uri.endswith(WRITES)
 
-    def superseded(self) -> tuple[str, ...]:
-        """The `.con` files of which each commit that counts stands in a later one."""
-        known: dict[str, list[Tile]] = {}
-        found = []
-        for path in self.later_first:
-            held = self.cons[path]
-            if all(tile in known.get(u, ()) for u, tile in held.items() if self.counts(u)):
-                found.append(path)
-                continue
-            if path == self.later_first[-1]:
-                break  # none is left that could be superseded by it
-            for uri, tile in held.items():
-                if self.counts(uri):
-                    known.setdefault(uri, []).append(tile)
-        return tuple(found)
+    def superseded(self) -> dict[str, str | None]:
+        """The `.con` files that can go, each with the one that holds what counts of it."""
+        counting = {
+            path: {(uri, tile) for uri, tile in held.items() if self.counts(uri)}
+            for path, held in self.cons.items()
+        }
+        staying: list[str] = []
+        gone: dict[str, str | None] = {}
+        for path in self.kept_first:
+            own = counting[path]
+            holders = [
+                one for one in staying if counting[one] >= own and self._is_kept_for(one, path)
+            ]
+            if own and not holders:
+                staying.append(path)
+            else:
+                gone[path] = holders[0] if own else None
+        return gone
+
+    def _is_kept_for(self, one: str, other: str) -> bool:
+        """Whether nobody can remove one for the other, all of which it holds."""
+        (weight, ignored, *_), (other_weight, other_ignored, *_) = map(self._place, (one, other))
+        if weight < other_weight:
+            return self._tiles(one) == self._tiles(other) or rank(one) > rank(other)
+        return not (ignored or other_ignored)
 
     def free_ignores(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The `.ign` files among some paths that name no write of any `.con`."""
@@ -84,6 +109,7 @@ class Ledger:
             loose={uri: tile for uri, tile in self.loose.items() if uri not in single},
             ignored=self.ignored | frozenset(ignoring),
             ignores=self.ignores,
+            repeating=self.repeating - gone,
         )
 
 
@@ -96,6 +122,7 @@ def read_ledger(history: History) -> Ledger:
     table = history.table
     cons: dict[str, dict[str, Tile]] = {s.path: {} for s in table.sources if not s.loose}
     loose: dict[str, Tile] = {}
+    repeating: set[str] = set()
     uris = text_columns.uris(table, np.arange(len(table))).to_pylist()
     columns = (table.source.tolist(), table.uris.ext.tolist(), uris)
     for row, (number, ext, uri) in enumerate(zip(*columns, strict=True)):
@@ -104,6 +131,8 @@ def read_ledger(history: History) -> Ledger:
             continue
         tile = table.tile(row)[0] if ext in (DEL, UPD) else None
         held = loose if source.loose else cons[source.path]
+        if uri in held:
+            repeating.add(source.path)
         if held.setdefault(uri, tile) != tile:
             problem = f"expected one record of {uri}, found two that differ"
             raise RefusedError(source.path, problem)
@@ -115,4 +144,5 @@ def read_ledger(history: History) -> Ledger:
         loose=loose,
         ignored=frozenset(table.ignores),
         ignores={path: frozenset(uris) for path, uris in ignores.items()},
+        repeating=frozenset(repeating),
     )

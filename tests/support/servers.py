@@ -43,8 +43,11 @@ Fault: TypeAlias = Literal[
     "500-after",  # the request is served, the answer says that it was not
     "cut",  # half of the answer's body arrives
     "stale-list",  # a list lacks the name that was written last
+    "hold",  # the request waits until the test lets it go
 ]
-FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "stale-list")
+FAULTS: tuple[Fault, ...] = tuple(
+    fault for fault in get_args(Fault) if fault not in ("stale-list", "hold")
+)
 """Those that any request can meet."""
 Plan: TypeAlias = Callable[[int, str, str], Fault]
 """(number of the request, method, path) -> what to do to it."""
@@ -141,6 +144,8 @@ class FaultProxy:
         self.plan: Plan = lambda *_: "pass"
         self.delay_s = 0.05
         self.seen: list[tuple[str, str, Fault]] = []
+        self.held, self.let_go = threading.Event(), threading.Event()
+        """A request is held; the test lets all of them go."""
         self._lock = threading.Lock()
         self._server = _ProxyServer(self)
         host, port = self._server.server_address[:2]
@@ -157,6 +162,7 @@ class FaultProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.let_go.set()
         self._server.shutdown()
         self._server.close_connections()
         self._server.server_close()
@@ -204,12 +210,15 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         fault = self.server.proxy.decide(self.command, self.path)
         if fault in {"drop", "reset"}:
             return self._hang_up(reset=fault == "reset")
         if fault in {"500", "503", "429"}:
             return self._answer(int(fault), [], b"<Error><Code>Planned</Code></Error>")
+        if fault == "hold":
+            self.server.proxy.held.set()
+            self.server.proxy.let_go.wait(60)
         if fault == "delay":
             threading.Event().wait(self.server.proxy.delay_s)
         status, headers, data = self._forward(body)
@@ -221,6 +230,16 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             data = _without_newest(data)
         return self._answer(status, headers, data, cut=fault == "cut")
 
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -231,8 +250,10 @@ class _ProxyHandler(BaseHTTPRequestHandler):
                 self.command, self.path, skip_host=True, skip_accept_encoding=True
             )
             for name, value in self.headers.items():
-                if name.lower() not in {"connection", "keep-alive"}:
+                if name.lower() not in {"connection", "keep-alive", "transfer-encoding"}:
                     connection.putheader(name, value)
+            if "Content-Length" not in self.headers and body:
+                connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()

@@ -45,6 +45,7 @@ SLOW = (
     "test_engine_deletes",
     "test_store",
     "test_restore_steps",
+    "test_restore_race",
     "test_deep_check",
     "test_attack",
     "test_oracle",

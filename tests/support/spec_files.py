@@ -54,12 +54,8 @@ def corpus_files(*, damaged: bool = False) -> tuple[tuple[str, Path], ...]:
 
 @cache
 def fragment_metadata() -> tuple[Path, ...]:
-    """The metadata of every fragment in the corpus that is of version 10 or later."""
-    found = sorted(CORPUS.glob("*/array/**/__fragment_metadata.tdb"))
-    versions = (path.parent.name.rpartition("_")[2] for path in found)
-    return tuple(
-        path for path, text in zip(found, versions, strict=True) if len(text) < 3 and int(text) > 9
-    )
+    """The metadata of every fragment in the corpus."""
+    return tuple(sorted(CORPUS.glob("*/array/**/__fragment_metadata.tdb")))
 
 
 def is_damaged(path: Path) -> bool:

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy.traced import tiledb_filter_pipeline
 from chronotile_ksy.traced import tiledb_datatype
+from chronotile_ksy.traced import tiledb_filter_pipeline
 from enum import IntEnum
 import collections
 
@@ -37,7 +37,7 @@ class TiledbArraySchema(KaitaiStruct):
         global_order = 2
         unordered = 3
         hilbert = 4
-    SEQ_FIELDS = ["version", "allows_dups", "array_type", "tile_order", "cell_order", "capacity", "coords_filters", "offsets_filters", "validity_filters", "domain", "num_attributes", "attributes", "num_labels", "labels", "num_enumerations", "enumerations", "current_domain", "trailing"]
+    SEQ_FIELDS = ["version", "dups_allowed", "array_type", "tile_order", "cell_order", "capacity", "coords_filters", "offsets_filters", "validity_filters", "domain", "num_attributes", "attributes", "num_labels", "labels", "num_enumerations", "enumerations", "current_domain", "trailing"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbArraySchema, self).__init__(_io)
         self._parent = _parent
@@ -54,11 +54,11 @@ class TiledbArraySchema(KaitaiStruct):
             raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/seq/0")
         if self.version >= 5:
             pass
-            self._debug['allows_dups']['start'] = self._io.pos()
-            self.allows_dups = self._io.read_u1()
-            self._debug['allows_dups']['end'] = self._io.pos()
-            if not self.allows_dups <= 1:
-                raise kaitaistruct.ValidationGreaterThanError(1, self.allows_dups, self._io, u"/seq/1")
+            self._debug['dups_allowed']['start'] = self._io.pos()
+            self.dups_allowed = self._io.read_u1()
+            self._debug['dups_allowed']['end'] = self._io.pos()
+            if not self.dups_allowed <= 1:
+                raise kaitaistruct.ValidationGreaterThanError(1, self.dups_allowed, self._io, u"/seq/1")
 
         self._debug['array_type']['start'] = self._io.pos()
         self.array_type = KaitaiStream.resolve_enum(TiledbArraySchema.ArrayTypes, self._io.read_u1())
@@ -173,9 +173,8 @@ class TiledbArraySchema(KaitaiStruct):
         self._debug['trailing']['start'] = self._io.pos()
         self.trailing = self._io.read_bytes_full()
         self._debug['trailing']['end'] = self._io.pos()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/17")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/17")
 
 
     def _fetch_instances(self):
@@ -253,7 +252,7 @@ class TiledbArraySchema(KaitaiStruct):
             self.dimensions = []
             for i in range(self.num_dimensions):
                 self._debug['dimensions']['arr'].append({'start': self._io.pos()})
-                _t_dimensions = TiledbArraySchema.Dimension(self.version, (self.datatype.width if self.version < 5 else 0), self._io, self, self._root)
+                _t_dimensions = TiledbArraySchema.Dimension(self.version, (self.datatype.len_value if self.version < 5 else 0), self._io, self, self._root)
                 try:
                     _t_dimensions._read()
                 finally:
@@ -281,7 +280,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#attribute
         """
-        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_fill_value", "fill_value", "nullable", "fill_value_validity", "order", "len_enumeration_name", "enumeration_name"]
+        SEQ_FIELDS = ["len_name", "name", "datatype", "num_cell_values", "filters", "len_fill_value", "fill_value", "nullable", "fill_value_validity", "order", "len_enumeration_name", "enumeration_name"]
         def __init__(self, version, _io, _parent=None, _root=None):
             super(TiledbArraySchema.Attribute, self).__init__(_io)
             self._parent = _parent
@@ -302,9 +301,9 @@ class TiledbArraySchema(KaitaiStruct):
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
             self.datatype._read()
             self._debug['datatype']['end'] = self._io.pos()
-            self._debug['cell_val_num']['start'] = self._io.pos()
-            self.cell_val_num = self._io.read_u4le()
-            self._debug['cell_val_num']['end'] = self._io.pos()
+            self._debug['num_cell_values']['start'] = self._io.pos()
+            self.num_cell_values = self._io.read_u4le()
+            self._debug['num_cell_values']['end'] = self._io.pos()
             self._debug['filters']['start'] = self._io.pos()
             self.filters = tiledb_filter_pipeline.TiledbFilterPipeline(self._io)
             self.filters._read()
@@ -435,7 +434,7 @@ class TiledbArraySchema(KaitaiStruct):
                 self.ranges = []
                 for i in range(self._root.domain.num_dimensions):
                     self._debug['ranges']['arr'].append({'start': self._io.pos()})
-                    _t_ranges = TiledbArraySchema.DimensionRange(self._root.domain.dimensions[i].is_var, self._root.domain.dimensions[i].len_range, self._io, self, self._root)
+                    _t_ranges = TiledbArraySchema.DimensionRange(self._root.domain.dimensions[i].len_coordinate, self._io, self, self._root)
                     try:
                         _t_ranges._read()
                     finally:
@@ -474,13 +473,13 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md#dimension
         """
-        SEQ_FIELDS = ["len_name", "name", "datatype", "cell_val_num", "filters", "len_domain_field", "domain", "null_tile_extent", "tile_extent"]
-        def __init__(self, version, domain_width, _io, _parent=None, _root=None):
+        SEQ_FIELDS = ["len_name", "name", "datatype", "num_cell_values", "filters", "len_domain_field", "domain", "null_tile_extent", "tile_extent"]
+        def __init__(self, version, len_shared_value, _io, _parent=None, _root=None):
             super(TiledbArraySchema.Dimension, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self.version = version
-            self.domain_width = domain_width
+            self.len_shared_value = len_shared_value
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
@@ -501,9 +500,9 @@ class TiledbArraySchema(KaitaiStruct):
 
             if self.version >= 5:
                 pass
-                self._debug['cell_val_num']['start'] = self._io.pos()
-                self.cell_val_num = self._io.read_u4le()
-                self._debug['cell_val_num']['end'] = self._io.pos()
+                self._debug['num_cell_values']['start'] = self._io.pos()
+                self.num_cell_values = self._io.read_u4le()
+                self._debug['num_cell_values']['end'] = self._io.pos()
 
             if self.version >= 5:
                 pass
@@ -531,7 +530,7 @@ class TiledbArraySchema(KaitaiStruct):
             if (not (self.is_null_tile_extent)):
                 pass
                 self._debug['tile_extent']['start'] = self._io.pos()
-                self.tile_extent = self._io.read_bytes(self.width)
+                self.tile_extent = self._io.read_bytes(self.len_value)
                 self._debug['tile_extent']['end'] = self._io.pos()
 
 
@@ -565,37 +564,29 @@ class TiledbArraySchema(KaitaiStruct):
             return getattr(self, '_m_is_null_tile_extent', None)
 
         @property
-        def is_var(self):
-            if hasattr(self, '_m_is_var'):
-                return self._m_is_var
+        def len_coordinate(self):
+            """Bytes of a coordinate; 0 where they vary in length."""
+            if hasattr(self, '_m_len_coordinate'):
+                return self._m_len_coordinate
 
-            self._m_is_var = (self.cell_val_num == 4294967295 if self.version >= 5 else False)
-            return getattr(self, '_m_is_var', None)
+            self._m_len_coordinate = (self.len_value if self.version < 5 else (0 if self.num_cell_values == 4294967295 else self.num_cell_values * self.len_value))
+            return getattr(self, '_m_len_coordinate', None)
 
         @property
         def len_domain(self):
             if hasattr(self, '_m_len_domain'):
                 return self._m_len_domain
 
-            self._m_len_domain = (self.len_domain_field if self.version >= 5 else 2 * self.domain_width)
+            self._m_len_domain = (self.len_domain_field if self.version >= 5 else 2 * self.len_shared_value)
             return getattr(self, '_m_len_domain', None)
 
         @property
-        def len_range(self):
-            """Bytes of a pair of coordinates, where they do not vary in length."""
-            if hasattr(self, '_m_len_range'):
-                return self._m_len_range
+        def len_value(self):
+            if hasattr(self, '_m_len_value'):
+                return self._m_len_value
 
-            self._m_len_range = ((2 * self.width) * self.cell_val_num if  ((self.version >= 5) and (self.cell_val_num < 65535))  else 0)
-            return getattr(self, '_m_len_range', None)
-
-        @property
-        def width(self):
-            if hasattr(self, '_m_width'):
-                return self._m_width
-
-            self._m_width = (self.datatype.width if self.version >= 5 else self.domain_width)
-            return getattr(self, '_m_width', None)
+            self._m_len_value = (self.datatype.len_value if self.version >= 5 else self.len_shared_value)
+            return getattr(self, '_m_len_value', None)
 
 
     class DimensionLabel(KaitaiStruct):
@@ -605,7 +596,7 @@ class TiledbArraySchema(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/sm/array_schema/dimension_label.cc
         """
-        SEQ_FIELDS = ["dimension_index", "len_name", "name", "relative_uri", "len_uri", "uri", "len_attribute_name", "attribute_name", "order", "datatype", "cell_val_num", "external"]
+        SEQ_FIELDS = ["dimension_index", "len_name", "name", "relative_uri", "len_uri", "uri", "len_attribute_name", "attribute_name", "order", "datatype", "num_cell_values", "external"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbArraySchema.DimensionLabel, self).__init__(_io)
             self._parent = _parent
@@ -654,9 +645,9 @@ class TiledbArraySchema(KaitaiStruct):
             self.datatype = tiledb_datatype.TiledbDatatype(self._io)
             self.datatype._read()
             self._debug['datatype']['end'] = self._io.pos()
-            self._debug['cell_val_num']['start'] = self._io.pos()
-            self.cell_val_num = self._io.read_u4le()
-            self._debug['cell_val_num']['end'] = self._io.pos()
+            self._debug['num_cell_values']['start'] = self._io.pos()
+            self.num_cell_values = self._io.read_u4le()
+            self._debug['num_cell_values']['end'] = self._io.pos()
             self._debug['external']['start'] = self._io.pos()
             self.external = self._io.read_u1()
             self._debug['external']['end'] = self._io.pos()
@@ -686,48 +677,50 @@ class TiledbArraySchema(KaitaiStruct):
 
 
     class DimensionRange(KaitaiStruct):
-        """The smallest and the largest coordinate on one dimension.
+        """The least and the largest coordinate on one dimension.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
         """
-        SEQ_FIELDS = ["len_range", "len_start", "range"]
-        def __init__(self, is_var, len_fixed, _io, _parent=None, _root=None):
+        SEQ_FIELDS = ["len_both", "len_least", "least", "largest"]
+        def __init__(self, len_coordinate, _io, _parent=None, _root=None):
             super(TiledbArraySchema.DimensionRange, self).__init__(_io)
             self._parent = _parent
             self._root = _root
-            self.is_var = is_var
-            self.len_fixed = len_fixed
+            self.len_coordinate = len_coordinate
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
-                self._debug['len_range']['start'] = self._io.pos()
-                self.len_range = self._io.read_u8le()
-                self._debug['len_range']['end'] = self._io.pos()
-                if not self.len_range <= self._io.size() - self._io.pos():
-                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_range, self._io, u"/types/dimension_range/seq/0")
+                self._debug['len_both']['start'] = self._io.pos()
+                self.len_both = self._io.read_u8le()
+                self._debug['len_both']['end'] = self._io.pos()
+                if not self.len_both <= self._io.size() - self._io.pos():
+                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_both, self._io, u"/types/dimension_range/seq/0")
 
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
-                self._debug['len_start']['start'] = self._io.pos()
-                self.len_start = self._io.read_u8le()
-                self._debug['len_start']['end'] = self._io.pos()
-                if not self.len_start <= self.len_range:
-                    raise kaitaistruct.ValidationGreaterThanError(self.len_range, self.len_start, self._io, u"/types/dimension_range/seq/1")
+                self._debug['len_least']['start'] = self._io.pos()
+                self.len_least = self._io.read_u8le()
+                self._debug['len_least']['end'] = self._io.pos()
+                if not self.len_least <= self.len_both:
+                    raise kaitaistruct.ValidationGreaterThanError(self.len_both, self.len_least, self._io, u"/types/dimension_range/seq/1")
 
-            self._debug['range']['start'] = self._io.pos()
-            self.range = self._io.read_bytes((self.len_range if self.is_var else self.len_fixed))
-            self._debug['range']['end'] = self._io.pos()
+            self._debug['least']['start'] = self._io.pos()
+            self.least = self._io.read_bytes((self.len_least if self.len_coordinate == 0 else self.len_coordinate))
+            self._debug['least']['end'] = self._io.pos()
+            self._debug['largest']['start'] = self._io.pos()
+            self.largest = self._io.read_bytes((self.len_both - self.len_least if self.len_coordinate == 0 else self.len_coordinate))
+            self._debug['largest']['end'] = self._io.pos()
 
 
         def _fetch_instances(self):
             pass
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
 
-            if self.is_var:
+            if self.len_coordinate == 0:
                 pass
 
 
@@ -767,5 +760,13 @@ class TiledbArraySchema(KaitaiStruct):
         def _fetch_instances(self):
             pass
 
+
+    @property
+    def is_dups_allowed(self):
+        if hasattr(self, '_m_is_dups_allowed'):
+            return self._m_is_dups_allowed
+
+        self._m_is_dups_allowed = (self.dups_allowed != 0 if self.version >= 5 else False)
+        return getattr(self, '_m_is_dups_allowed', None)
 
 

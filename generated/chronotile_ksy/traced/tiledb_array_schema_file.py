@@ -19,7 +19,7 @@ class TiledbArraySchemaFile(KaitaiStruct):
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/array_schema.md
     """
-    SEQ_FIELDS = ["tile"]
+    SEQ_FIELDS = ["tile", "opened"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbArraySchemaFile, self).__init__(_io)
         self._parent = _parent
@@ -31,11 +31,20 @@ class TiledbArraySchemaFile(KaitaiStruct):
         self.tile = tiledb_generic_tile.TiledbGenericTile(self._io)
         self.tile._read()
         self._debug['tile']['end'] = self._io.pos()
+        if  ((self.tile.is_one_zlib_stream) and (self.schema.version < 0)) :
+            pass
+            self._debug['opened']['start'] = self._io.pos()
+            self.opened = self._io.read_bytes(0)
+            self._debug['opened']['end'] = self._io.pos()
+
 
 
     def _fetch_instances(self):
         pass
         self.tile._fetch_instances()
+        if  ((self.tile.is_one_zlib_stream) and (self.schema.version < 0)) :
+            pass
+
         _ = self.schema
         if hasattr(self, '_m_schema'):
             pass

@@ -60,9 +60,8 @@ class TiledbCondition(KaitaiStruct):
         self._debug['trailing']['start'] = self._io.pos()
         self.trailing = self._io.read_bytes_full()
         self._debug['trailing']['end'] = self._io.pos()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/1")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/1")
 
 
     def _fetch_instances(self):
@@ -188,7 +187,7 @@ class TiledbCondition(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/sm/query/deletes_and_updates/serialization.cc
         """
-        SEQ_FIELDS = ["len_offsets", "offsets"]
+        SEQ_FIELDS = ["len_ofs_members", "ofs_members"]
         def __init__(self, len_value, _io, _parent=None, _root=None):
             super(TiledbCondition.MemberOffsets, self).__init__(_io)
             self._parent = _parent
@@ -197,29 +196,29 @@ class TiledbCondition(KaitaiStruct):
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
-            self._debug['len_offsets']['start'] = self._io.pos()
-            self.len_offsets = self._io.read_u8le()
-            self._debug['len_offsets']['end'] = self._io.pos()
-            _ = self.len_offsets
+            self._debug['len_ofs_members']['start'] = self._io.pos()
+            self.len_ofs_members = self._io.read_u8le()
+            self._debug['len_ofs_members']['end'] = self._io.pos()
+            _ = self.len_ofs_members
             if not  ((_ % 8 == 0) and (_ <= self._io.size() - self._io.pos())) :
-                raise kaitaistruct.ValidationExprError(self.len_offsets, self._io, u"/types/member_offsets/seq/0")
-            self._debug['offsets']['start'] = self._io.pos()
-            self._debug['offsets']['arr'] = []
-            self.offsets = []
-            for i in range(self.len_offsets // 8):
-                self._debug['offsets']['arr'].append({'start': self._io.pos()})
-                self.offsets.append(self._io.read_u8le())
-                self._debug['offsets']['arr'][i]['end'] = self._io.pos()
-                _ = self.offsets[i]
-                if not  ((_ <= self.len_value) and ( ((i == 0) or (_ >= self.offsets[i - 1])) )) :
-                    raise kaitaistruct.ValidationExprError(self.offsets[i], self._io, u"/types/member_offsets/seq/1")
+                raise kaitaistruct.ValidationExprError(self.len_ofs_members, self._io, u"/types/member_offsets/seq/0")
+            self._debug['ofs_members']['start'] = self._io.pos()
+            self._debug['ofs_members']['arr'] = []
+            self.ofs_members = []
+            for i in range(self.len_ofs_members // 8):
+                self._debug['ofs_members']['arr'].append({'start': self._io.pos()})
+                self.ofs_members.append(self._io.read_u8le())
+                self._debug['ofs_members']['arr'][i]['end'] = self._io.pos()
+                _ = self.ofs_members[i]
+                if not  ((_ <= self.len_value) and ( ((i == 0) or (_ >= self.ofs_members[i - 1])) )) :
+                    raise kaitaistruct.ValidationExprError(self.ofs_members[i], self._io, u"/types/member_offsets/seq/1")
 
-            self._debug['offsets']['end'] = self._io.pos()
+            self._debug['ofs_members']['end'] = self._io.pos()
 
 
         def _fetch_instances(self):
             pass
-            for i in range(len(self.offsets)):
+            for i in range(len(self.ofs_members)):
                 pass
 
 

@@ -3,8 +3,8 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
-from chronotile_ksy.traced import tiledb_delete_commit
 from chronotile_ksy.traced import tiledb_update_commit
+from chronotile_ksy.traced import tiledb_delete_commit
 import collections
 
 
@@ -72,7 +72,7 @@ class TiledbConsolidatedCommits(KaitaiStruct):
             self.uri = (self._io.read_bytes_term(10, False, True, True)).decode(u"UTF-8")
             self._debug['uri']['end'] = self._io.pos()
             _ = self.uri
-            if not  ((self.extension == u".del") or (self.extension == u".upd") or (self.extension == u".wrt") or (self.extension[len(self.extension) - 3:len(self.extension)] == u".ok")) :
+            if not  ((self.extension == u".del") or (self.extension == u".upd") or (self.extension == u".wrt") or (self.extension[1:4] == u".ok")) :
                 raise kaitaistruct.ValidationExprError(self.uri, self._io, u"/types/commit_record/seq/0")
             self._debug['body']['start'] = self._io.pos()
             _on = self.extension

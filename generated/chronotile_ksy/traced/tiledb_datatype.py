@@ -11,7 +11,8 @@ if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
     raise Exception("Incompatible Kaitai Struct Python API: 0.11 or later is required, but you have %s" % (kaitaistruct.__version__))
 
 class TiledbDatatype(KaitaiStruct):
-    """One byte that names the type of a value, and the width that follows from it.
+    """One byte that names the type of a value, the length that follows from it, and
+    types that show values as people read them.
     
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
@@ -80,6 +81,408 @@ class TiledbDatatype(KaitaiStruct):
     def _fetch_instances(self):
         pass
 
+    class TypedValues(KaitaiStruct):
+        """Values of one datatype, one after the other. All but `raw` is for people
+        who look at a tree; what is text, or has no form of its own, is one item.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+        """
+        SEQ_FIELDS = ["raw"]
+        def __init__(self, code, _io, _parent=None, _root=None):
+            super(TiledbDatatype.TypedValues, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.code = code
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['raw']['start'] = self._io.pos()
+            self.raw = self._io.read_bytes_full()
+            self._debug['raw']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            _ = self.items
+            if hasattr(self, '_m_items'):
+                pass
+                for i in range(len(self._m_items)):
+                    pass
+                    _on = self.code
+                    if _on == TiledbDatatype.Codes.any:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.blob:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.bool:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.char:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.float32:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.float64:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.geom_wkb:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.geom_wkt:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.int16:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.int32:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.int8:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_ascii:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_ucs2:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_ucs4:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_utf16:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_utf32:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.string_utf8:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.uint16:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.uint32:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.uint64:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    elif _on == TiledbDatatype.Codes.uint8:
+                        pass
+                        self._m_items[i]._fetch_instances()
+                    else:
+                        pass
+                        self._m_items[i]._fetch_instances()
+
+
+
+        @property
+        def items(self):
+            if hasattr(self, '_m_items'):
+                return self._m_items
+
+            _pos = self._io.pos()
+            self._io.seek(0)
+            self._debug['_m_items']['start'] = self._io.pos()
+            self._debug['_m_items']['arr'] = []
+            self._m_items = []
+            i = 0
+            while not self._io.is_eof():
+                self._debug['_m_items']['arr'].append({'start': self._io.pos()})
+                _on = self.code
+                if _on == TiledbDatatype.Codes.any:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.blob:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.bool:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.char:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.float32:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.float64:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.geom_wkb:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.geom_wkt:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.int16:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.int32:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.int8:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_ascii:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_ucs2:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_ucs4:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_utf16:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_utf32:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.string_utf8:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueText(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.uint16:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.uint32:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.uint64:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                elif _on == TiledbDatatype.Codes.uint8:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueNumber(self.code, self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                else:
+                    pass
+                    _t__m_items = TiledbDatatype.ValueS8(self._io, self, self._root)
+                    try:
+                        _t__m_items._read()
+                    finally:
+                        self._m_items.append(_t__m_items)
+                self._debug['_m_items']['arr'][len(self._m_items) - 1]['end'] = self._io.pos()
+                i += 1
+
+            self._debug['_m_items']['end'] = self._io.pos()
+            self._io.seek(_pos)
+            return getattr(self, '_m_items', None)
+
+
+    class ValueNumber(KaitaiStruct):
+        """A number of any datatype but a signed one of 8 bytes.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+        """
+        SEQ_FIELDS = ["value"]
+        def __init__(self, code, _io, _parent=None, _root=None):
+            super(TiledbDatatype.ValueNumber, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.code = code
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['value']['start'] = self._io.pos()
+            _on = self.code
+            if _on == TiledbDatatype.Codes.float32:
+                pass
+                self.value = self._io.read_f4le()
+            elif _on == TiledbDatatype.Codes.float64:
+                pass
+                self.value = self._io.read_f8le()
+            elif _on == TiledbDatatype.Codes.int16:
+                pass
+                self.value = self._io.read_s2le()
+            elif _on == TiledbDatatype.Codes.int32:
+                pass
+                self.value = self._io.read_s4le()
+            elif _on == TiledbDatatype.Codes.int8:
+                pass
+                self.value = self._io.read_s1()
+            elif _on == TiledbDatatype.Codes.uint16:
+                pass
+                self.value = self._io.read_u2le()
+            elif _on == TiledbDatatype.Codes.uint32:
+                pass
+                self.value = self._io.read_u4le()
+            elif _on == TiledbDatatype.Codes.uint64:
+                pass
+                self.value = self._io.read_u8le()
+            else:
+                pass
+                self.value = self._io.read_u1()
+            self._debug['value']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            _on = self.code
+            if _on == TiledbDatatype.Codes.float32:
+                pass
+            elif _on == TiledbDatatype.Codes.float64:
+                pass
+            elif _on == TiledbDatatype.Codes.int16:
+                pass
+            elif _on == TiledbDatatype.Codes.int32:
+                pass
+            elif _on == TiledbDatatype.Codes.int8:
+                pass
+            elif _on == TiledbDatatype.Codes.uint16:
+                pass
+            elif _on == TiledbDatatype.Codes.uint32:
+                pass
+            elif _on == TiledbDatatype.Codes.uint64:
+                pass
+            else:
+                pass
+
+
+    class ValueS8(KaitaiStruct):
+        """A signed number of 8 bytes. It is put together from two halves: the
+        JavaScript runtime's own s8 is off by 2^32 for some negative values.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+        """
+        SEQ_FIELDS = ["low", "high"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbDatatype.ValueS8, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['low']['start'] = self._io.pos()
+            self.low = self._io.read_u4le()
+            self._debug['low']['end'] = self._io.pos()
+            self._debug['high']['start'] = self._io.pos()
+            self.high = self._io.read_s4le()
+            self._debug['high']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+
+        @property
+        def value(self):
+            if hasattr(self, '_m_value'):
+                return self._m_value
+
+            self._m_value = self.high * 4294967296 + self.low
+            return getattr(self, '_m_value', None)
+
+
+    class ValueText(KaitaiStruct):
+        """Text, or bytes that have no other form.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/tiledb/api/c_api/datatype/datatype_api_enum.h
+        """
+        SEQ_FIELDS = ["value"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbDatatype.ValueText, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['value']['start'] = self._io.pos()
+            self.value = self._io.read_bytes_full()
+            self._debug['value']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+
+
     @property
     def is_time(self):
         """Dates and times count units in a signed 64-bit integer."""
@@ -90,12 +493,11 @@ class TiledbDatatype(KaitaiStruct):
         return getattr(self, '_m_is_time', None)
 
     @property
-    def width(self):
-        """Bytes of one value."""
-        if hasattr(self, '_m_width'):
-            return self._m_width
+    def len_value(self):
+        if hasattr(self, '_m_len_value'):
+            return self._m_len_value
 
-        self._m_width = (8 if  ((self.is_time) or (self.code == TiledbDatatype.Codes.int64) or (self.code == TiledbDatatype.Codes.uint64) or (self.code == TiledbDatatype.Codes.float64))  else (4 if  ((self.code == TiledbDatatype.Codes.int32) or (self.code == TiledbDatatype.Codes.uint32) or (self.code == TiledbDatatype.Codes.float32) or (self.code == TiledbDatatype.Codes.string_utf32) or (self.code == TiledbDatatype.Codes.string_ucs4))  else (2 if  ((self.code == TiledbDatatype.Codes.int16) or (self.code == TiledbDatatype.Codes.uint16) or (self.code == TiledbDatatype.Codes.string_utf16) or (self.code == TiledbDatatype.Codes.string_ucs2))  else 1)))
-        return getattr(self, '_m_width', None)
+        self._m_len_value = (8 if  ((self.is_time) or (self.code == TiledbDatatype.Codes.int64) or (self.code == TiledbDatatype.Codes.uint64) or (self.code == TiledbDatatype.Codes.float64))  else (4 if  ((self.code == TiledbDatatype.Codes.int32) or (self.code == TiledbDatatype.Codes.uint32) or (self.code == TiledbDatatype.Codes.float32) or (self.code == TiledbDatatype.Codes.string_utf32) or (self.code == TiledbDatatype.Codes.string_ucs4))  else (2 if  ((self.code == TiledbDatatype.Codes.int16) or (self.code == TiledbDatatype.Codes.uint16) or (self.code == TiledbDatatype.Codes.string_utf16) or (self.code == TiledbDatatype.Codes.string_ucs2))  else 1)))
+        return getattr(self, '_m_len_value', None)
 
 

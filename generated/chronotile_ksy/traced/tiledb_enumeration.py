@@ -18,7 +18,7 @@ class TiledbEnumeration(KaitaiStruct):
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/enumeration.md
     """
-    SEQ_FIELDS = ["version", "len_name", "name", "len_path_name", "path_name", "datatype", "cell_val_num", "ordered", "len_data", "data", "len_offsets", "offsets", "trailing"]
+    SEQ_FIELDS = ["version", "len_name", "name", "len_path_name", "path_name", "datatype", "num_cell_values", "ordered", "len_data", "data", "len_ofs_labels", "ofs_labels", "trailing"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbEnumeration, self).__init__(_io)
         self._parent = _parent
@@ -51,9 +51,9 @@ class TiledbEnumeration(KaitaiStruct):
         self.datatype = tiledb_datatype.TiledbDatatype(self._io)
         self.datatype._read()
         self._debug['datatype']['end'] = self._io.pos()
-        self._debug['cell_val_num']['start'] = self._io.pos()
-        self.cell_val_num = self._io.read_u4le()
-        self._debug['cell_val_num']['end'] = self._io.pos()
+        self._debug['num_cell_values']['start'] = self._io.pos()
+        self.num_cell_values = self._io.read_u4le()
+        self._debug['num_cell_values']['end'] = self._io.pos()
         self._debug['ordered']['start'] = self._io.pos()
         self.ordered = self._io.read_u1()
         self._debug['ordered']['end'] = self._io.pos()
@@ -65,56 +65,198 @@ class TiledbEnumeration(KaitaiStruct):
         if not self.len_data <= self._io.size() - self._io.pos():
             raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_data, self._io, u"/seq/8")
         self._debug['data']['start'] = self._io.pos()
-        self.data = self._io.read_bytes(self.len_data)
+        self._raw_data = self._io.read_bytes(self.len_data)
+        _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+        self.data = TiledbEnumeration.LabelData(_io__raw_data, self, self._root)
+        self.data._read()
         self._debug['data']['end'] = self._io.pos()
         if self.is_var:
             pass
-            self._debug['len_offsets']['start'] = self._io.pos()
-            self.len_offsets = self._io.read_u8le()
-            self._debug['len_offsets']['end'] = self._io.pos()
-            _ = self.len_offsets
+            self._debug['len_ofs_labels']['start'] = self._io.pos()
+            self.len_ofs_labels = self._io.read_u8le()
+            self._debug['len_ofs_labels']['end'] = self._io.pos()
+            _ = self.len_ofs_labels
             if not  ((_ % 8 == 0) and (_ <= self._io.size() - self._io.pos())) :
-                raise kaitaistruct.ValidationExprError(self.len_offsets, self._io, u"/seq/10")
+                raise kaitaistruct.ValidationExprError(self.len_ofs_labels, self._io, u"/seq/10")
 
         if self.is_var:
             pass
-            self._debug['offsets']['start'] = self._io.pos()
-            self._debug['offsets']['arr'] = []
-            self.offsets = []
-            for i in range(self.len_offsets // 8):
-                self._debug['offsets']['arr'].append({'start': self._io.pos()})
-                self.offsets.append(self._io.read_u8le())
-                self._debug['offsets']['arr'][i]['end'] = self._io.pos()
+            self._debug['ofs_labels']['start'] = self._io.pos()
+            self._debug['ofs_labels']['arr'] = []
+            self.ofs_labels = []
+            for i in range(self.len_ofs_labels // 8):
+                self._debug['ofs_labels']['arr'].append({'start': self._io.pos()})
+                self.ofs_labels.append(self._io.read_u8le())
+                self._debug['ofs_labels']['arr'][i]['end'] = self._io.pos()
 
-            self._debug['offsets']['end'] = self._io.pos()
+            self._debug['ofs_labels']['end'] = self._io.pos()
 
         self._debug['trailing']['start'] = self._io.pos()
         self.trailing = self._io.read_bytes_full()
         self._debug['trailing']['end'] = self._io.pos()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/12")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/12")
 
 
     def _fetch_instances(self):
         pass
         self.datatype._fetch_instances()
+        self.data._fetch_instances()
         if self.is_var:
             pass
 
         if self.is_var:
             pass
-            for i in range(len(self.offsets)):
+            for i in range(len(self.ofs_labels)):
                 pass
 
 
+        _ = self.labels
+        if hasattr(self, '_m_labels'):
+            pass
+            for i in range(len(self._m_labels)):
+                pass
+                self._m_labels[i]._fetch_instances()
+
+
+
+    class EnumerationLabel(KaitaiStruct):
+        """One label, for people who look at a tree.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/enumeration.md
+        """
+        SEQ_FIELDS = []
+        def __init__(self, index, _io, _parent=None, _root=None):
+            super(TiledbEnumeration.EnumerationLabel, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.index = index
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            pass
+
+
+        def _fetch_instances(self):
+            pass
+            _ = self.value
+            if hasattr(self, '_m_value'):
+                pass
+                self._m_value._fetch_instances()
+
+
+        @property
+        def end(self):
+            if hasattr(self, '_m_end'):
+                return self._m_end
+
+            self._m_end = (self.start + self._parent.len_label if (not (self._parent.is_var)) else (self._parent.len_data if self.index + 1 == self._parent.num_labels else self._parent.ofs_labels[self.index + 1]))
+            return getattr(self, '_m_end', None)
+
+        @property
+        def start(self):
+            if hasattr(self, '_m_start'):
+                return self._m_start
+
+            self._m_start = (self._parent.ofs_labels[self.index] if self._parent.is_var else self.index * self._parent.len_label)
+            return getattr(self, '_m_start', None)
+
+        @property
+        def value(self):
+            if hasattr(self, '_m_value'):
+                return self._m_value
+
+            io = self._parent.data._io
+            _pos = io.pos()
+            io.seek(self.start)
+            self._debug['_m_value']['start'] = io.pos()
+            self._raw__m_value = io.read_bytes((self.end - self.start if self.end > self.start else 0))
+            _io__raw__m_value = KaitaiStream(BytesIO(self._raw__m_value))
+            self._m_value = tiledb_datatype.TiledbDatatype.TypedValues(self._parent.datatype.code, _io__raw__m_value)
+            self._m_value._read()
+            self._debug['_m_value']['end'] = io.pos()
+            io.seek(_pos)
+            return getattr(self, '_m_value', None)
+
+
+    class LabelData(KaitaiStruct):
+        """The labels one after the other.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/enumeration.md
+        """
+        SEQ_FIELDS = ["raw"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbEnumeration.LabelData, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['raw']['start'] = self._io.pos()
+            self.raw = self._io.read_bytes_full()
+            self._debug['raw']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+
+
+    @property
+    def is_ordered(self):
+        if hasattr(self, '_m_is_ordered'):
+            return self._m_is_ordered
+
+        self._m_is_ordered = self.ordered != 0
+        return getattr(self, '_m_is_ordered', None)
 
     @property
     def is_var(self):
         if hasattr(self, '_m_is_var'):
             return self._m_is_var
 
-        self._m_is_var = self.cell_val_num == 4294967295
+        self._m_is_var = self.num_cell_values == 4294967295
         return getattr(self, '_m_is_var', None)
+
+    @property
+    def labels(self):
+        if hasattr(self, '_m_labels'):
+            return self._m_labels
+
+        _pos = self._io.pos()
+        self._io.seek(0)
+        self._debug['_m_labels']['start'] = self._io.pos()
+        self._debug['_m_labels']['arr'] = []
+        self._m_labels = []
+        for i in range(self.num_labels):
+            self._debug['_m_labels']['arr'].append({'start': self._io.pos()})
+            _t__m_labels = TiledbEnumeration.EnumerationLabel(i, self._io, self, self._root)
+            try:
+                _t__m_labels._read()
+            finally:
+                self._m_labels.append(_t__m_labels)
+            self._debug['_m_labels']['arr'][i]['end'] = self._io.pos()
+
+        self._debug['_m_labels']['end'] = self._io.pos()
+        self._io.seek(_pos)
+        return getattr(self, '_m_labels', None)
+
+    @property
+    def len_label(self):
+        """Bytes of a label, where labels do not vary in length."""
+        if hasattr(self, '_m_len_label'):
+            return self._m_len_label
+
+        self._m_len_label = (0 if self.is_var else self.num_cell_values * self.datatype.len_value)
+        return getattr(self, '_m_len_label', None)
+
+    @property
+    def num_labels(self):
+        if hasattr(self, '_m_num_labels'):
+            return self._m_num_labels
+
+        self._m_num_labels = (self.len_ofs_labels // 8 if self.is_var else (0 if self.len_label == 0 else self.len_data // self.len_label))
+        return getattr(self, '_m_num_labels', None)
 
 

@@ -18,6 +18,17 @@ class TiledbFilterPipeline(KaitaiStruct):
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md
     """
 
+    class Compressors(IntEnum):
+        no_compression = 0
+        gzip = 1
+        zstd = 2
+        lz4 = 3
+        rle = 4
+        bzip2 = 5
+        double_delta = 6
+        dictionary = 7
+        delta = 8
+
     class FilterTypes(IntEnum):
         none = 0
         gzip = 1
@@ -39,7 +50,7 @@ class TiledbFilterPipeline(KaitaiStruct):
         deprecated = 17
         webp = 18
         delta = 19
-    SEQ_FIELDS = ["max_chunk_size", "num_filters", "filters"]
+    SEQ_FIELDS = ["len_chunk_max", "num_filters", "filters"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbFilterPipeline, self).__init__(_io)
         self._parent = _parent
@@ -47,9 +58,9 @@ class TiledbFilterPipeline(KaitaiStruct):
         self._debug = collections.defaultdict(dict)
 
     def _read(self):
-        self._debug['max_chunk_size']['start'] = self._io.pos()
-        self.max_chunk_size = self._io.read_u4le()
-        self._debug['max_chunk_size']['end'] = self._io.pos()
+        self._debug['len_chunk_max']['start'] = self._io.pos()
+        self.len_chunk_max = self._io.read_u4le()
+        self._debug['len_chunk_max']['end'] = self._io.pos()
         self._debug['num_filters']['start'] = self._io.pos()
         self.num_filters = self._io.read_u4le()
         self._debug['num_filters']['end'] = self._io.pos()
@@ -94,7 +105,7 @@ class TiledbFilterPipeline(KaitaiStruct):
 
         def _read(self):
             self._debug['compressor']['start'] = self._io.pos()
-            self.compressor = self._io.read_u1()
+            self.compressor = KaitaiStream.resolve_enum(TiledbFilterPipeline.Compressors, self._io.read_u1())
             self._debug['compressor']['end'] = self._io.pos()
             self._debug['level']['start'] = self._io.pos()
             self.level = self._io.read_s4le()
@@ -109,9 +120,8 @@ class TiledbFilterPipeline(KaitaiStruct):
             self._debug['trailing']['start'] = self._io.pos()
             self.trailing = self._io.read_bytes_full()
             self._debug['trailing']['end'] = self._io.pos()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/compression_options/seq/3")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/compression_options/seq/3")
 
 
         def _fetch_instances(self):
@@ -284,7 +294,7 @@ class TiledbFilterPipeline(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/filter_pipeline.md#filter-options
         """
-        SEQ_FIELDS = ["max_window_size", "trailing"]
+        SEQ_FIELDS = ["len_window_max", "trailing"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbFilterPipeline.WindowOptions, self).__init__(_io)
             self._parent = _parent
@@ -292,15 +302,14 @@ class TiledbFilterPipeline(KaitaiStruct):
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
-            self._debug['max_window_size']['start'] = self._io.pos()
-            self.max_window_size = self._io.read_u4le()
-            self._debug['max_window_size']['end'] = self._io.pos()
+            self._debug['len_window_max']['start'] = self._io.pos()
+            self.len_window_max = self._io.read_u4le()
+            self._debug['len_window_max']['end'] = self._io.pos()
             self._debug['trailing']['start'] = self._io.pos()
             self.trailing = self._io.read_bytes_full()
             self._debug['trailing']['end'] = self._io.pos()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/window_options/seq/1")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/window_options/seq/1")
 
 
         def _fetch_instances(self):

@@ -3,7 +3,10 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy.traced import tiledb_array_schema
 from chronotile_ksy.traced import tiledb_generic_tile
+from chronotile_ksy.traced import tiledb_datatype
+from enum import IntEnum
 import collections
 import zlib
 
@@ -14,7 +17,8 @@ if getattr(kaitaistruct, 'API_VERSION', (0, 9)) < (0, 11):
 class TiledbFragmentMetadata(KaitaiStruct):
     """A file `__fragment_metadata.tdb`: generic tiles one after the other, a footer
     that says where each of them starts, and the footer's length. Before version
-    10 the length is there only if a dimension varies in length.
+    10 the length is there only if a dimension varies in length; versions 1 and 2
+    have no footer, and one tile.
     
     The footer cannot be read alone: how many fields it has and how wide they are
     stands in the schema that it names. So this spec frames the file, and shows
@@ -26,7 +30,10 @@ class TiledbFragmentMetadata(KaitaiStruct):
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
     """
-    SEQ_FIELDS = ["tiles", "footer", "stored_len_footer"]
+
+    class SectionTypes(IntEnum):
+        tile_global_order = 0
+    SEQ_FIELDS = ["tiles", "footer"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbFragmentMetadata, self).__init__(_io)
         self._parent = _parent
@@ -35,31 +42,48 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
     def _read(self):
         self._debug['tiles']['start'] = self._io.pos()
-        self._raw_tiles = self._io.read_bytes(self.ofs_footer)
-        _io__raw_tiles = KaitaiStream(BytesIO(self._raw_tiles))
-        self.tiles = TiledbFragmentMetadata.MetadataTiles(_io__raw_tiles, self, self._root)
-        self.tiles._read()
+        self._debug['tiles']['arr'] = []
+        self.tiles = []
+        i = 0
+        while True:
+            self._debug['tiles']['arr'].append({'start': self._io.pos()})
+            _t_tiles = TiledbFragmentMetadata.MetadataTile(self._io, self, self._root)
+            try:
+                _t_tiles._read()
+            finally:
+                _ = _t_tiles
+                self.tiles.append(_)
+            self._debug['tiles']['arr'][len(self.tiles) - 1]['end'] = self._io.pos()
+            if (not (_.is_followed_by_tile)):
+                break
+            i += 1
         self._debug['tiles']['end'] = self._io.pos()
         self._debug['footer']['start'] = self._io.pos()
-        self.footer = self._io.read_bytes(self.len_footer)
+        _on = self._io.is_eof()
+        if _on == False:
+            pass
+            self.footer = TiledbFragmentMetadata.FramedFooter(self._io, self, self._root)
+            self.footer._read()
+        elif _on == True:
+            pass
+            self.footer = TiledbFragmentMetadata.NoFooter(self._io, self, self._root)
+            self.footer._read()
         self._debug['footer']['end'] = self._io.pos()
-        self._debug['stored_len_footer']['start'] = self._io.pos()
-        self.stored_len_footer = self._io.read_u8le()
-        self._debug['stored_len_footer']['end'] = self._io.pos()
 
 
     def _fetch_instances(self):
         pass
-        self.tiles._fetch_instances()
-        _ = self.head
-        if hasattr(self, '_m_head'):
+        for i in range(len(self.tiles)):
             pass
-            self._m_head._fetch_instances()
+            self.tiles[i]._fetch_instances()
 
-        _ = self.len_footer
-        if hasattr(self, '_m_len_footer'):
+        _on = self._io.is_eof()
+        if _on == False:
             pass
-
+            self.footer._fetch_instances()
+        elif _on == True:
+            pass
+            self.footer._fetch_instances()
 
     class BoundingBox(KaitaiStruct):
         """The least and the largest coordinates, dimension by dimension.
@@ -68,20 +92,20 @@ class TiledbFragmentMetadata(KaitaiStruct):
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
         """
         SEQ_FIELDS = ["ranges"]
-        def __init__(self, coordinate_sizes, _io, _parent=None, _root=None):
+        def __init__(self, len_coordinates, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.BoundingBox, self).__init__(_io)
             self._parent = _parent
             self._root = _root
-            self.coordinate_sizes = coordinate_sizes
+            self.len_coordinates = len_coordinates
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
             self._debug['ranges']['start'] = self._io.pos()
             self._debug['ranges']['arr'] = []
             self.ranges = []
-            for i in range(len(self.coordinate_sizes)):
+            for i in range(len(self.len_coordinates)):
                 self._debug['ranges']['arr'].append({'start': self._io.pos()})
-                _t_ranges = TiledbFragmentMetadata.DomainRange(KaitaiStream.byte_array_index(self.coordinate_sizes, i), self._io, self, self._root)
+                _t_ranges = tiledb_array_schema.TiledbArraySchema.DimensionRange(KaitaiStream.byte_array_index(self.len_coordinates, i), self._io)
                 try:
                     _t_ranges._read()
                 finally:
@@ -197,62 +221,13 @@ class TiledbFragmentMetadata(KaitaiStruct):
             return getattr(self, '_m_head', None)
 
 
-    class DomainRange(KaitaiStruct):
-        """The least and the largest coordinate of one dimension.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#mbr
-        """
-        SEQ_FIELDS = ["len_both", "len_least", "least", "largest"]
-        def __init__(self, coordinate_size, _io, _parent=None, _root=None):
-            super(TiledbFragmentMetadata.DomainRange, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self.coordinate_size = coordinate_size
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            if self.coordinate_size == 0:
-                pass
-                self._debug['len_both']['start'] = self._io.pos()
-                self.len_both = self._io.read_u8le()
-                self._debug['len_both']['end'] = self._io.pos()
-                if not self.len_both <= self._io.size() - self._io.pos():
-                    raise kaitaistruct.ValidationGreaterThanError(self._io.size() - self._io.pos(), self.len_both, self._io, u"/types/domain_range/seq/0")
-
-            if self.coordinate_size == 0:
-                pass
-                self._debug['len_least']['start'] = self._io.pos()
-                self.len_least = self._io.read_u8le()
-                self._debug['len_least']['end'] = self._io.pos()
-                if not self.len_least <= self.len_both:
-                    raise kaitaistruct.ValidationGreaterThanError(self.len_both, self.len_least, self._io, u"/types/domain_range/seq/1")
-
-            self._debug['least']['start'] = self._io.pos()
-            self.least = self._io.read_bytes((self.len_least if self.coordinate_size == 0 else self.coordinate_size))
-            self._debug['least']['end'] = self._io.pos()
-            self._debug['largest']['start'] = self._io.pos()
-            self.largest = self._io.read_bytes((self.len_both - self.len_least if self.coordinate_size == 0 else self.coordinate_size))
-            self._debug['largest']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-            if self.coordinate_size == 0:
-                pass
-
-            if self.coordinate_size == 0:
-                pass
-
-
-
     class FieldStatistics(KaitaiStruct):
         """The least and the largest value of a field, their sum, and its NULLs.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
         """
-        SEQ_FIELDS = ["len_least", "least", "len_largest", "largest", "sum", "null_count"]
+        SEQ_FIELDS = ["len_least", "least", "len_largest", "largest", "sum", "num_nulls"]
         def __init__(self, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.FieldStatistics, self).__init__(_io)
             self._parent = _parent
@@ -279,9 +254,9 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self._debug['sum']['start'] = self._io.pos()
             self.sum = self._io.read_u8le()
             self._debug['sum']['end'] = self._io.pos()
-            self._debug['null_count']['start'] = self._io.pos()
-            self.null_count = self._io.read_u8le()
-            self._debug['null_count']['end'] = self._io.pos()
+            self._debug['num_nulls']['start'] = self._io.pos()
+            self.num_nulls = self._io.read_u8le()
+            self._debug['num_nulls']['end'] = self._io.pos()
 
 
         def _fetch_instances(self):
@@ -307,8 +282,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self._debug['version']['end'] = self._io.pos()
             if not self.version >= 3:
                 raise kaitaistruct.ValidationLessThanError(3, self.version, self._io, u"/types/footer_head/seq/0")
-            if not self.version <= 22:
-                raise kaitaistruct.ValidationGreaterThanError(22, self.version, self._io, u"/types/footer_head/seq/0")
+            if not self.version <= 23:
+                raise kaitaistruct.ValidationGreaterThanError(23, self.version, self._io, u"/types/footer_head/seq/0")
             if self.version >= 10:
                 pass
                 self._debug['len_schema_name']['start'] = self._io.pos()
@@ -353,28 +328,91 @@ class TiledbFragmentMetadata(KaitaiStruct):
             return getattr(self, '_m_is_dense', None)
 
         @property
-        def is_domain_empty(self):
-            if hasattr(self, '_m_is_domain_empty'):
-                return self._m_is_domain_empty
+        def is_null_domain(self):
+            if hasattr(self, '_m_is_null_domain'):
+                return self._m_is_null_domain
 
-            self._m_is_domain_empty = self.null_domain != 0
-            return getattr(self, '_m_is_domain_empty', None)
+            self._m_is_null_domain = self.null_domain != 0
+            return getattr(self, '_m_is_null_domain', None)
+
+        @property
+        def len_head(self):
+            """Bytes of all this."""
+            if hasattr(self, '_m_len_head'):
+                return self._m_len_head
+
+            self._m_len_head = (14 + self.len_schema_name if self.version >= 10 else 6)
+            return getattr(self, '_m_len_head', None)
+
+
+    class FooterSection(KaitaiStruct):
+        """An optional part of a footer. A reader passes over a type that it does not
+        know.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        SEQ_FIELDS = ["section_type", "len_data", "data"]
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FooterSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['section_type']['start'] = self._io.pos()
+            self.section_type = KaitaiStream.resolve_enum(TiledbFragmentMetadata.SectionTypes, self._io.read_u8le())
+            self._debug['section_type']['end'] = self._io.pos()
+            self._debug['len_data']['start'] = self._io.pos()
+            self.len_data = self._io.read_u4le()
+            self._debug['len_data']['end'] = self._io.pos()
+            if not self.len_data >= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0):
+                raise kaitaistruct.ValidationLessThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else 0), self.len_data, self._io, u"/types/footer_section/seq/1")
+            if not self.len_data <= (16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()):
+                raise kaitaistruct.ValidationGreaterThanError((16 * self.num_dimensions if self.section_type == TiledbFragmentMetadata.SectionTypes.tile_global_order else self._io.size() - self._io.pos()), self.len_data, self._io, u"/types/footer_section/seq/1")
+            self._debug['data']['start'] = self._io.pos()
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.TileGlobalOrder(self.num_dimensions, _io__raw_data, self, self._root)
+                self.data._read()
+            else:
+                pass
+                self._raw_data = self._io.read_bytes(self.len_data)
+                _io__raw_data = KaitaiStream(BytesIO(self._raw_data))
+                self.data = TiledbFragmentMetadata.UnknownSection(_io__raw_data, self, self._root)
+                self.data._read()
+            self._debug['data']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            _on = self.section_type
+            if _on == TiledbFragmentMetadata.SectionTypes.tile_global_order:
+                pass
+                self.data._fetch_instances()
+            else:
+                pass
+                self.data._fetch_instances()
 
 
     class FragmentFooter(KaitaiStruct):
-        """The whole footer. `coordinate_sizes` has a byte for each dimension: the
-        size of a coordinate, or 0 where coordinates vary in length.
+        """The whole footer. `len_coordinates` has a byte for each dimension: the
+        length of a coordinate, or 0 where coordinates vary in length.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
         """
-        SEQ_FIELDS = ["head", "domain", "num_tiles", "num_last_cells", "has_timestamps", "has_delete_metadata", "file_sizes", "var_file_sizes", "validity_file_sizes", "ofs_r_tree", "ofs_tile_offsets", "ofs_var_tile_offsets", "ofs_var_tile_sizes", "ofs_validity_tile_offsets", "ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts", "ofs_fragment_statistics", "ofs_processed_conditions"]
-        def __init__(self, num_attributes, coordinate_sizes, _io, _parent=None, _root=None):
+        SEQ_FIELDS = ["head", "ranges", "num_tiles", "num_last_cells", "timestamps", "delete_metadata", "file_sizes", "var_file_sizes", "validity_file_sizes", "ofs_r_tree", "ofs_tile_offsets", "ofs_var_tile_offsets", "ofs_var_tile_sizes", "ofs_validity_tile_offsets", "ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts", "ofs_fragment_statistics", "ofs_processed_conditions", "num_sections", "sections"]
+        def __init__(self, num_attributes, len_coordinates, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.FragmentFooter, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self.num_attributes = num_attributes
-            self.coordinate_sizes = coordinate_sizes
+            self.len_coordinates = len_coordinates
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
@@ -382,21 +420,21 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
             self.head._read()
             self._debug['head']['end'] = self._io.pos()
-            if (not (self.head.is_domain_empty)):
+            if (not (self.head.is_null_domain)):
                 pass
-                self._debug['domain']['start'] = self._io.pos()
-                self._debug['domain']['arr'] = []
-                self.domain = []
-                for i in range(len(self.coordinate_sizes)):
-                    self._debug['domain']['arr'].append({'start': self._io.pos()})
-                    _t_domain = TiledbFragmentMetadata.DomainRange(KaitaiStream.byte_array_index(self.coordinate_sizes, i), self._io, self, self._root)
+                self._debug['ranges']['start'] = self._io.pos()
+                self._debug['ranges']['arr'] = []
+                self.ranges = []
+                for i in range(len(self.len_coordinates)):
+                    self._debug['ranges']['arr'].append({'start': self._io.pos()})
+                    _t_ranges = tiledb_array_schema.TiledbArraySchema.DimensionRange(KaitaiStream.byte_array_index(self.len_coordinates, i), self._io)
                     try:
-                        _t_domain._read()
+                        _t_ranges._read()
                     finally:
-                        self.domain.append(_t_domain)
-                    self._debug['domain']['arr'][i]['end'] = self._io.pos()
+                        self.ranges.append(_t_ranges)
+                    self._debug['ranges']['arr'][i]['end'] = self._io.pos()
 
-                self._debug['domain']['end'] = self._io.pos()
+                self._debug['ranges']['end'] = self._io.pos()
 
             self._debug['num_tiles']['start'] = self._io.pos()
             self.num_tiles = self._io.read_u8le()
@@ -406,19 +444,19 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self._debug['num_last_cells']['end'] = self._io.pos()
             if self.head.version >= 14:
                 pass
-                self._debug['has_timestamps']['start'] = self._io.pos()
-                self.has_timestamps = self._io.read_u1()
-                self._debug['has_timestamps']['end'] = self._io.pos()
-                if not self.has_timestamps <= 1:
-                    raise kaitaistruct.ValidationGreaterThanError(1, self.has_timestamps, self._io, u"/types/fragment_footer/seq/4")
+                self._debug['timestamps']['start'] = self._io.pos()
+                self.timestamps = self._io.read_u1()
+                self._debug['timestamps']['end'] = self._io.pos()
+                if not self.timestamps <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.timestamps, self._io, u"/types/fragment_footer/seq/4")
 
             if self.head.version >= 15:
                 pass
-                self._debug['has_delete_metadata']['start'] = self._io.pos()
-                self.has_delete_metadata = self._io.read_u1()
-                self._debug['has_delete_metadata']['end'] = self._io.pos()
-                if not self.has_delete_metadata <= 1:
-                    raise kaitaistruct.ValidationGreaterThanError(1, self.has_delete_metadata, self._io, u"/types/fragment_footer/seq/5")
+                self._debug['delete_metadata']['start'] = self._io.pos()
+                self.delete_metadata = self._io.read_u1()
+                self._debug['delete_metadata']['end'] = self._io.pos()
+                if not self.delete_metadata <= 1:
+                    raise kaitaistruct.ValidationGreaterThanError(1, self.delete_metadata, self._io, u"/types/fragment_footer/seq/5")
 
             self._debug['file_sizes']['start'] = self._io.pos()
             self._debug['file_sizes']['arr'] = []
@@ -552,16 +590,40 @@ class TiledbFragmentMetadata(KaitaiStruct):
                 self.ofs_processed_conditions = self._io.read_u8le()
                 self._debug['ofs_processed_conditions']['end'] = self._io.pos()
 
+            if self.head.version >= 23:
+                pass
+                self._debug['num_sections']['start'] = self._io.pos()
+                self.num_sections = self._io.read_u4le()
+                self._debug['num_sections']['end'] = self._io.pos()
+                if not self.num_sections <= (self._io.size() - self._io.pos()) // 12:
+                    raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 12, self.num_sections, self._io, u"/types/fragment_footer/seq/20")
+
+            if self.head.version >= 23:
+                pass
+                self._debug['sections']['start'] = self._io.pos()
+                self._debug['sections']['arr'] = []
+                self.sections = []
+                for i in range(self.num_sections):
+                    self._debug['sections']['arr'].append({'start': self._io.pos()})
+                    _t_sections = TiledbFragmentMetadata.FooterSection(len(self.len_coordinates), self._io, self, self._root)
+                    try:
+                        _t_sections._read()
+                    finally:
+                        self.sections.append(_t_sections)
+                    self._debug['sections']['arr'][i]['end'] = self._io.pos()
+
+                self._debug['sections']['end'] = self._io.pos()
+
 
 
         def _fetch_instances(self):
             pass
             self.head._fetch_instances()
-            if (not (self.head.is_domain_empty)):
+            if (not (self.head.is_null_domain)):
                 pass
-                for i in range(len(self.domain)):
+                for i in range(len(self.ranges)):
                     pass
-                    self.domain[i]._fetch_instances()
+                    self.ranges[i]._fetch_instances()
 
 
             if self.head.version >= 14:
@@ -627,6 +689,34 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if self.head.version >= 16:
                 pass
 
+            if self.head.version >= 23:
+                pass
+
+            if self.head.version >= 23:
+                pass
+                for i in range(len(self.sections)):
+                    pass
+                    self.sections[i]._fetch_instances()
+
+
+
+        @property
+        def has_delete_metadata(self):
+            """Whether each cell has the time of its deletion, and its deleter."""
+            if hasattr(self, '_m_has_delete_metadata'):
+                return self._m_has_delete_metadata
+
+            self._m_has_delete_metadata = (self.delete_metadata != 0 if self.head.version >= 15 else False)
+            return getattr(self, '_m_has_delete_metadata', None)
+
+        @property
+        def has_timestamps(self):
+            """Whether each cell has the time at which it was written."""
+            if hasattr(self, '_m_has_timestamps'):
+                return self._m_has_timestamps
+
+            self._m_has_timestamps = (self.timestamps != 0 if self.head.version >= 14 else False)
+            return getattr(self, '_m_has_timestamps', None)
 
         @property
         def num_fields(self):
@@ -634,17 +724,8 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if hasattr(self, '_m_num_fields'):
                 return self._m_num_fields
 
-            self._m_num_fields = ((self.num_attributes + 1) + self.num_special) + (len(self.coordinate_sizes) if self.head.version >= 5 else 0)
+            self._m_num_fields = (((self.num_attributes + 1) + (len(self.len_coordinates) if self.head.version >= 5 else 0)) + (1 if self.has_timestamps else 0)) + (2 if self.has_delete_metadata else 0)
             return getattr(self, '_m_num_fields', None)
-
-        @property
-        def num_special(self):
-            """Fields for the times of cells, and for what deleted them."""
-            if hasattr(self, '_m_num_special'):
-                return self._m_num_special
-
-            self._m_num_special = (self.has_timestamps if self.head.version >= 14 else 0) + (2 * self.has_delete_metadata if self.head.version >= 15 else 0)
-            return getattr(self, '_m_num_special', None)
 
         @property
         def num_var_fields(self):
@@ -656,7 +737,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
 
     class FragmentStatistics(KaitaiStruct):
-        """The payload of the tile that tells of each field in all of the fragment.
+        """The payload of the tile that tells of each field, over all tiles.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-fragment-min-max-sum-null-count
@@ -693,6 +774,75 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
 
 
+    class FramedFooter(KaitaiStruct):
+        """A footer, of which all but the head takes a schema to read, and its length
+        where there is one.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#footer
+        """
+        SEQ_FIELDS = ["head", "rest", "len_footer"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.FramedFooter, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['head']['start'] = self._io.pos()
+            self.head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
+            self.head._read()
+            self._debug['head']['end'] = self._io.pos()
+            self._debug['rest']['start'] = self._io.pos()
+            self.rest = self._io.read_bytes((self._io.size() - self._io.pos()) - self.len_len_footer)
+            self._debug['rest']['end'] = self._io.pos()
+            if self.len_len_footer != 0:
+                pass
+                self._debug['len_footer']['start'] = self._io.pos()
+                self.len_footer = self._io.read_u8le()
+                self._debug['len_footer']['end'] = self._io.pos()
+                if not self.len_footer == self.head.len_head + len(self.rest):
+                    raise kaitaistruct.ValidationNotEqualError(self.head.len_head + len(self.rest), self.len_footer, self._io, u"/types/framed_footer/seq/2")
+
+
+
+        def _fetch_instances(self):
+            pass
+            self.head._fetch_instances()
+            if self.len_len_footer != 0:
+                pass
+
+            _ = self.last_number
+            if hasattr(self, '_m_last_number'):
+                pass
+
+
+        @property
+        def last_number(self):
+            if hasattr(self, '_m_last_number'):
+                return self._m_last_number
+
+            _pos = self._io.pos()
+            self._io.seek((self._io.size() - 8 if self._io.size() >= 8 else 0))
+            self._debug['_m_last_number']['start'] = self._io.pos()
+            self._m_last_number = self._io.read_u8le()
+            self._debug['_m_last_number']['end'] = self._io.pos()
+            self._io.seek(_pos)
+            return getattr(self, '_m_last_number', None)
+
+        @property
+        def len_len_footer(self):
+            """Bytes of the length behind the footer; to be asked right behind the
+            head. Before version 10 only the length itself tells whether it is
+            there.
+            """
+            if hasattr(self, '_m_len_len_footer'):
+                return self._m_len_len_footer
+
+            self._m_len_len_footer = (8 if  ((self.head.version >= 10) or (self.last_number == ((self._io.size() - self._io.pos()) + self.head.len_head) - 8))  else 0)
+            return getattr(self, '_m_len_len_footer', None)
+
+
     class MetadataTile(KaitaiStruct):
         """One of the tiles before the footer.
         
@@ -716,10 +866,41 @@ class TiledbFragmentMetadata(KaitaiStruct):
         def _fetch_instances(self):
             pass
             self.tile._fetch_instances()
+            _ = self.next_header
+            if hasattr(self, '_m_next_header'):
+                pass
+                self._m_next_header._fetch_instances()
+
             _ = self.payload
             if hasattr(self, '_m_payload'):
                 pass
 
+
+        @property
+        def is_followed_by_tile(self):
+            """To be asked right behind the tile."""
+            if hasattr(self, '_m_is_followed_by_tile'):
+                return self._m_is_followed_by_tile
+
+            self._m_is_followed_by_tile = (self.next_header.is_tile if self._io.size() - self._io.pos() >= 34 else False)
+            return getattr(self, '_m_is_followed_by_tile', None)
+
+        @property
+        def next_header(self):
+            if hasattr(self, '_m_next_header'):
+                return self._m_next_header
+
+            if self._io.size() - self._io.pos() >= 34:
+                pass
+                _pos = self._io.pos()
+                self._io.seek(self._io.pos())
+                self._debug['_m_next_header']['start'] = self._io.pos()
+                self._m_next_header = TiledbFragmentMetadata.TileHeader(self._io, self, self._root)
+                self._m_next_header._read()
+                self._debug['_m_next_header']['end'] = self._io.pos()
+                self._io.seek(_pos)
+
+            return getattr(self, '_m_next_header', None)
 
         @property
         def payload(self):
@@ -743,43 +924,25 @@ class TiledbFragmentMetadata(KaitaiStruct):
             return getattr(self, '_m_payload', None)
 
 
-    class MetadataTiles(KaitaiStruct):
-        """The tiles before the footer; only the footer says what each of them is.
+    class NoFooter(KaitaiStruct):
+        """The end of a file of version 1 or 2.
         
         .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#legacy-fragment-metadata-file
         """
-        SEQ_FIELDS = ["items"]
+        SEQ_FIELDS = []
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbFragmentMetadata.MetadataTiles, self).__init__(_io)
+            super(TiledbFragmentMetadata.NoFooter, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
-            self._debug['items']['start'] = self._io.pos()
-            self._debug['items']['arr'] = []
-            self.items = []
-            i = 0
-            while not self._io.is_eof():
-                self._debug['items']['arr'].append({'start': self._io.pos()})
-                _t_items = TiledbFragmentMetadata.MetadataTile(self._io, self, self._root)
-                try:
-                    _t_items._read()
-                finally:
-                    self.items.append(_t_items)
-                self._debug['items']['arr'][len(self.items) - 1]['end'] = self._io.pos()
-                i += 1
-
-            self._debug['items']['end'] = self._io.pos()
+            pass
 
 
         def _fetch_instances(self):
             pass
-            for i in range(len(self.items)):
-                pass
-                self.items[i]._fetch_instances()
-
 
 
     class ProcessedCondition(KaitaiStruct):
@@ -861,21 +1024,21 @@ class TiledbFragmentMetadata(KaitaiStruct):
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
         """
-        SEQ_FIELDS = ["dimensions", "fanout", "datatype", "num_levels", "levels"]
-        def __init__(self, version, coordinate_sizes, _io, _parent=None, _root=None):
+        SEQ_FIELDS = ["num_dimensions", "fanout", "datatype", "num_levels", "levels"]
+        def __init__(self, version, len_coordinates, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.RTree, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self.version = version
-            self.coordinate_sizes = coordinate_sizes
+            self.len_coordinates = len_coordinates
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
             if self.version < 5:
                 pass
-                self._debug['dimensions']['start'] = self._io.pos()
-                self.dimensions = self._io.read_u4le()
-                self._debug['dimensions']['end'] = self._io.pos()
+                self._debug['num_dimensions']['start'] = self._io.pos()
+                self.num_dimensions = self._io.read_u4le()
+                self._debug['num_dimensions']['end'] = self._io.pos()
 
             self._debug['fanout']['start'] = self._io.pos()
             self.fanout = self._io.read_u4le()
@@ -883,7 +1046,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
             if self.version < 5:
                 pass
                 self._debug['datatype']['start'] = self._io.pos()
-                self.datatype = self._io.read_u1()
+                self.datatype = KaitaiStream.resolve_enum(tiledb_datatype.TiledbDatatype.Codes, self._io.read_u1())
                 self._debug['datatype']['end'] = self._io.pos()
 
             self._debug['num_levels']['start'] = self._io.pos()
@@ -896,7 +1059,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.levels = []
             for i in range(self.num_levels):
                 self._debug['levels']['arr'].append({'start': self._io.pos()})
-                _t_levels = TiledbFragmentMetadata.RTreeLevel(self.coordinate_sizes, self._io, self, self._root)
+                _t_levels = TiledbFragmentMetadata.RTreeLevel(self.len_coordinates, self._io, self, self._root)
                 try:
                     _t_levels._read()
                 finally:
@@ -927,11 +1090,11 @@ class TiledbFragmentMetadata(KaitaiStruct):
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#r-tree
         """
         SEQ_FIELDS = ["num_boxes", "boxes"]
-        def __init__(self, coordinate_sizes, _io, _parent=None, _root=None):
+        def __init__(self, len_coordinates, _io, _parent=None, _root=None):
             super(TiledbFragmentMetadata.RTreeLevel, self).__init__(_io)
             self._parent = _parent
             self._root = _root
-            self.coordinate_sizes = coordinate_sizes
+            self.len_coordinates = len_coordinates
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
@@ -945,7 +1108,7 @@ class TiledbFragmentMetadata(KaitaiStruct):
             self.boxes = []
             for i in range(self.num_boxes):
                 self._debug['boxes']['arr'].append({'start': self._io.pos()})
-                _t_boxes = TiledbFragmentMetadata.BoundingBox(self.coordinate_sizes, self._io, self, self._root)
+                _t_boxes = TiledbFragmentMetadata.BoundingBox(self.len_coordinates, self._io, self, self._root)
                 try:
                     _t_boxes._read()
                 finally:
@@ -1001,6 +1164,106 @@ class TiledbFragmentMetadata(KaitaiStruct):
             pass
 
 
+    class TileGlobalOrder(KaitaiStruct):
+        """Where the tiles start that hold, for each dimension, the coordinates of
+        the first and of the last cell of each tile in the global order. Their
+        payload is `tile_bounds`. A fragment that is not dense has these tiles
+        even if the footer has no section that says where; the page's table of
+        the file leaves them out.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#tile-global-order
+        """
+        SEQ_FIELDS = ["ofs_first_coordinates", "ofs_last_coordinates"]
+        def __init__(self, num_dimensions, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileGlobalOrder, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self.num_dimensions = num_dimensions
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['ofs_first_coordinates']['start'] = self._io.pos()
+            self._debug['ofs_first_coordinates']['arr'] = []
+            self.ofs_first_coordinates = []
+            for i in range(self.num_dimensions):
+                self._debug['ofs_first_coordinates']['arr'].append({'start': self._io.pos()})
+                self.ofs_first_coordinates.append(self._io.read_u8le())
+                self._debug['ofs_first_coordinates']['arr'][i]['end'] = self._io.pos()
+
+            self._debug['ofs_first_coordinates']['end'] = self._io.pos()
+            self._debug['ofs_last_coordinates']['start'] = self._io.pos()
+            self._debug['ofs_last_coordinates']['arr'] = []
+            self.ofs_last_coordinates = []
+            for i in range(self.num_dimensions):
+                self._debug['ofs_last_coordinates']['arr'].append({'start': self._io.pos()})
+                self.ofs_last_coordinates.append(self._io.read_u8le())
+                self._debug['ofs_last_coordinates']['arr'][i]['end'] = self._io.pos()
+
+            self._debug['ofs_last_coordinates']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+            for i in range(len(self.ofs_first_coordinates)):
+                pass
+
+            for i in range(len(self.ofs_last_coordinates)):
+                pass
+
+
+
+    class TileHeader(KaitaiStruct):
+        """What a tile starts with, or a footer: only one that goes on as a tile does
+        is a tile.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/generic_tile.md
+        """
+        SEQ_FIELDS = ["version", "len_persisted", "len_tile", "datatype", "len_cell", "encryption_type", "len_filter_pipeline"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.TileHeader, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
+
+        def _read(self):
+            self._debug['version']['start'] = self._io.pos()
+            self.version = self._io.read_u4le()
+            self._debug['version']['end'] = self._io.pos()
+            self._debug['len_persisted']['start'] = self._io.pos()
+            self.len_persisted = self._io.read_u8le()
+            self._debug['len_persisted']['end'] = self._io.pos()
+            self._debug['len_tile']['start'] = self._io.pos()
+            self.len_tile = self._io.read_u8le()
+            self._debug['len_tile']['end'] = self._io.pos()
+            self._debug['datatype']['start'] = self._io.pos()
+            self.datatype = self._io.read_u1()
+            self._debug['datatype']['end'] = self._io.pos()
+            self._debug['len_cell']['start'] = self._io.pos()
+            self.len_cell = self._io.read_u8le()
+            self._debug['len_cell']['end'] = self._io.pos()
+            self._debug['encryption_type']['start'] = self._io.pos()
+            self.encryption_type = self._io.read_u1()
+            self._debug['encryption_type']['end'] = self._io.pos()
+            self._debug['len_filter_pipeline']['start'] = self._io.pos()
+            self.len_filter_pipeline = self._io.read_u4le()
+            self._debug['len_filter_pipeline']['end'] = self._io.pos()
+
+
+        def _fetch_instances(self):
+            pass
+
+        @property
+        def is_tile(self):
+            """To be asked while the stream is where the header starts."""
+            if hasattr(self, '_m_is_tile'):
+                return self._m_is_tile
+
+            self._m_is_tile =  ((self.encryption_type <= 1) and (self.len_filter_pipeline >= 8) and (self.len_filter_pipeline <= 65536) and (self.len_persisted >= 8) and (self.len_persisted <= ((self._io.size() - self._io.pos()) - 34) - self.len_filter_pipeline)) 
+            return getattr(self, '_m_is_tile', None)
+
+
     class TileNumbers(KaitaiStruct):
         """The payload of a tile with a number for each tile of a field: where it
         starts in its file, how long its variable part is, the sum of its values
@@ -1041,42 +1304,27 @@ class TiledbFragmentMetadata(KaitaiStruct):
 
 
 
-    @property
-    def head(self):
-        if hasattr(self, '_m_head'):
-            return self._m_head
+    class UnknownSection(KaitaiStruct):
+        """A section of a type that is not known, left as it is.
+        
+        .. seealso::
+           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/fragment.md#optional-section
+        """
+        SEQ_FIELDS = ["raw"]
+        def __init__(self, _io, _parent=None, _root=None):
+            super(TiledbFragmentMetadata.UnknownSection, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._debug = collections.defaultdict(dict)
 
-        _pos = self._io.pos()
-        self._io.seek(self.ofs_footer)
-        self._debug['_m_head']['start'] = self._io.pos()
-        self._m_head = TiledbFragmentMetadata.FooterHead(self._io, self, self._root)
-        self._m_head._read()
-        self._debug['_m_head']['end'] = self._io.pos()
-        self._io.seek(_pos)
-        return getattr(self, '_m_head', None)
+        def _read(self):
+            self._debug['raw']['start'] = self._io.pos()
+            self.raw = self._io.read_bytes_full()
+            self._debug['raw']['end'] = self._io.pos()
 
-    @property
-    def len_footer(self):
-        """Bytes of the footer, itself not counted."""
-        if hasattr(self, '_m_len_footer'):
-            return self._m_len_footer
 
-        _pos = self._io.pos()
-        self._io.seek((self._io.size() - 8 if self._io.size() >= 8 else 0))
-        self._debug['_m_len_footer']['start'] = self._io.pos()
-        self._m_len_footer = self._io.read_u8le()
-        self._debug['_m_len_footer']['end'] = self._io.pos()
-        if not self._m_len_footer <= (self._io.size() - 8 if self._io.size() >= 8 else 0):
-            raise kaitaistruct.ValidationGreaterThanError((self._io.size() - 8 if self._io.size() >= 8 else 0), self._m_len_footer, self._io, u"/instances/len_footer")
-        self._io.seek(_pos)
-        return getattr(self, '_m_len_footer', None)
+        def _fetch_instances(self):
+            pass
 
-    @property
-    def ofs_footer(self):
-        if hasattr(self, '_m_ofs_footer'):
-            return self._m_ofs_footer
-
-        self._m_ofs_footer = (self._io.size() - 8) - self.len_footer
-        return getattr(self, '_m_ofs_footer', None)
 
 

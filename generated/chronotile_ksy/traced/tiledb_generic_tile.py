@@ -28,7 +28,7 @@ class TiledbGenericTile(KaitaiStruct):
     class EncryptionTypes(IntEnum):
         no_encryption = 0
         aes_256_gcm = 1
-    SEQ_FIELDS = ["version", "len_persisted", "len_tile", "datatype", "cell_size", "encryption_type", "len_filter_pipeline", "filter_pipeline", "tile"]
+    SEQ_FIELDS = ["version", "len_persisted", "len_tile", "datatype", "len_cell", "encryption_type", "len_filter_pipeline", "filter_pipeline", "tile"]
     def __init__(self, _io, _parent=None, _root=None):
         super(TiledbGenericTile, self).__init__(_io)
         self._parent = _parent
@@ -52,9 +52,9 @@ class TiledbGenericTile(KaitaiStruct):
         self._debug['datatype']['start'] = self._io.pos()
         self.datatype = KaitaiStream.resolve_enum(tiledb_datatype.TiledbDatatype.Codes, self._io.read_u1())
         self._debug['datatype']['end'] = self._io.pos()
-        self._debug['cell_size']['start'] = self._io.pos()
-        self.cell_size = self._io.read_u8le()
-        self._debug['cell_size']['end'] = self._io.pos()
+        self._debug['len_cell']['start'] = self._io.pos()
+        self.len_cell = self._io.read_u8le()
+        self._debug['len_cell']['end'] = self._io.pos()
         self._debug['encryption_type']['start'] = self._io.pos()
         self.encryption_type = KaitaiStream.resolve_enum(TiledbGenericTile.EncryptionTypes, self._io.read_u1())
         self._debug['encryption_type']['end'] = self._io.pos()
@@ -112,7 +112,7 @@ class TiledbGenericTile(KaitaiStruct):
             pass
 
 
-    class CompressionMetadata(KaitaiStruct):
+    class CompressedParts(KaitaiStruct):
         """How long each part is, before and after the compressor.
         
         .. seealso::
@@ -120,7 +120,7 @@ class TiledbGenericTile(KaitaiStruct):
         """
         SEQ_FIELDS = ["num_metadata_parts", "num_data_parts", "metadata_parts", "data_parts", "trailing"]
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbGenericTile.CompressionMetadata, self).__init__(_io)
+            super(TiledbGenericTile.CompressedParts, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._debug = collections.defaultdict(dict)
@@ -130,12 +130,12 @@ class TiledbGenericTile(KaitaiStruct):
             self.num_metadata_parts = self._io.read_u4le()
             self._debug['num_metadata_parts']['end'] = self._io.pos()
             if not self.num_metadata_parts <= (self._io.size() - self._io.pos()) // 8:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_metadata_parts, self._io, u"/types/compression_metadata/seq/0")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8, self.num_metadata_parts, self._io, u"/types/compressed_parts/seq/0")
             self._debug['num_data_parts']['start'] = self._io.pos()
             self.num_data_parts = self._io.read_u4le()
             self._debug['num_data_parts']['end'] = self._io.pos()
             if not self.num_data_parts <= (self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/compression_metadata/seq/1")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 8 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/compressed_parts/seq/1")
             self._debug['metadata_parts']['start'] = self._io.pos()
             self._debug['metadata_parts']['arr'] = []
             self.metadata_parts = []
@@ -165,9 +165,8 @@ class TiledbGenericTile(KaitaiStruct):
             self._debug['trailing']['start'] = self._io.pos()
             self.trailing = self._io.read_bytes_full()
             self._debug['trailing']['end'] = self._io.pos()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/compression_metadata/seq/4")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/compressed_parts/seq/4")
 
 
         def _fetch_instances(self):
@@ -214,7 +213,7 @@ class TiledbGenericTile(KaitaiStruct):
             pass
 
 
-    class EncryptionMetadata(KaitaiStruct):
+    class EncryptedParts(KaitaiStruct):
         """What it takes to decrypt each part, but for the key. The metadata of the
         filter before is itself an encrypted part.
         
@@ -223,7 +222,7 @@ class TiledbGenericTile(KaitaiStruct):
         """
         SEQ_FIELDS = ["num_metadata_parts", "num_data_parts", "metadata_parts", "data_parts", "trailing"]
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbGenericTile.EncryptionMetadata, self).__init__(_io)
+            super(TiledbGenericTile.EncryptedParts, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._debug = collections.defaultdict(dict)
@@ -233,12 +232,12 @@ class TiledbGenericTile(KaitaiStruct):
             self.num_metadata_parts = self._io.read_u4le()
             self._debug['num_metadata_parts']['end'] = self._io.pos()
             if not self.num_metadata_parts <= (self._io.size() - self._io.pos()) // 36:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36, self.num_metadata_parts, self._io, u"/types/encryption_metadata/seq/0")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36, self.num_metadata_parts, self._io, u"/types/encrypted_parts/seq/0")
             self._debug['num_data_parts']['start'] = self._io.pos()
             self.num_data_parts = self._io.read_u4le()
             self._debug['num_data_parts']['end'] = self._io.pos()
             if not self.num_data_parts <= (self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts:
-                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/encryption_metadata/seq/1")
+                raise kaitaistruct.ValidationGreaterThanError((self._io.size() - self._io.pos()) // 36 - self.num_metadata_parts, self.num_data_parts, self._io, u"/types/encrypted_parts/seq/1")
             self._debug['metadata_parts']['start'] = self._io.pos()
             self._debug['metadata_parts']['arr'] = []
             self.metadata_parts = []
@@ -268,9 +267,8 @@ class TiledbGenericTile(KaitaiStruct):
             self._debug['trailing']['start'] = self._io.pos()
             self.trailing = self._io.read_bytes_full()
             self._debug['trailing']['end'] = self._io.pos()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/encryption_metadata/seq/4")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/encrypted_parts/seq/4")
 
 
         def _fetch_instances(self):
@@ -365,55 +363,55 @@ class TiledbGenericTile(KaitaiStruct):
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.EncryptionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.EncryptedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.bzip2:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.dictionary:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.double_delta:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.gzip:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.lz4:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.rle:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             elif _on == tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.zstd:
                 pass
                 self._raw_metadata = self._io.read_bytes(self.len_metadata)
                 _io__raw_metadata = KaitaiStream(BytesIO(self._raw_metadata))
-                self.metadata = TiledbGenericTile.CompressionMetadata(_io__raw_metadata, self, self._root)
+                self.metadata = TiledbGenericTile.CompressedParts(_io__raw_metadata, self, self._root)
                 self.metadata._read()
             else:
                 pass
@@ -510,9 +508,8 @@ class TiledbGenericTile(KaitaiStruct):
             self._debug['trailing']['start'] = self._io.pos()
             self.trailing = self._io.read_bytes_full()
             self._debug['trailing']['end'] = self._io.pos()
-            _ = self.trailing
-            if not len(_) == 0:
-                raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/types/tile_chunks/seq/2")
+            if not self.trailing == b"":
+                raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/types/tile_chunks/seq/2")
 
 
         def _fetch_instances(self):
@@ -548,5 +545,14 @@ class TiledbGenericTile(KaitaiStruct):
 
         self._m_outer_filter = (tiledb_filter_pipeline.TiledbFilterPipeline.FilterTypes.none if self.num_filters == 0 else self.filter_pipeline.filters[self.num_filters - 1].filter_type)
         return getattr(self, '_m_outer_filter', None)
+
+    @property
+    def why_closed(self):
+        """Why the payload is not shown; empty where it is."""
+        if hasattr(self, '_m_why_closed'):
+            return self._m_why_closed
+
+        self._m_why_closed = (u"" if self.is_one_zlib_stream else (u" (closed: it is encrypted, and a spec has no key)" if self.encryption_type != TiledbGenericTile.EncryptionTypes.no_encryption else (u" (closed: it has no chunk)" if self.tile.num_chunks == 0 else (u" (closed: no spec can join several chunks)" if self.tile.num_chunks > 1 else u" (closed: it is no single zlib stream)"))))
+        return getattr(self, '_m_why_closed', None)
 
 

@@ -3,6 +3,7 @@
 
 import kaitaistruct
 from kaitaistruct import KaitaiStruct, KaitaiStream, BytesIO
+from chronotile_ksy.traced import tiledb_datatype
 from enum import IntEnum
 import collections
 
@@ -17,7 +18,8 @@ class TiledbOperand(KaitaiStruct):
     
     All but `raw` is a guess, for people who look at a tree. Printable bytes are
     text first: four or eight of them are text, one or two may also be a number.
-    Other values of 1, 2, 4 or 8 bytes are integers, all others are text.
+    Eight bytes are a float64 if that is neither tiny nor huge. Other values of 1,
+    2, 4 or 8 bytes are integers, all others are text.
     
     .. seealso::
        Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
@@ -29,6 +31,8 @@ class TiledbOperand(KaitaiStruct):
         s2 = 2
         short_text = 3
         s4 = 4
+        u8 = 5
+        f8 = 6
         s8 = 8
     SEQ_FIELDS = ["raw"]
     def __init__(self, _io, _parent=None, _root=None):
@@ -49,7 +53,10 @@ class TiledbOperand(KaitaiStruct):
         if hasattr(self, '_m_guess'):
             pass
             _on = self.shape
-            if _on == TiledbOperand.Shapes.s1:
+            if _on == TiledbOperand.Shapes.f8:
+                pass
+                self._m_guess._fetch_instances()
+            elif _on == TiledbOperand.Shapes.s1:
                 pass
                 self._m_guess._fetch_instances()
             elif _on == TiledbOperand.Shapes.s2:
@@ -64,114 +71,12 @@ class TiledbOperand(KaitaiStruct):
             elif _on == TiledbOperand.Shapes.short_text:
                 pass
                 self._m_guess._fetch_instances()
+            elif _on == TiledbOperand.Shapes.u8:
+                pass
+                self._m_guess._fetch_instances()
             else:
                 pass
                 self._m_guess._fetch_instances()
-
-
-    class GuessS1(KaitaiStruct):
-        """A value of one byte, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbOperand.GuessS1, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s1()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS2(KaitaiStruct):
-        """A value of two bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbOperand.GuessS2, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s2le()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS4(KaitaiStruct):
-        """A value of four bytes, if it is an integer.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["value"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbOperand.GuessS4, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_s4le()
-            self._debug['value']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-
-    class GuessS8(KaitaiStruct):
-        """A value of eight bytes, if it is an integer. It is put together from two
-        halves: the JavaScript runtime's own s8 is off by 2^32 for some negative
-        values.
-        
-        .. seealso::
-           Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
-        """
-        SEQ_FIELDS = ["low", "high"]
-        def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbOperand.GuessS8, self).__init__(_io)
-            self._parent = _parent
-            self._root = _root
-            self._debug = collections.defaultdict(dict)
-
-        def _read(self):
-            self._debug['low']['start'] = self._io.pos()
-            self.low = self._io.read_u4le()
-            self._debug['low']['end'] = self._io.pos()
-            self._debug['high']['start'] = self._io.pos()
-            self.high = self._io.read_s4le()
-            self._debug['high']['end'] = self._io.pos()
-
-
-        def _fetch_instances(self):
-            pass
-
-        @property
-        def value(self):
-            if hasattr(self, '_m_value'):
-                return self._m_value
-
-            self._m_value = self.high * 4294967296 + self.low
-            return getattr(self, '_m_value', None)
 
 
     class GuessShortText(KaitaiStruct):
@@ -205,27 +110,47 @@ class TiledbOperand(KaitaiStruct):
             return getattr(self, '_m_number', None)
 
 
-    class GuessText(KaitaiStruct):
-        """A value that is text, or of a width that no integer has.
+    class GuessU8(KaitaiStruct):
+        """Eight bytes that are a large unsigned integer, or a negative one far from
+        0, such as a date long ago in nanoseconds.
         
         .. seealso::
            Source - https://github.com/TileDB-Inc/TileDB/blob/28aeb653d1c5d3e3b7a4b09b0e9f84a3c4d7605f/format_spec/delete_commit_file.md
         """
-        SEQ_FIELDS = ["value"]
+        SEQ_FIELDS = ["low", "high"]
         def __init__(self, _io, _parent=None, _root=None):
-            super(TiledbOperand.GuessText, self).__init__(_io)
+            super(TiledbOperand.GuessU8, self).__init__(_io)
             self._parent = _parent
             self._root = _root
             self._debug = collections.defaultdict(dict)
 
         def _read(self):
-            self._debug['value']['start'] = self._io.pos()
-            self.value = self._io.read_bytes_full()
-            self._debug['value']['end'] = self._io.pos()
+            self._debug['low']['start'] = self._io.pos()
+            self.low = self._io.read_u4le()
+            self._debug['low']['end'] = self._io.pos()
+            self._debug['high']['start'] = self._io.pos()
+            self.high = self._io.read_u4le()
+            self._debug['high']['end'] = self._io.pos()
 
 
         def _fetch_instances(self):
             pass
+
+        @property
+        def negative(self):
+            if hasattr(self, '_m_negative'):
+                return self._m_negative
+
+            self._m_negative = (self.high - 4294967296) * 4294967296 + self.low
+            return getattr(self, '_m_negative', None)
+
+        @property
+        def value(self):
+            if hasattr(self, '_m_value'):
+                return self._m_value
+
+            self._m_value = self.high * 4294967296 + self.low
+            return getattr(self, '_m_value', None)
 
 
     @property
@@ -237,49 +162,75 @@ class TiledbOperand(KaitaiStruct):
         self._io.seek(0)
         self._debug['_m_guess']['start'] = self._io.pos()
         _on = self.shape
-        if _on == TiledbOperand.Shapes.s1:
+        if _on == TiledbOperand.Shapes.f8:
             pass
-            self._m_guess = TiledbOperand.GuessS1(self._io, self, self._root)
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueNumber(tiledb_datatype.TiledbDatatype.Codes.float64, self._io)
+            self._m_guess._read()
+        elif _on == TiledbOperand.Shapes.s1:
+            pass
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueNumber(tiledb_datatype.TiledbDatatype.Codes.int8, self._io)
             self._m_guess._read()
         elif _on == TiledbOperand.Shapes.s2:
             pass
-            self._m_guess = TiledbOperand.GuessS2(self._io, self, self._root)
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueNumber(tiledb_datatype.TiledbDatatype.Codes.int16, self._io)
             self._m_guess._read()
         elif _on == TiledbOperand.Shapes.s4:
             pass
-            self._m_guess = TiledbOperand.GuessS4(self._io, self, self._root)
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueNumber(tiledb_datatype.TiledbDatatype.Codes.int32, self._io)
             self._m_guess._read()
         elif _on == TiledbOperand.Shapes.s8:
             pass
-            self._m_guess = TiledbOperand.GuessS8(self._io, self, self._root)
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueS8(self._io)
             self._m_guess._read()
         elif _on == TiledbOperand.Shapes.short_text:
             pass
             self._m_guess = TiledbOperand.GuessShortText(self._io, self, self._root)
             self._m_guess._read()
+        elif _on == TiledbOperand.Shapes.u8:
+            pass
+            self._m_guess = TiledbOperand.GuessU8(self._io, self, self._root)
+            self._m_guess._read()
         else:
             pass
-            self._m_guess = TiledbOperand.GuessText(self._io, self, self._root)
+            self._m_guess = tiledb_datatype.TiledbDatatype.ValueText(self._io)
             self._m_guess._read()
         self._debug['_m_guess']['end'] = self._io.pos()
         self._io.seek(_pos)
         return getattr(self, '_m_guess', None)
 
     @property
+    def is_float(self):
+        """Whether a float64 is from 2^-40 to 2^50, or minus that."""
+        if hasattr(self, '_m_is_float'):
+            return self._m_is_float
+
+        self._m_is_float =  (((self.top % 32768) // 16 >= 983) and ((self.top % 32768) // 16 <= 1073)) 
+        return getattr(self, '_m_is_float', None)
+
+    @property
     def is_printable(self):
-        """Whether the first eight bytes are printable ASCII."""
         if hasattr(self, '_m_is_printable'):
             return self._m_is_printable
 
-        self._m_is_printable =  (( ((len(self.raw) < 1) or ( ((KaitaiStream.byte_array_index(self.raw, 0) >= 32) and (KaitaiStream.byte_array_index(self.raw, 0) <= 126)) )) ) and ( ((len(self.raw) < 2) or ( ((KaitaiStream.byte_array_index(self.raw, 1) >= 32) and (KaitaiStream.byte_array_index(self.raw, 1) <= 126)) )) ) and ( ((len(self.raw) < 3) or ( ((KaitaiStream.byte_array_index(self.raw, 2) >= 32) and (KaitaiStream.byte_array_index(self.raw, 2) <= 126)) )) ) and ( ((len(self.raw) < 4) or ( ((KaitaiStream.byte_array_index(self.raw, 3) >= 32) and (KaitaiStream.byte_array_index(self.raw, 3) <= 126)) )) ) and ( ((len(self.raw) < 5) or ( ((KaitaiStream.byte_array_index(self.raw, 4) >= 32) and (KaitaiStream.byte_array_index(self.raw, 4) <= 126)) )) ) and ( ((len(self.raw) < 6) or ( ((KaitaiStream.byte_array_index(self.raw, 5) >= 32) and (KaitaiStream.byte_array_index(self.raw, 5) <= 126)) )) ) and ( ((len(self.raw) < 7) or ( ((KaitaiStream.byte_array_index(self.raw, 6) >= 32) and (KaitaiStream.byte_array_index(self.raw, 6) <= 126)) )) ) and ( ((len(self.raw) < 8) or ( ((KaitaiStream.byte_array_index(self.raw, 7) >= 32) and (KaitaiStream.byte_array_index(self.raw, 7) <= 126)) )) )) 
+        self._m_is_printable =  ((len(self.raw) == 0) or ( ((KaitaiStream.byte_array_min(self.raw) >= 32) and (KaitaiStream.byte_array_max(self.raw) <= 126)) )) 
         return getattr(self, '_m_is_printable', None)
 
     @property
     def shape(self):
+        """A negative integer of eight bytes is small, or it is none."""
         if hasattr(self, '_m_shape'):
             return self._m_shape
 
-        self._m_shape = ((TiledbOperand.Shapes.short_text if self.is_printable else TiledbOperand.Shapes.s1) if len(self.raw) == 1 else ((TiledbOperand.Shapes.short_text if self.is_printable else TiledbOperand.Shapes.s2) if len(self.raw) == 2 else ((TiledbOperand.Shapes.text if self.is_printable else TiledbOperand.Shapes.s4) if len(self.raw) == 4 else ((TiledbOperand.Shapes.text if self.is_printable else TiledbOperand.Shapes.s8) if len(self.raw) == 8 else TiledbOperand.Shapes.text))))
+        self._m_shape = (TiledbOperand.Shapes.short_text if  ((self.is_printable) and (len(self.raw) > 0) and (len(self.raw) <= 2))  else (TiledbOperand.Shapes.text if self.is_printable else (TiledbOperand.Shapes.s1 if len(self.raw) == 1 else (TiledbOperand.Shapes.s2 if len(self.raw) == 2 else (TiledbOperand.Shapes.s4 if len(self.raw) == 4 else (TiledbOperand.Shapes.text if len(self.raw) != 8 else (TiledbOperand.Shapes.f8 if self.is_float else (TiledbOperand.Shapes.u8 if  ((self.top >= 32768) and (self.top < 65520))  else TiledbOperand.Shapes.s8))))))))
         return getattr(self, '_m_shape', None)
+
+    @property
+    def top(self):
+        """Of eight bytes the two highest, which have the exponent of a float64."""
+        if hasattr(self, '_m_top'):
+            return self._m_top
+
+        self._m_top = (KaitaiStream.byte_array_index(self.raw, 7) * 256 + KaitaiStream.byte_array_index(self.raw, 6) if len(self.raw) == 8 else 0)
+        return getattr(self, '_m_top', None)
 
 

@@ -37,9 +37,8 @@ class TiledbUpdate(KaitaiStruct):
         self._debug['trailing']['start'] = self._io.pos()
         self.trailing = self._io.read_bytes_full()
         self._debug['trailing']['end'] = self._io.pos()
-        _ = self.trailing
-        if not len(_) == 0:
-            raise kaitaistruct.ValidationExprError(self.trailing, self._io, u"/seq/2")
+        if not self.trailing == b"":
+            raise kaitaistruct.ValidationNotEqualError(b"", self.trailing, self._io, u"/seq/2")
 
 
     def _fetch_instances(self):

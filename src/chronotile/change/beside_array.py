@@ -6,12 +6,16 @@ there. Knows nothing of what the array holds.
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
 
-from chronotile.errors import StorageError
+from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.timestamps import iso_time
 from chronotile.storage.place import Place
-from chronotile.storage.store import Store
+from chronotile.storage.store import MissingObjectError, Store
+
+_BEGUN = "-begun.json"
+"""How the name of a record ends, of a change that has not ended."""
 
 
 def folder_beside(store: Store, suffix: str) -> tuple[Store, str]:
@@ -69,9 +73,38 @@ def save_begun(store: Store, report: Saved) -> str:
     A file that stays without a report of the same command shows that the command was broken off.
     """
     above, folder = folder_beside(store, ".reports")
-    path = f"{folder}/{stamp(report.at_ms)}-{report.command}-begun.json"
+    path = f"{folder}/{stamp(report.at_ms)}-{report.command}{_BEGUN}"
     above.put_if_absent(path, report.begun_json().encode())
     return path
+
+
+def unfinished_copies(store: Store) -> dict[str, str]:
+    """The fragments that a change of the array is copying, or was when it was broken off.
+
+    Returns:
+        Folder of each copy -> the record of the change.
+
+    Raises:
+        BadFileError: A record cannot be read, and may name any fragment.
+    """
+    try:
+        above, folder = folder_beside(store, ".reports")
+    except StorageError:
+        return {}
+    copies: dict[str, str] = {}
+    records = [file.path for file in above.list_dir(folder).files]
+    for path, data in above.read_many(path for path in records if path.endswith(_BEGUN)):
+        if isinstance(data, MissingObjectError):
+            continue
+        if isinstance(data, ChronotileError):
+            raise data
+        try:
+            steps = json.loads(data)["steps"]
+            copies |= {step["path"]: path for step in steps if step["op"] == "copy"}
+        except (ValueError, KeyError, TypeError) as cause:
+            problem = f"expected the record of a change, found {cause!r:.80}"
+            raise BadFileError(above.uri_of(path), problem) from cause
+    return copies
 
 
 def part_of(begun: str, number: int) -> str:

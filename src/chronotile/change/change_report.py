@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
 
-Op: TypeAlias = Literal["put", "remove", "move", "copy", "replace"]
+Op: TypeAlias = Literal["put", "write", "link", "copy", "replace", "remove", "move"]
 Before: TypeAlias = "Callable[[Report], None] | None"
 """Called with the planned steps before the first of them; an error that it raises stops the run."""
 
 
+FOLDERS = ("write", "link", "copy")
+"""Steps that can make a whole fragment, whose folder stays whatever becomes of its commit."""
+
 _DONE = {
     "put": "put",
+    "write": "wrote",
+    "link": "linked",
     "copy": "copied",
     "replace": "replaced",
     "remove": "removed",
@@ -47,10 +52,14 @@ class Step:
     reason: str
     data: bytes = field(default=b"", repr=False, compare=False)
     """The content of a file that is put, replaced or moved."""
+    fragment_files: int | None = None
+    """If it makes a whole fragment: how many files that has, 0 if nobody knows yet."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; a file that is put has the digest by which an undo knows it again."""
         document = {"op": self.op, "path": self.path, "size": self.size, "reason": self.reason}
+        if self.fragment_files is not None:
+            document["files"] = self.fragment_files or None
         if self.op in ("put", "replace"):
             document["sha256"] = hashlib.sha256(self.data).hexdigest()
         return document
@@ -147,11 +156,30 @@ class Report:
         """
         parts = []
         for op, done in _DONE.items():
-            sizes = [step.size or 0 for step in self.steps if step.op == op]
-            if sizes:
-                word = f"would {op}" if self.dry_run else done
-                parts.append(f"{word} {count_text(len(sizes), 'file')} ({sum(sizes):,} bytes)")
+            steps = [step for step in self.steps if step.op == op]
+            kinds = (
+                [step for step in steps if step.fragment_files is not None],
+                [step for step in steps if step.fragment_files is None],
+            )
+            word = f"would {op}" if self.dry_run else done
+            parts += [f"{word} {_counted(own)}" for own in kinds if own]
         return ", ".join(parts) or "nothing to do"
+
+
+def _counted(steps: list[Step]) -> str:
+    """Fragments or files, with their bytes.
+
+    >>> one = Step(op="link", path="__fragments/x", size=5, reason="", fragment_files=3)
+    >>> _counted([one, one])
+    '2 fragments (6 files, 10 bytes)'
+    """
+    sizes = [step.size for step in steps if step.size is not None]
+    size = f"{sum(sizes):,} bytes" if sizes else "bytes not known beforehand"
+    if steps[0].fragment_files is None:
+        return f"{count_text(len(steps), 'file')} ({size})"
+    files = sum(step.fragment_files or 0 for step in steps)
+    inside = f"{count_text(files, 'file')}, {size}" if files else size
+    return f"{count_text(len(steps), 'fragment')} ({inside})"
 
 
 def tell(before: Before, planned: Report) -> None:

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-import pyarrow.compute as pc
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.consolidate_footers import FootersPlan, plan_footers
@@ -27,13 +26,14 @@ from chronotile.change.merged_files import array_metadata
 from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import NEWER
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import Record, commit_name, encode_lines
 from chronotile.format.con_names import later_name, later_name_at, rank
-from chronotile.format.kinds import COMMITS, DEL, OK, UPD, WRT
-from chronotile.format.names import time_order
-from chronotile.history import text_columns
+from chronotile.format.kinds import COMMITS, OK, UPD, WRT
+from chronotile.format.names import NEWEST_VERSION, time_order
 from chronotile.history.columns_to_con import encode_rows
+from chronotile.history.con_coverage import commit_ids
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
 
@@ -158,13 +158,15 @@ def _carry_out(
 
 
 def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
-    """Plans a `.con` with every effective commit, unless the latest one is just that."""
+    """Plans a `.con` with every effective commit, unless one is just that."""
     table = history.table
     rows = wanted_rows(table, updates=updates)
     notes = tuple(_notes(table, updates=updates))
-    if not len(rows) or _is_there(table, rows):
+    if not len(rows):
         return CommitsPlan(notes=notes)
     t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
+    if _is_there(table, rows, t1, t2):
+        return CommitsPlan(notes=notes)
     cons = [source.path for source in table.sources if not source.loose]
     name = later_name_at(t1, t2, cons, write_version(history))
     data = encode_rows(table, rows)
@@ -176,15 +178,17 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     """The rows of a `.con` with every effective commit: in time order, updates last.
 
-    Of a commit that stands in several places, the engine sees the record of the latest `.con`.
+    Of a commit that stands in several places, the engine sees the record of the latest `.con`. One
+    of a version that is not known stays where it is.
     """
     uris = table.uris
     is_write = (uris.ext == WRT) | (uris.ext == OK)
-    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied)
+    newer = table.is_from_version(NEWEST_VERSION + 1)
+    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied & ~newer)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
     for row in table.tile_rows.tolist():
         loose = table.is_loose(row)
-        if loose and uris.ext[row] == UPD and not updates:
+        if newer[row] or (loose and uris.ext[row] == UPD and not updates):
             continue
         claim = ((not loose, rank(table.path(row))), row)
         uri = table.uri(row)
@@ -201,22 +205,27 @@ def wanted_order(record: Record) -> tuple[bool, tuple[int, int, str]]:
     return record.uri.endswith(".upd"), time_order(commit_name(record.uri))
 
 
-def _is_there(table: CommitTable, rows: I64) -> bool:
-    """Whether the latest `.con` holds exactly these records, and its name has their times."""
+def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
+    """Whether a `.con` holds exactly these records, and a new one would not be kept for it.
+
+    `con_coverage` has the order: of files with deletes or updates the latest is kept, and its name
+    must have the true times. Of others the first by the text of the path is kept.
+    """
+    counts = np.bincount(table.source, minlength=len(table.sources)).tolist()
+    fitting = f"{COMMITS}/__{t1}_{t2}_"
     cons = [number for number, source in enumerate(table.sources) if not source.loose]
+    paths = {number: table.sources[number].path for number in cons}
+    if (table.uris.ext[rows] > OK).any():
+        latest = max(cons, key=lambda number: rank(paths[number]), default=-1)
+        cons = [n for n in cons if n == latest and paths[n].startswith(fitting)]
+    else:
+        cons = [n for n in cons if paths[n][: len(fitting)] <= fitting]
+    cons = [number for number in cons if counts[number] == len(rows)]
     if not cons:
         return False
-    latest = max(cons, key=lambda number: rank(table.sources[number].path))
-    own = np.flatnonzero(table.source == latest)
-    name = commit_name(table.sources[latest].path)
-    spanned = (int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max()))
-    if len(own) != len(rows) or (name.t1, name.t2) != spanned:
-        return False
-    there, wanted = text_columns.uris(table, own), text_columns.uris(table, rows)
-    if not np.asarray(pc.is_in(wanted, value_set=there)).all():
-        return False
-    ext = table.uris.ext[rows]
-    return bool((table.source[rows[(ext == DEL) | (ext == UPD)]] == latest).all())
+    ids = commit_ids(table)
+    wanted = np.sort(ids[rows])
+    return any(np.array_equal(np.sort(ids[table.source == number]), wanted) for number in cons)
 
 
 def ignore_removed(store: Store, history: History, rows: I64) -> tuple[Step, ...]:
@@ -254,3 +263,6 @@ def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
     if ignored:
         stay, them = ("stays", "it") if ignored == 1 else ("stay", "them")
         yield f"{count_text(ignored, 'write')} {stay} loose: an .ign names {them}"
+    newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
+    if newer:
+        yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

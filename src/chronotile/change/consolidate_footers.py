@@ -22,12 +22,13 @@ from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.engine_open_cost import FIRST_BY_NAME
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import NEWER
 from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.con_names import later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
 from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
@@ -58,16 +59,21 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
         KeyNeededError: The array is encrypted, and there is no key.
         StorageError: The storage failed.
     """
-    wanted = _visible_with_footer(rules)
+    visible = _visible_with_footer(rules)
+    wanted = visible.only(pa.array(visible.version <= NEWEST_VERSION))
+    newer = len(visible.name) - len(wanted.name)
+    count = count_text(newer, "fragment")
+    left_out = (f"{count} left out of the .meta: {NEWER}",) if newer else ()
     if not len(wanted.name):
-        return FootersPlan()
+        return FootersPlan(notes=left_out)
     key = sealing_key(store, history)
     latest = _latest(store, history)
     names = frozenset(wanted.name.to_pylist())
     if latest.keys() == names:
-        return FootersPlan(fragments=names)
+        return FootersPlan(notes=left_out, fragments=names)
     footers, errors = own_footers(FooterReader(store, history), wanted.name, wanted.version)
     notes = tuple(f"{n} is left out of the .meta: {one.problem}" for n, one in errors.items())
+    notes += left_out
     if errors:
         names = frozenset(footers)
         wanted = wanted.only(pc.is_in(wanted.name, value_set=pa.array([*names], pa.string())))

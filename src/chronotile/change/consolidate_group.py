@@ -28,7 +28,6 @@ from chronotile.change.merged_files import (
     group_lists,
     group_metadata,
     put_vacuum,
-    take_back,
 )
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import ChangedError
@@ -204,7 +203,7 @@ def put_lists(store: Store, history: GroupHistory, plan: ListsPlan) -> None:
     now = set(store.list_names(GROUP).files)
     fresh = [try_parse(text.removesuffix(".vac")) for text in now - before]
     if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
-        take_back(store, GROUP, merged)
+        store.remove([step.path for step in merged])
         problem = "expected the lists of members as they were read, found them changed; try again"
         raise ChangedError(store.uri_of(GROUP), problem)
     put_vacuum(store, vacuum)

@@ -14,7 +14,8 @@ nothing replaces.
 
 After the put of the merged file, and before the `.vac`, `__meta` is listed again. If somebody else
 changed it, other than by writing later metadata, then the merged file is taken back, and nothing
-has happened. Of two maintainers at once at least one sees the other's file.
+has happened. Of two maintainers at once at least one sees the other's file. Every maintainer writes
+a file of its own, even if there is one that says the same: its maker might take it back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step, put
-from chronotile.change.merged_files import put_vacuum, take_back
+from chronotile.change.merged_files import put_vacuum
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.errors import BadFileError, ChangedError
 from chronotile.format import tiles
@@ -79,19 +80,15 @@ def plan_metadata(store: Store, known: MergeFolder) -> MetadataPlan:
     if undecided is not None:
         note = f"metadata stays as it is: several files of one time set {undecided!r:.80}, and "
         return MetadataPlan(notes=(f"{note}which of them counts is not defined",))
-    payload = encode_items(items)
-    done = _already_merged(known, files, payload, first, last)
-    steps: list[Step] = []
-    text = done or new_name(first, last, None)
-    if done is None:
-        key = known.key if any(file.is_encrypted for file in files) else None
-        data = tiles.encode(payload, version=known.version, key=key)
-        keys = count_text(len(items), "key")
-        steps.append(put(f"{META}/{text}", data, f"{keys} of {count_text(len(files), 'file')}"))
-    replaced = [name.text for name in live if name.text != done]
-    data = encode_lines(known.lines(store, replaced))
-    steps.append(put(f"{META}/{text}.vac", data, f"hides {count_text(len(replaced), 'file')}"))
-    return MetadataPlan(steps=tuple(steps), last=last)
+    text, number = new_name(first, last, None), count_text(len(files), "file")
+    key = known.key if any(file.is_encrypted for file in files) else None
+    data = tiles.encode(encode_items(items), version=known.version, key=key)
+    lines = encode_lines(known.lines(store, [name.text for name in live]))
+    steps = (
+        put(f"{META}/{text}", data, f"{count_text(len(items), 'key')} of {number}"),
+        put(f"{META}/{text}.vac", lines, f"hides {number}"),
+    )
+    return MetadataPlan(steps=steps, last=last)
 
 
 def put_metadata(store: Store, known: MergeFolder, plan: MetadataPlan) -> None:
@@ -107,7 +104,7 @@ def put_metadata(store: Store, known: MergeFolder, plan: MetadataPlan) -> None:
     now = set(store.list_names(META).files)
     fresh = [try_parse(text) for text in now - before]
     if before - now or any(name is None or name.t1 <= plan.last for name in fresh):
-        take_back(store, META, merged)
+        store.remove([step.path for step in merged])
         problem = "expected the metadata as it was read, found it changed; try again"
         raise ChangedError(store.uri_of(META), problem)
     put_vacuum(store, vacuum)
@@ -153,16 +150,3 @@ def _merged(files: Sequence[MetadataFile]) -> tuple[list[MetadataItem], bytes | 
             latest[key] = (file.name.t1, said, item)
     undecided = next((key for key, (_, said, _) in latest.items() if len(said) > 1), None)
     return [item for _, _, item in latest.values() if not item.is_removal], undecided
-
-
-def _already_merged(
-    known: MergeFolder, files: Sequence[MetadataFile], payload: bytes, first: int, last: int
-) -> str | None:
-    """A file that says just this, of this range and without a `.vac`: its maker was broken off."""
-    vacuums = {vacuum.name.text for vacuum in known.vacuums}
-    alike = (
-        file.name.text
-        for file in files
-        if (file.name.t1, file.name.t2) == (first, last) and file.payload == payload
-    )
-    return max((text for text in alike if first < last and text not in vacuums), default=None)

@@ -7,6 +7,7 @@ for, unless the caller allows that.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ from chronotile.check.read_tags import moment_in
 from chronotile.conditions import codec
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
-from chronotile.conditions.text import to_text
-from chronotile.conditions.tree import Condition, fields, flatten, negate
+from chronotile.conditions.text import field_name, to_text
+from chronotile.conditions.tree import Condition, fields, flatten, leaves, negate
+from chronotile.conditions.truth import asks_for_null
 from chronotile.conditions.update_values import parse_assignments, update_values
 from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
@@ -144,6 +146,10 @@ def write_update(
     target = _Target(opened, key, timestamp, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
+    text = to_text(predicate, target.schema)
+    if any(leaf.is_empty_text for leaf in leaves(predicate)):
+        problem = "expected a value that is not empty, found '' for a field that may be NULL"
+        raise RefusedError(text, f"{problem}: an update on disk does not tell one from the other")
     wanted = (
         update_values(values, target.schema)
         if isinstance(values, Mapping)
@@ -152,7 +158,6 @@ def write_update(
     payload = codec.encode_update(stored, wanted)
     notes = [effect, *target.older_rows(stored, allowed=allow_older_loss)]
     notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
-    text = to_text(predicate, target.schema)
     return target.write("update", payload, text, notes, dry_run=dry_run)
 
 
@@ -202,7 +207,8 @@ class _Target:
         raise OddTimeError(self.store.uri, f"{problem} (--any-time permits it)")
 
     def checked(self, predicate: Condition) -> Condition:
-        """The condition to store; refused if the engine cannot read it under some schema."""
+        """Give the condition to store; refuse one that the engine cannot read under some schema."""
+        self._refuse_null(predicate)
         stored = flatten(negate(predicate))
         for schema in schemas_over(self.history, self.moment):
             reasons = engine_refuses(stored, schema)
@@ -211,6 +217,18 @@ class _Target:
                 problem += f", found one that breaks every read: {'; '.join(reasons)}"
                 raise RefusedError(to_text(predicate, self.schema), problem)
         return stored
+
+    def _refuse_null(self, predicate: Condition) -> None:
+        """Refuse to ask for NULL in a field of a fixed size (F6)."""
+        for leaf in leaves(predicate):
+            field = self.schema.field(leaf.field)
+            if field is not None and not field.is_var and asks_for_null(leaf, field):
+                name = field_name(field.name, field)
+                problem = f"expected a value for {name}, found NULL: {name} has a fixed size"
+                problem += ", and the engine cannot read a delete or update that asks for NULL"
+                look = ("chronotile", "rows", self.store.uri, "--where", f"{name} is null")
+                problem += f"; {shlex.join(look)} shows these rows"
+                raise RefusedError(to_text(predicate, self.schema), problem)
 
     def older_rows(self, stored: Condition, *, allowed: bool) -> list[str]:
         """The note on rows from before a field of the condition was added (F15), if any."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.merged_files import group_metadata
-from chronotile.errors import BadFileError, KeyNeededError
+from chronotile.check.read_tags import tags_in
 from chronotile.format.names import Name, time_order, try_parse
-from chronotile.format.tag_entries import Tags, tags_among
-from chronotile.history.array_metadata_files import merged_items, read_metadata
 
 if TYPE_CHECKING:
+    from chronotile.format.tag_entries import Tags
     from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
 
@@ -27,16 +26,11 @@ def metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:
 
 
 def tags_of_group(store: Store, history: GroupHistory) -> Tags:
-    """The tags of a group; metadata that cannot be opened holds none.
+    """Read the tags of a group; metadata that cannot be opened gives doubts, as in `tags_of`.
 
     Raises:
         ChangedError: Metadata is gone since the group was listed.
         StorageError: The storage failed.
     """
-    if not history.meta:
-        return Tags({})
-    files = read_metadata(store, metadata_of_group(store, history), history.key)
-    try:
-        return tags_among(merged_items(files).values())
-    except (BadFileError, KeyNeededError):
-        return Tags({})
+    names = metadata_of_group(store, history) if history.meta else []
+    return tags_in(store, names, history.key, is_sealed=history.is_sealed)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import count_text
-from chronotile.check.read_tags import moment_in, tags_of
+from chronotile.check.read_tags import moment_in
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.visibility.windows_to_keep import Kept, kept_moments, kept_since
+from chronotile.visibility.windows_to_keep import Kept, kept_for, kept_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,22 +34,28 @@ class Keep(NamedTuple):
     """The tags of the group through which the array is vacuumed."""
 
 
-def kept_windows(store: Store, history: History, keep: Keep) -> tuple[Kept, ...]:
+def kept_windows(store: Store, history: History, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
     """The windows of an array to leave as they are: of all tags, of moments, of the last days."""
     moments = [moment_in(store, history, moment) for moment in keep.moments]
-    return windows_of(tags_of(store, history), moments, keep)
+    return windows_of(tags, moments, keep)
 
 
 def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ...]:
     """The windows of tags, of some moments, of the last days."""
-    found = list(kept_moments(tags.with_group(keep.of_group).labelled()))
+    found = list(kept_for(tags.with_group(keep.of_group)))
     for at in moments:
-        if all(one.first != at for one in found):
+        if all((one.first, one.last) != (at, at) for one in found):
             found.append(Kept(f"{at} ({time_text(at)})", at, at))
     if keep.days is not None:
         since = max(now_ms() - int(keep.days * _DAY_MS), 0)
         found.append(kept_since(since, f"the last {keep.days:g} days"))
     return tuple(found)
+
+
+def doubtful(tags: Tags) -> Iterator[str]:
+    """What may be a tag and cannot be read, and what that means for a vacuum."""
+    for doubt in tags.doubts:
+        yield f"{doubt}; nothing that a tag could need goes; {doubt.hint}"
 
 
 def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:

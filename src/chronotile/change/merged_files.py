@@ -7,7 +7,6 @@ the lines of their `.vac` files differ.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,13 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
-from chronotile.format.names import try_parse
+from chronotile.format.names import NEWEST_VERSION, try_parse
 from chronotile.history.read_history import VacuumFile
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from chronotile.change.change_report import Step
     from chronotile.history.group_reading import GroupHistory
@@ -67,41 +66,21 @@ class MergeFolder:
 
 
 def put_vacuum(store: Store, step: Step) -> None:
-    """Puts the `.vac` of a merged file, unless another maintainer has put the same.
+    """Puts the `.vac` of a merged file.
 
     A `.vac` whose merged file is gone would hide files that nothing replaces. So the merged file is
-    looked up after the put; `take_back` looks the other way, and one of the two sees the other.
+    looked up after the put.
 
     Raises:
-        ChangedError: Another maintainer has put another, or took the merged file back; try again.
+        ChangedError: Another maintainer has merged the merged file in turn; try again.
     """
-    try:
-        put_compared(store, step.path, step.data)
-    except ObjectExistsError as cause:
-        try:
-            found: bytes | None = store.read(step.path)
-        except MissingObjectError:
-            found = None
-        if found != step.data:
-            problem = "expected to be the one who writes it, found another; try again"
-            raise ChangedError(store.uri_of(step.path), problem) from cause
-
+    put_compared(store, step.path, step.data)
     try:
         store.head(step.path.removesuffix(".vac"))
     except MissingObjectError as cause:
         store.remove([step.path])
         problem = "expected the merged file that it belongs to, found it gone; try again"
         raise ChangedError(store.uri_of(step.path), problem) from cause
-
-
-def take_back(store: Store, folder: str, merged: Sequence[Step]) -> None:
-    """Removes merged files that were just put; one that a `.vac` relies on meanwhile comes back."""
-    store.remove([step.path for step in merged])
-    now = set(store.list_names(folder).files)
-    for step in merged:
-        if f"{step.path.rpartition('/')[2]}.vac" in now:
-            with suppress(ObjectExistsError):
-                put_compared(store, step.path, step.data)
 
 
 def array_metadata(history: History) -> MergeFolder:
@@ -118,11 +97,21 @@ def array_metadata(history: History) -> MergeFolder:
 
 
 def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
-    """The metadata of a group; reads its `.vac` files."""
+    """The metadata of a group; reads its `.vac` files.
+
+    Raises:
+        ChangedError: A `.vac` is gone since the group was listed.
+        ReadError: One cannot be read: nobody knows what it hides.
+    """
     found = []
     for path, data in store.read_many(f"{META}/{n}" for n in history.meta if n.endswith(".vac")):
         name = try_parse(path.rpartition("/")[2].removesuffix(".vac"))
-        if name is not None and isinstance(data, bytes):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, ChronotileError):
+            raise data
+        if name is not None:
             found.append(VacuumFile(path=path, name=name, lines=tuple(decode_vac(data, path))))
     return _of_group(store, history, META, history.meta, found)
 
@@ -147,6 +136,7 @@ def _of_group(
         folder=folder,
         names=names,
         vacuums=(),
+        # A group that has no list of members yet has no version.
         version=max(versions, default=0) or NEWEST_VERSION,
         has_relative_lines=False,
         key=history.key,
@@ -155,7 +145,3 @@ def _of_group(
     here = set(whole.lines(store, plain))
     kept = (replace(one, lines=tuple(x for x in one.lines if x in here)) for one in vacuums)
     return replace(whole, vacuums=tuple(kept))
-
-
-NEWEST_VERSION = 22
-"""The version of files in a group that has no list of members yet."""

@@ -1,32 +1,44 @@
 """Orphans: fragments that no commit names, and the remains of broken writes.
 
-In: a store, a history, an age. Out: the folders and files that are old enough to go. A write makes
-its folder first and commits it last, so only age tells an orphan from a write that is under way. A
-whole fragment lacks nothing but its commit, which may have been lost: it stays, unless the caller
-asks for it.
+In: a store, a history, an age. Out: the folders and files that are old enough to go, and then fewer
+of them. A write makes its folder first and commits it last, so only age tells an orphan from a
+write that is under way. Its age counts from when it appeared: a copy by hard links has files that
+are older than itself. What the record of an unfinished change names stays at any age. A whole
+fragment lacks nothing but its commit, which may have been lost: it stays, unless the caller asks
+for it.
+
+A commit may come while we remove. So the metadata of the fragment goes first, then we read the
+commits again: if one names the fragment now, the metadata comes back, else the rest goes. A change
+that commits copies looks at them after its commit too: one of the two sees the other.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.beside_array import folder_beside
+from chronotile.change.beside_array import folder_beside, unfinished_copies
 from chronotile.change.change_report import Step
 from chronotile.check.commit_files import consolidated
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.format.kinds import COMMITS
-from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.format.fragment_footer import METADATA
+from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import LEFTOVER
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
+_LEN_BATCH = 1 << 26
+"""Bytes of metadata to hold while commits are read again."""
 HOURS_24 = 24 * 60 * 60 * 1000
 """The age from which a fragment without a commit is an orphan."""
 
@@ -58,7 +70,7 @@ def find_orphans(
         store: Where the array is.
         history: What was read of it.
         rules: The rules applied to it.
-        older_than_ms: The newest file of an orphan must be written at this moment or before.
+        older_than_ms: The newest file of an orphan must have appeared at this moment or before.
         whole: Whether fragments go that lack nothing but a commit.
 
     Raises:
@@ -68,9 +80,12 @@ def find_orphans(
     _refuse_doubt(store, history)
     orphans, notes = [], []
     paths = [path for name, path in rules.uncommitted.items() if is_name(name)]
+    copies = unfinished_copies(store) if paths else {}
     for path, health in inspect(store, history, paths).items():
         files = store.list_prefix(path, sizes=True)
-        if _newest(files) > older_than_ms:
+        if path in copies:
+            notes.append(f"{path} is a copy that {copies[path]} has begun: it stays")
+        elif _is_younger(store.newest_ms(path), older_than_ms):
             notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
         elif health.is_broken or (whole and health.is_whole):
             orphans.append(Orphan(path=path, files=files, is_folder=True))
@@ -85,42 +100,64 @@ def find_orphans(
             entry = store.head(path)
         except MissingObjectError:
             continue
-        if _newest((entry,)) <= older_than_ms:
+        if not _is_younger(entry.modified_ms, older_than_ms):
             orphans.append(Orphan(path=path, files=(entry,), is_folder=False))
     return tuple(orphans), tuple(notes)
 
 
-def still_orphans(store: Store, history: History, found: tuple[Orphan, ...]) -> tuple[Orphan, ...]:
-    """The orphans that a second reading of the array finds without a commit too.
+def remove_orphans(
+    store: Store, history: History, orphans: tuple[Orphan, ...]
+) -> tuple[Orphan, ...]:
+    """Removes orphans that have not changed and got no commit meanwhile; gives those removed."""
+    files = [orphan for orphan in orphans if not orphan.is_folder]
+    store.remove(orphan.path for orphan in files)
+    removed: list[Orphan] = [*files]
+    # A list that was made while others wrote a `.con` and vacuumed can lack a commit in both
+    # places: so all is read again, before and after the metadata goes.
+    folders = [orphan for orphan in orphans if orphan.is_folder]
+    for batch in _batches(_without_commit(store, history, folders)):
+        going = [one for one in batch if store.list_prefix(one.path, sizes=True) == one.files]
+        paths = [f"{orphan.path}/{METADATA}" for orphan in going]
+        held = {path: data for path, data in store.read_many(paths) if isinstance(data, bytes)}
+        store.remove(held)
+        free = _without_commit(store, history, going)
+        for orphan in going:
+            path = f"{orphan.path}/{METADATA}"
+            if orphan in free:
+                store.remove_folder(orphan.path)
+                removed.append(orphan)
+            elif path in held:
+                with suppress(ObjectExistsError):
+                    put_compared(store, path, held[path])
+    return tuple(removed)
 
-    A list that was made while others wrote a `.con` and vacuumed can lack a commit in both
-    places; and a commit that was missing may be in a `.con` by now.
-    """
-    if not found:
-        return ()
+
+def _without_commit(store: Store, history: History, orphans: list[Orphan]) -> list[Orphan]:
+    """The orphans that no commit names in a new reading of the array."""
+    if not orphans:
+        return []
     folders = frozenset(Rules(read_history(store, key=history.key)).uncommitted.values())
-    return tuple(orphan for orphan in found if not orphan.is_folder or orphan.path in folders)
+    return [orphan for orphan in orphans if orphan.path in folders]
 
 
-def remove_orphan(store: Store, orphan: Orphan) -> bool:
-    """Removes an orphan, unless it has changed or been committed since; true if it is removed."""
-    if not orphan.is_folder:
-        store.remove([orphan.path])
-        return True
-    if store.list_prefix(orphan.path, sizes=True) != orphan.files:
-        return False
-    name = orphan.path.rpartition("/")[2]
-    loose = (*store.list_names(COMMITS).files, *store.list_names("").files)
-    if f"{name}.wrt" in loose or f"{name}.ok" in loose:
-        return False
-    store.remove_folder(orphan.path)
-    return True
+def _batches(orphans: list[Orphan]) -> Iterator[list[Orphan]]:
+    """Orphans whose metadata fits into memory together."""
+    batch: list[Orphan] = []
+    size = 0
+    for orphan in orphans:
+        own = sum(file.size or 0 for file in orphan.files if file.path.endswith(METADATA))
+        if batch and size + own > _LEN_BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(orphan)
+        size += own
+    if batch:
+        yield batch
 
 
-def _newest(files: tuple[Entry, ...]) -> int:
-    # A file without a time counts as new.
-    times = (MAX_TIMESTAMP if f.modified_ms is None else f.modified_ms for f in files)
-    return max(times, default=0)
+def _is_younger(newest_ms: int | None, moment: int) -> bool:
+    # What has no time counts as new.
+    return newest_ms is None or newest_ms > moment
 
 
 def _refuse_doubt(store: Store, history: History) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.beside_array import folder_beside, stamp
 from chronotile.change.change_report import Report, Step, json_text, put
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import BadFileError, ChronotileError, shell_word
 from chronotile.format.commit_files import is_commit_line
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, LINES
@@ -60,7 +60,8 @@ class Quarantine:
     @property
     def restore(self) -> str:
         """The command that puts everything back."""
-        return f"chronotile repair {self.store.uri} --restore {self.uri}/{_MANIFEST}"
+        manifest = f"{self.uri}/{_MANIFEST}"
+        return f"chronotile repair {shell_word(self.store.uri)} --restore {shell_word(manifest)}"
 
     def declare(self, moves: Sequence[Step], puts: Sequence[Step], at_ms: int) -> None:
         """Writes the manifest, before any file is touched."""
@@ -76,14 +77,26 @@ class Quarantine:
         }
         put_compared(self.above, f"{self.folder}/{_MANIFEST}", json_text(document).encode())
 
-    def move(self, moves: Sequence[Step], first: int = 0) -> None:
-        """Takes files out of the array; the first has this number among those declared."""
+    def move(
+        self, moves: Sequence[Step], first: int = 0, replaced: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Takes files out of the array.
+
+        Args:
+            moves: The files.
+            first: The number of the first among those declared.
+            replaced: Path -> new content of files whose name stays.
+        """
         for number, step in enumerate(moves, first):
             put_compared(self.above, f"{self.folder}/{_file(number, step.path)}", step.data)
             if self.store.read(step.path) != step.data:
                 problem = "expected the bytes that were read before, found others"
                 raise ChronotileError(self.store.uri_of(step.path), problem)
-            self.store.remove([step.path])
+            new = (replaced or {}).get(step.path)
+            if new is None:
+                self.store.remove([step.path])
+            else:
+                self.store.exchange(step.path, step.data, new)
 
 
 def new_quarantine(store: Store, at_ms: int) -> Quarantine:

@@ -3,9 +3,9 @@
 In: an array. Out: the array without the files that the engine cannot read, which lie in a
 quarantine beside it, and a report. What cannot be mended for certain is reported, and stays.
 
-The order: the manifest; new files; then each old file is copied, compared and removed, one by one;
-then new files under old names. A repair that is broken off at any point loses nothing, and the same
-command goes on: new files only repeat what old ones say.
+The order: the manifest; new files; then each old file is copied, compared, and removed or exchanged
+for a new one of the same name, one by one. A repair that is broken off at any point loses nothing,
+and the same command goes on: new files only repeat what old ones say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chronotile.change.beside_array import unfinished_copies
 from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.mending import lost_metadata
 from chronotile.change.quarantine import new_quarantine
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
@@ -22,6 +24,7 @@ from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.check_array import blocking, check
 from chronotile.check.fragment_health import inspect
 from chronotile.check.stored_files import metadata
+from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
 from chronotile.storage.compared_put import put_compared
@@ -42,6 +45,7 @@ def repair(
     *,
     dry_run: bool = False,
     accept_loss: bool = False,
+    commit_orphans: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -55,6 +59,9 @@ def repair(
         accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
             last line named, and take out fragments that can still be read in part. The quarantine
             keeps whatever goes out.
+        commit_orphans: Commit also whole fragments that no commit names, as after the loss of a
+            `.con`. Nobody can tell them from writes that never finished, or that somebody removed;
+            deletes that stood in the lost file stay lost.
         key: The key of an encrypted array; without it, nothing judges its deletes and fragments.
         storage_options: What the storage needs to know.
         store: The store, if it is open already.
@@ -68,7 +75,7 @@ def repair(
     chronotile.errors.ArrayNotFoundError: memory://doc-nowhere: expected an array, found no schema
     """
     opened = store or open_store(array, storage_options)
-    mending = _mending(opened, key, accept_loss=accept_loss)
+    mending = _mending(opened, key, accept_loss=accept_loss, commit_orphans=commit_orphans)
     moves = tuple(moves_of(opened, mending))
     steps = (*mending.puts.values(), *moves, *mending.replaced.values())
     notes, left = tuple(mending.notes), tuple(mending.left)
@@ -82,7 +89,9 @@ def repair(
     return report if dry_run else replace(report, findings=_still_wrong(opened, key, left))
 
 
-def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Mending:
+def _mending(
+    store: Store, key: bytes | str | None, *, accept_loss: bool, commit_orphans: bool
+) -> Mending:
     history = read_history(store, key=key)
     rules, table = Rules(history), history.table
     paths = [path for name, path in history.listing.fragment_paths().items() if is_name(name)]
@@ -92,9 +101,12 @@ def _mending(store: Store, key: bytes | str | None, *, accept_loss: bool) -> Men
     harmless: dict[str, bytes] = {}
     if any(item.applied for item in health.values()):
         harmless = harmless_tiles(history, sealing_key(store, history))
-    mending = Mender(rules, health, accept_loss=accept_loss, harmless=harmless).mend()
+    mender = Mender(rules, health, accept_loss=accept_loss, harmless=harmless)
+    mending = mender.mend(unfinished_copies(store) if commit_orphans else None)
     for item in metadata(store, history):
         mending.moves.setdefault(item.path, f"{item.code}: {item.message}")
+        if item.path.startswith(f"{META}/"):
+            mending.notes.append(lost_metadata(store.uri, item.path))
     return mending
 
 
@@ -110,15 +122,11 @@ def mend(
     store: Store, quarantine: Quarantine, mending: Mending, moves: tuple[Step, ...], at_ms: int
 ) -> None:
     """Changes the array, in the order of the module's text."""
-    puts, replaced = mending.puts.values(), mending.replaced.values()
-    stand_ins = mending.stand_ins.values()
-    quarantine.declare(moves, (*puts, *replaced, *stand_ins), at_ms)
-    for step in (*puts, *stand_ins):
+    puts, replaced = mending.puts.values(), mending.replaced
+    quarantine.declare(moves, (*puts, *replaced.values()), at_ms)
+    for step in puts:
         put_compared(store, step.path, step.data)
-    quarantine.move(moves)
-    for step in replaced:
-        put_compared(store, step.path, step.data)
-    store.remove(step.path for step in stand_ins)
+    quarantine.move(moves, replaced={path: step.data for path, step in replaced.items()})
 
 
 def _still_wrong(

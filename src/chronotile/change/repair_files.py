@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.change.change_report import put
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.mending import Mending
-from chronotile.change.repair_fragments import FragmentMender, is_usable
+from chronotile.change.repair_fragments import FragmentMender, find_lost_commits, is_usable
 from chronotile.change.sound_array import array_version
 from chronotile.change.stand_in_deletes import row_words
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import lost_deletes
+from chronotile.check.undone_restores import undone_finding, undone_restores
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -34,6 +34,8 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     Record,
+    commit_name,
+    encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
@@ -43,7 +45,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.con_names import later_name
 from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
-from chronotile.format.names import Name, is_name, new_name, parse_name
+from chronotile.format.names import Name, is_name, is_newer, parse_name, time_order
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
@@ -82,25 +84,33 @@ class Mender:
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
         self.dropped: dict[str, str] = {}
-        self.damage = list(damage(self.history))
+        every = list(damage(self.history))
+        self.damage = [item for item in every if not is_newer(item.path)]
+        self.mending.left += [item for item in every if is_newer(item.path)]
         self.damaged_cons = {p.path for p in self.history.problems if p.kind == "con"}
         self._cons = {source.path for source in self.history.table.sources if not source.loose}
 
-    def mend(self) -> Mending:
-        """Everything, in the order in which one thing depends on another."""
+    def mend(self, copies: Mapping[str, str] | None = None) -> Mending:
+        """Everything, in the order in which one thing depends on another.
+
+        Args:
+            copies: Folders of fragments that must not be committed, each with the record of the
+                change that copies it; None to commit no fragment but those that a commit means.
+        """
         self._move_strangers()
         self._drop_conditions()
         FragmentMender(
             self.rules, self.health, self.mending, accept_loss=self.accept_loss
         ).mend_all()
         self._take_out_fragments()
+        self._hide_undone()
         bad_lines = {
             item.path
             for item in self.damage
             if item.code != "con-truncated" and item.path.endswith(LINES)
         }
         for number, source in enumerate(self.history.table.sources):
-            if not source.loose and source.path not in self.mending.moves:
+            if not (source.loose or source.path in self.mending.moves or is_newer(source.path)):
                 self._mend_con(number, source, has_bad_lines=source.path in bad_lines)
         for path in sorted(path for path in bad_lines if path.endswith(".ign")):
             self._mend_ign(path)
@@ -108,9 +118,10 @@ class Mender:
             if vacuum.path in bad_lines:
                 self._mend_vac(vacuum)
         self._put_deletes_back()
-        self._replace_lost()
+        self._replace_lost(self._commit_orphans(copies))
         # No quarantine helps with a damaged schema: fragments may need it.
-        self.mending.left += [item for item in self.damage if item.code == "tile-corrupt"]
+        unmended = ("tile-corrupt", "version-unknown")
+        self.mending.left += [item for item in self.damage if item.code in unmended]
         return self.mending
 
     def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
@@ -147,6 +158,8 @@ class Mender:
         """Takes out deletes and updates with which the engine cannot read the array."""
         for commit, row in commits(self.rules):
             uri = self.history.table.uri(row)
+            if is_newer(uri):
+                continue
             try:
                 stored = commit.stored
             except (KeyNeededError, UnsupportedFilterError):
@@ -173,15 +186,41 @@ class Mender:
             words = row_words(self.rules, commit.name, applied)
             self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
             if self._is_loose(uri):
-                self.mending.moves[uri] = f"{code}: {reason}"
-                self.mending.replaced[uri] = put(uri, self._stand_in(uri), "it matches no row")
+                why, new = f"{code}: {reason}", self._stand_in(uri)
+                self.mending.replace(uri, new, why, "it matches no row")
 
     def _stand_in(self, uri: str) -> bytes:
         return self.harmless[uri[-4:]]
 
-    def _replace_lost(self) -> None:
+    def _commit_orphans(self, copies: Mapping[str, str] | None) -> set[str]:
+        """Commits whole fragments that no commit names; gives their folders."""
+        found = find_lost_commits(self.rules, self.health, copies or {})
+        if copies is None:
+            if found.again and not len(self.rules.fragments):
+                number = count_text(len(found.again), "whole fragment")
+                command = f"chronotile repair {self.history.array} --commit-orphans"
+                note = f"no fragment has a commit, and {number} could be seen: {command}"
+                self.mending.notes.append(note)
+            return set()
+        again = {p: n for p, n in found.again.items() if write_uri(n) not in self.mending.puts}
+        uris = sorted(map(write_uri, again.values()), key=lambda uri: time_order(commit_name(uri)))
+        # A fragment of before version 12 lies in the root, and so does its commit.
+        in_con = [uri for uri in uris if not uri.endswith(".ok")]
+        for uri in (uri for uri in uris if uri.endswith(".ok")):
+            self.mending.put(uri, b"", "its fragment is whole")
+        if in_con:
+            path = f"{COMMITS}/{later_name(in_con, self._cons, self.version)}.con"
+            self._cons.add(path)
+            number = count_text(len(in_con), "whole fragment")
+            reason = f"commits {number} that no commit names"
+            self.mending.put(path, encode_lines(in_con), reason)
+        self.mending.notes += found.notes
+        return set(again)
+
+    def _replace_lost(self, orphans: set[str]) -> None:
         """Puts a delete that matches no row where one is gone that a fragment needs (F14)."""
         there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
+        there |= orphans
         for uri, paths in lost_deletes(self.history, self.health).items():
             if not self.harmless or there.isdisjoint(paths):
                 continue
@@ -216,6 +255,23 @@ class Mender:
         self.mending.moves |= {uri: why for uri, why in commits.items() if self._is_loose(uri)}
         if in_con := [uri for uri in commits if self._is_in_con(uri)]:
             self._put_ign(in_con, f"{count_text(len(in_con), 'fragment')} gone")
+
+    def _hide_undone(self) -> None:
+        """Hides merged fragments that show what a restore hid, if their sources are all there."""
+        table = self.history.table
+        committed = {table.name(row) for row in self.rules.fragments.tolist()}
+        for one in undone_restores(self.history):
+            sources = {name for vacuum in one.merges for name in vacuum.targets}
+            if not all(n in committed and is_usable(self.health, n) for n in sources):
+                self.mending.left.append(undone_finding(self.history, one))
+                continue
+            for vacuum in one.merges:
+                why = f"restore-undone: it hides what {vacuum.name.text} was made from"
+                line, old = f"/{FRAGMENTS}/{vacuum.name.text}", encode_lines(vacuum.lines)
+                new = encode_exchanged([line], old)
+                self.mending.replace(vacuum.path, new, why, "hides the merged fragment instead")
+            note = f"{one.name} is out of sight: it was made from what {one.restore} hides"
+            self.mending.notes.append(f"{note}; what else it was made from shows in its place")
 
     def _put_ign(self, uris: list[str], reason: str) -> None:
         path = f"{COMMITS}/{later_name(uris, (), self.version)}.ign"
@@ -260,7 +316,7 @@ class Mender:
                 continue
             if uri in self.swapped:
                 tile, changed = self._stand_in(uri), True
-            elif tile is not None and not _opens(tile, self.history.key):
+            elif tile is not None and not is_newer(uri) and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:
                     continue
@@ -310,7 +366,7 @@ class Mender:
             self._put_ign(good, f"{count_text(len(good), 'line')} of {path}")
 
     def _mend_vac(self, vacuum: VacuumFile) -> None:
-        """Writes a `.vac` anew under its own name; a stand-in hides the same meanwhile."""
+        """Writes a `.vac` anew under its own name."""
         folder = META if vacuum.path.startswith(f"{META}/") else FRAGMENTS
         good: list[str] = []
         for at, line in enumerate(vacuum.lines):
@@ -322,12 +378,9 @@ class Mender:
                 good.append(f"/{folder}/{name}" if version >= FIRST_WITH_COMMITS else f"/{name}")
         self._move_mended(vacuum.path)
         if good:
-            data, own = encode_lines(good), vacuum.name
             reason = f"{count_text(len(good), 'line')} of the old one"
-            self.mending.replaced[vacuum.path] = put(vacuum.path, data, reason)
-            if folder == FRAGMENTS:
-                path = f"{COMMITS}/{new_name(own.t1, own.t2, own.version)}.vac"
-                self.mending.stand_ins[path] = put(path, data, "stands in meanwhile")
+            why = self.mending.moves[vacuum.path]
+            self.mending.replace(vacuum.path, encode_lines(good), why, reason)
 
     def _completed(self, own: Name, line: str) -> str | None:
         """The one fragment that a cut line of a `.vac` can mean."""

@@ -15,20 +15,24 @@ The plan that loses least comes first:
 
 A fragment that has its footer can still be read in part. It goes out only if all of its sources
 come back, or if the caller accepts the loss.
+
+If the caller asks, whole fragments that no commit names are committed: the file that named them may
+have been lost. Those stay as they are of which something says that they are not wanted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import health_by_name
 from chronotile.format.commit_files import is_commit_line, read_vac_line, write_uri
-from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer, parse_name
 from chronotile.history.missing_fragments import is_near
+from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from chronotile.change.mending import Mending
     from chronotile.check.fragment_health import Health
@@ -58,7 +62,9 @@ class FragmentMender:
         table = self.history.table
         uri, path, name = table.uri(row), table.fragment_path(row), table.name(row)
         health = self.health.get(path)
-        if not is_commit_line(uri) or (not missing and (health is None or not health.is_broken)):
+        if not is_commit_line(uri) or is_newer(uri):
+            return
+        if not missing and (health is None or not health.is_broken):
             return
         # Without a footer, the engine opens no window that sees the fragment.
         closed = missing or health is None or health.closed
@@ -153,4 +159,75 @@ class FragmentMender:
 def is_usable(health: Mapping[str, Health], name: str) -> bool:
     """Whether a fragment is there, and not known to be broken."""
     known = health_by_name(health, name)
-    return known is not None and not known.is_broken
+    return known is not None and not known.is_broken and not is_newer(name)
+
+
+class LostCommits(NamedTuple):
+    """Whole fragments that no commit names."""
+
+    again: dict[str, str]
+    """Folder -> name, of those to commit again."""
+    notes: tuple[str, ...]
+    """What nobody can know of them, and why others stay as they are."""
+
+
+def find_lost_commits(
+    rules: Rules, health: Mapping[str, Health], copies: Mapping[str, str]
+) -> LostCommits:
+    """The fragments whose commits may have been lost.
+
+    Args:
+        rules: The rules of the array's history.
+        health: The health of each fragment, by its folder.
+        copies: Folders that a change copies, or did when it was broken off, with its record.
+    """
+    history, there = rules.history, rules.history.listing.fragment_paths()
+    going: dict[str, str] = {}
+    for vacuum in history.vacuums:
+        listed = [name for line in vacuum.lines if (name := read_vac_line(line).name) is not None]
+        if any(name not in there for name in listed):
+            going |= dict.fromkeys(listed, vacuum.path)
+    again: dict[str, str] = {}
+    notes: list[str] = []
+    for name, path in rules.uncommitted.items():
+        if not is_name(name):
+            continue
+        if (ignore := history.table.ignores.get(write_uri(name))) is not None:
+            notes.append(f"{path} stays without a commit: {ignore} says that it was removed")
+        elif name in going:
+            notes.append(
+                f"{path} stays without a commit: a vacuum removes what {going[name]} lists"
+            )
+        elif path in copies:
+            notes.append(f"{path} stays without a commit: it is a copy of {copies[path]}")
+        elif path not in health or not health[path].is_whole:
+            why = health[path].problem if path in health else "it is gone"
+            notes.append(f"{path} stays without a commit: {why}")
+        else:
+            again[path] = name
+    if again:
+        sizes = (health[path].measured for path in again)
+        cells = count_text(sum(size.cells for size in sizes if size is not None), "cell")
+        what = f"{count_text(len(again), 'whole fragment')} ({cells}) without a commit"
+        doubt = "unfinished writes and removed ones look the same, so look at the rows afterwards"
+        deletes = (
+            "deletes and updates that stood only in a lost .con stay lost: their rows are back"
+        )
+        notes[:0] = [f"{what}: {doubt}", deletes, *_merges(rules, again)]
+    return LostCommits(again, tuple(notes))
+
+
+def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
+    """The notes on fragments that may have been merged from others that are there too."""
+    table, vacuums = rules.history.table, {one.name.text for one in rules.history.vacuums}
+    known = [table.name(row) for row in rules.fragments.tolist()]
+    names = [parse_name(text) for text in (*known, *again.values()) if is_name(text)]
+    for path, text in again.items():
+        own = parse_name(text)
+        inside = sum(is_inside(one.t1, one.t2, own.t1, own.t2) for one in names) - 1
+        if own.t1 < own.t2 and inside and text not in vacuums:
+            others = count_text(inside, "other fragment")
+            yield (
+                f"{path} spans the times of {others}, and has no .vac: if it was merged from them, "
+                f"an array that allows duplicates shows their rows twice"
+            )

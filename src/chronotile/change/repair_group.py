@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
+from chronotile.change.mending import lost_metadata
 from chronotile.change.quarantine import new_quarantine
 from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
 from chronotile.check.stored_files import group_metadata
@@ -156,7 +157,7 @@ def _planned(store: Store, history: GroupHistory) -> _Plan:
         with suppress(MissingObjectError, TooLargeError):
             data = store.read(item.path)
             plan.moves.append(_move(item.path, data, f"metadata: {item.message}"))
-            plan.notes.append(f"the metadata that only {item.path} holds is lost")
+            plan.notes.append(lost_metadata(store.uri, item.path))
     return plan
 
 

@@ -119,7 +119,7 @@ def _needed(commit: Delete, fragments: tuple[_Fragment, ...]) -> str | None:
     for one in fragments:
         if commit.name in one.notes:
             return f"{one.path} still holds cells that it removed, and notes so"
-    if _is_harmless(commit):
+    if removes_nothing(commit):
         return None
     for one in fragments:
         if one.oldest <= commit.t2 and commit.name not in one.purged_of:
@@ -127,7 +127,8 @@ def _needed(commit: Delete, fragments: tuple[_Fragment, ...]) -> str | None:
     return None
 
 
-def _is_harmless(commit: Delete) -> bool:
+def removes_nothing(commit: Delete) -> bool:
+    """Tell whether a delete or update is one that stands in for another and matches no row."""
     try:
         return commit.schema is not None and is_harmless(commit.stored, commit.schema)
     except ChronotileError:

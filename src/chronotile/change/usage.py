@@ -18,7 +18,7 @@ from chronotile.change.vacuum import LOSS, vacuum
 from chronotile.check import file_uses
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, printable
+from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, shell_word
 from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
 from chronotile.history.listing import MEASURED
@@ -29,7 +29,7 @@ from chronotile.storage.place import LEFTOVER
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from chronotile.change.change_report import Report
     from chronotile.history.read_history import History
@@ -168,7 +168,7 @@ def _ways(
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
     """The ways to free files, the gentlest first, and what their commands would say."""
     # A column holds text: a place that is none is told with escapes.
-    place = printable(store.uri)
+    place = shell_word(store.uri)
     command = f"chronotile vacuum {place}"
     ask = partial(vacuum, store.uri, key=history.key, dry_run=True)
     try:
@@ -202,8 +202,17 @@ def _ways(
                 ways.append(_beyond(ways, f"{command} {_flag(option)}", lost, _removed(more)))
         folders = tuple(f"{path}/" for path, needed in ignored if needed == option)
         paths = frozenset(e.path for e in files if e.path.startswith(folders))
-        ways.append(_beyond(ways, f"{tidy}, then {command} {_flag(option)}", lost, paths))
-    return tuple(way for way in ways if way.paths), tuple(notes)
+        again = f"{tidy}, then {command} {_flag(option)}"
+        ways.append(_beyond(ways, again, lost, paths, written=sum(map(len, put.values()))))
+    sizes = {entry.path: entry.size or 0 for entry in files}
+    return tuple(way for way in ways if _pays(way, sizes)), tuple(notes)
+
+
+def _pays(way: Way, sizes: Mapping[str, int]) -> bool:
+    """Whether a way leaves fewer bytes, or as many in fewer files."""
+    if not way.paths:
+        return False
+    return not way.written or sum(sizes.get(path, 0) for path in way.paths) > way.written
 
 
 def _flag(option: str) -> str:

@@ -12,7 +12,8 @@ The order, so that a stop at any point leaves every window as it was:
   3. remove their folders, and then the `.vac` files that listed them;
   4. remove loose commits that a `.con`, read again just now, holds too; the files of deletes stay
      unless the caller asks, as the engine looks for them when it consolidates (F1);
-  5. remove `.con` files if later ones hold all of their effective commits (see `con_names`);
+  5. remove `.con` files if another holds all of their effective commits (see `con_coverage`), and
+     read those again that hold what went: if one is gone, put its commits back;
   6. remove `.ign` files that name no write of any `.con` that is left;
   7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;
   8. if the caller asks, remove deletes that no fragment needs (see `unneeded_deletes`): put a
@@ -21,18 +22,18 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from chronotile.change.change_report import Before, Report, Step, check_mode, put, tell
 from chronotile.change.engine_open_cost_change import requests_of_opens
-from chronotile.change.kept_windows import Keep, held_by_windows, kept_windows
+from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
 from chronotile.change.orphan_fragments import (
     HOURS_24,
     Orphan,
     find_orphans,
-    remove_orphan,
-    still_orphans,
+    remove_orphans,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.unneeded_deletes import (
@@ -45,14 +46,16 @@ from chronotile.change.vacuum_metadata import plan_metadata_removal, remove_meta
 from chronotile.change.vacuum_stages import Plan, make_plan
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
+from chronotile.check.read_tags import tags_of
+from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.check.vacuumable_fragments import Removal, removable
-from chronotile.errors import BadFileError, ChangedError, ChronotileError
+from chronotile.errors import BadFileError, ChangedError, ChronotileError, shell_word
 from chronotile.format.commit_files import decode_con, decode_ign, decode_vac
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, FRAGMENTS, WRITES
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, Store, open_store
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
 
 if TYPE_CHECKING:
     import os
@@ -159,12 +162,14 @@ def _vacuum(
     dry_run: bool,
 ) -> Report:
     history, rules = sound_history(store, key)
-    kept = kept_windows(store, history, wanted.keep)
+    tags = tags_of(store, history)
+    kept = kept_windows(store, history, tags, wanted.keep)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if wanted.has("fragments"):
         removal = removable(history, rules, partial(inspect, store, history), kept)
     orphans: tuple[Orphan, ...] = ()
-    notes = [*_losses(removal), *removal.notes, *held_by_windows(store, removal)]
+    notes = [*doubtful(tags), *_losses(removal), *removal.notes]
+    notes += held_by_windows(store, removal)
     if wanted.orphans_age_ms is not None:
         oldest = now_ms() - wanted.orphans_age_ms
         orphans, more = find_orphans(store, history, rules, oldest, whole=wanted.whole_orphans)
@@ -180,7 +185,7 @@ def _vacuum(
         kept=kept,
     )
     going = _Going(store, history, rules, wanted.deletes_age_ms, plan)
-    notes += [*_blocking(plan), *metadata.notes, *going.unneeded.notes]
+    notes += [*_blocking(plan, shell_word(store.uri)), *metadata.notes, *going.unneeded.notes]
     if announce is not None:
         for note in notes:
             announce(note)
@@ -190,22 +195,29 @@ def _vacuum(
         "vacuum",
         store.uri,
         dry_run=dry_run,
-        notes=tuple(notes),
+        findings=tuple(doubtful_tags(store.uri, tags)),
         engine_open_requests=requests_of_opens(store, rules, steps),
     )
     steps += tuple(step for orphan in orphans for step in orphan.steps)
     steps += going.steps()
     if not dry_run:
         # A run that is killed may leave a file behind that it would have removed.
-        tell(before, report(steps=(*plan.steps(), *steps[len(plan.lasting()) :])))
-        steps = _Run(store, history, plan).run()
+        planned = (*plan.steps(), *steps[len(plan.lasting()) :])
+        tell(before, report(steps=planned, notes=tuple(notes)))
+        run = _Run(store, history, plan)
+        steps = run.run()
         remove_metadata(store, history, metadata)
         steps += metadata.steps()
-        for orphan in still_orphans(store, history, orphans):
-            if remove_orphan(store, orphan):
-                steps += orphan.steps
+        removed = remove_orphans(store, history, orphans)
+        steps += tuple(step for orphan in removed for step in orphan.steps)
+        notes += [
+            f"{orphan.path} stays: it changed, or got a commit, since it was looked at"
+            for orphan in orphans
+            if orphan not in removed
+        ]
         steps += going.remove(key)
-    return report(steps=steps)
+        notes += run.notes
+    return report(steps=steps, notes=tuple(notes))
 
 
 class _Going:
@@ -237,14 +249,14 @@ class _Going:
         return remove_deletes(self.store, history, unneeded, plan)
 
 
-def _blocking(plan: Plan) -> Iterable[str]:
+def _blocking(plan: Plan, array: str) -> Iterable[str]:
     """The note on files of deletes that an engine looks for (F1)."""
     deletes = sum(step.path.endswith(".del") for step in plan.loose)
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
             f"{files} would go: an engine can then no longer consolidate commits (F1); "
-            f"--keep-deletes keeps them, and chronotile repair puts them back"
+            f"--keep-deletes keeps them, and chronotile repair {array} puts them back"
         )
 
 
@@ -265,6 +277,8 @@ class _Run:
         self.cons = {s.path: s.data for s in history.table.sources if not s.loose}
         """The `.con` files as they were read."""
         self.extra: list[Step] = []
+        self.notes: list[str] = []
+        """What happened besides."""
 
     def run(self) -> tuple[Step, ...]:
         """Carries out the plan, and gives the steps that were done."""
@@ -280,14 +294,19 @@ class _Run:
         lines = {v.path: v.lines for v in self.history.vacuums}
         self._refuse_changed([step.path for step in plan.vacuums], lines, decode_vac)
         self._remove(plan.vacuums)
+        kept: frozenset[str] = frozenset()
         if plan.loose or plan.cons:
             self._refuse_unreliable()
             self._remove(plan.loose)
-            self._refuse_changed([step.path for step in plan.cons], self.cons)
-            self._remove(plan.cons)
+            if plan.cons and self._has_new_ignore():
+                # It may change which `.con` another maintainer keeps: none goes now.
+                kept = frozenset(step.path for step in plan.cons)
+            else:
+                self._refuse_changed([step.path for step in plan.cons], self.cons)
+                self._remove(plan.cons)
             self._restore_lost()
         free = self._remove_free_ignores()
-        unseen = frozenset(step.path for step in plan.ignores) - free
+        unseen = kept | (frozenset(step.path for step in plan.ignores) - free)
         unseen |= free.intersection(step.path for step in plan.new_ignores)
         return (*(step for step in plan.steps() if step.path not in unseen), *self.extra)
 
@@ -314,28 +333,50 @@ class _Run:
     def _names(self) -> set[str]:
         return {entry.path for entry in self.store.list_dir(COMMITS).files}
 
+    def _lost(self) -> list[str]:
+        """The `.con` files that must stay, and are gone or changed."""
+        lost = []
+        for path, data in self.store.read_many(sorted(self.plan.relied_on)):
+            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
+                raise data
+            if not isinstance(data, bytes) or memoryview(data) != self.cons[path]:
+                lost.append(path)
+        return lost
+
     def _refuse_unreliable(self) -> None:
         """Refuses to go on if a `.con` that must stay is gone or has changed."""
-        gone = self.plan.relied_on - self._names()
-        if gone:
-            problem = f"expected {min(gone)} to stay, found it gone: the array is changing"
+        for path in self._lost():
+            problem = f"expected {path} to stay, found it gone or changed: the array is changing"
             raise ChangedError(self.store.uri, f"{problem}; try again")
-        self._refuse_changed(sorted(self.plan.relied_on), self.cons)
+
+    def _has_new_ignore(self) -> bool:
+        """Whether an `.ign` has come since the array was read, other than our own."""
+        known = {step.path for step in self.plan.new_ignores}
+        known.update(self.history.listing.paths_of(".ign"))
+        return any(path.endswith(".ign") and path not in known for path in self._names())
 
     def _restore_lost(self) -> None:
-        """Restores commits that a concurrent vacuum left in no file."""
-        paths = self._names()
-        lost = sorted(self.plan.relied_on - paths)
+        """Restores commits that another maintainer left in no file."""
+        lost = self._lost()
         if not lost:
             return
+        paths = self._names().difference(lost)
         there = paths | self._uris(paths)
         records: dict[str, bytes | None] = {}
         for path in lost:
             records |= self.plan.coverage.records(path)
         for uri, tile in records.items():
             if uri not in there and self._is_effective(uri):
-                self.extra.append(put(uri, tile or b"", "brought back: its .con went"))
-                put_compared(self.store, uri, tile or b"")
+                # Another maintainer may bring it back too, or have it in a new `.con` by now.
+                with suppress(ObjectExistsError, ChangedError):
+                    put_compared(self.store, uri, tile or b"")
+                    self.extra.append(put(uri, tile or b"", "brought back: its .con went"))
+        if self.extra:
+            files = count_text(len(self.extra), "commit")
+            self.notes.append(
+                f"another maintainer removed {lost[0]} meanwhile: {files} that stood in it "
+                f"{'is' if len(self.extra) == 1 else 'are'} back, each as a file of its own"
+            )
 
     def _is_effective(self, uri: str) -> bool:
         if not uri.endswith(WRITES):

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.consolidate_group import sound_group
 from chronotile.change.group_tags import tags_of_group
-from chronotile.change.kept_windows import Keep, windows_of
+from chronotile.change.kept_windows import Keep, doubtful, windows_of
 from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
 from chronotile.change.vacuum_metadata import Replaced, remove_replaced
+from chronotile.check.unreadable_tags import doubtful_tags
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import time_text, to_ms
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.change.change_report import Step
+    from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import VacuumFile
@@ -68,10 +70,12 @@ def vacuum_group(
     """
     opened = store or open_store(group, storage_options)
     history = sound_group(opened, key)
-    kept = _kept_windows(opened, history, Keep(tuple(keep), keep_days, group_tags or {}))
+    tags = tags_of_group(opened, history)
+    kept = _kept_windows(opened, tags, Keep(tuple(keep), keep_days, group_tags or {}))
     uncovered = [vacuum for vacuum in history.vacuums if not _is_covered(history, vacuum)]
     steps: list[Step] = []
-    notes: list[str] = [
+    notes = [*doubtful(tags)]
+    notes += [
         f"what {vacuum.path} lists is kept: the merged list does not tell of all of it"
         for vacuum in uncovered
     ]
@@ -84,7 +88,14 @@ def vacuum_group(
         steps += replaced.steps()
         notes += _notes(folder, replaced)
         relied_on |= {**replaced.readable, **replaced.vacuums}
-    report = Report("vacuum", opened.uri, dry_run=dry_run, steps=tuple(steps), notes=tuple(notes))
+    report = Report(
+        "vacuum",
+        opened.uri,
+        dry_run=dry_run,
+        steps=tuple(steps),
+        notes=tuple(notes),
+        findings=tuple(doubtful_tags(opened.uri, tags)),
+    )
     if dry_run or not steps:
         return report
     tell(before, report)
@@ -92,9 +103,11 @@ def vacuum_group(
     return report
 
 
-def _kept_windows(store: Store, history: GroupHistory, keep: Keep) -> tuple[Kept, ...]:
-    tags = tags_of_group(store, history)
-    moments = [to_ms(one, history.group, look_up=tags.moment) for one in keep.moments]
+def _kept_windows(store: Store, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
+    def look_up(name: str) -> int | None:
+        return tags.checked(store.uri).moment(name)
+
+    moments = [to_ms(one, store.uri, look_up=look_up) for one in keep.moments]
     return windows_of(tags, moments, keep)
 
 

@@ -2,9 +2,10 @@
 
 In: what was read of an array. Out: a plan, and then fewer files. Touches no commit and no fragment.
 
-A `.meta` goes if another holds the same footers for all its fragments that still exist, and more,
-or just these and is the later one by `con_names`. This order has no circles, so the last `.meta`
-with a footer stays, however many maintainers look at once. Each fragment has its footer itself too.
+A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
+Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
+the later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove
+the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
 there and can be read; or if that file was merged into such a file in turn. A `.vac` goes after all
@@ -19,12 +20,13 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.change_report import Step
 from chronotile.change.merged_files import MergeFolder, array_metadata
-from chronotile.errors import ChangedError
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
 from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -166,8 +168,9 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
 def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
     """The `.meta` files that go, each with one that stays and holds all of it."""
 
-    def order(path: str) -> tuple[int, tuple[int, str]]:
-        return len(held[path]), rank(path)
+    def order(path: str) -> tuple[int, int, tuple[int, str]]:
+        name = try_parse(path.rpartition("/")[2].removesuffix(".meta"))
+        return len(held[path]), -1 if name is None else name.t2, rank(path)
 
     staying: list[str] = []
     retired: dict[str, str] = {}
@@ -194,8 +197,14 @@ class Replaced:
         for path, data in store.read_many(f"{self._folder}/{name}" for name in wanted):
             if isinstance(data, bytes) and known.is_readable(data, path):
                 self.readable[path] = data
-        found = store.read_many(vacuum.path for vacuum in known.vacuums)
-        self.vacuums = {path: data for path, data in found if isinstance(data, bytes)}
+        self.vacuums: dict[str, bytes] = {}
+        for path, data in store.read_many(vacuum.path for vacuum in known.vacuums):
+            # Without its `.vac`, what it listed may be in use again: nothing shows that it may go.
+            if isinstance(data, MissingObjectError):
+                raise _changed(store, path)
+            if isinstance(data, ChronotileError):
+                raise data
+            self.vacuums[path] = data
         self._held = {
             v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
         }

@@ -18,6 +18,7 @@ from chronotile.check.findings import count_text
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, encode_lines
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, EXTENSIONS
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.history.con_coverage import Coverage, coverage
 
 if TYPE_CHECKING:
@@ -112,9 +113,8 @@ def make_plan(
         new_ignores = (put(path, encode_lines(fresh), reason),)
     after = coverage(table, ignoring=fresh)
     covered = tuple(_covered(after, loose, kept)) if commits else ()
-    cons = after.superseded() if commits else ()
+    cons = after.superseded(sizes.times) if commits else {}
     free = after.free_ignores(history.listing.paths_of(".ign"), cons) if commits else ()
-    staying = {source.path for source in table.sources if not source.loose} - set(cons)
     return Plan(
         new_ignores=new_ignores,
         ignored=fresh,
@@ -128,8 +128,13 @@ def make_plan(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         ),
         loose=tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered),
-        relied_on=frozenset(holder for _, holder in covered) | (staying if cons else set()),
-        cons=tuple(sizes.removal(path, "later .con files hold all of it") for path in cons),
+        relied_on=frozenset(
+            holder for holder in (*dict(covered).values(), *cons.values()) if holder is not None
+        ),
+        cons=tuple(
+            sizes.removal(path, f"{holder} holds all of it" if holder else "none of it counts")
+            for path, holder in cons.items()
+        ),
         ignores=tuple(sizes.removal(path, "names no write of a .con") for path in free),
         coverage=after,
     )
@@ -138,21 +143,24 @@ def make_plan(
 def _covered(
     files: Coverage, removed: Collection[str], kept: tuple[str, ...]
 ) -> Iterable[tuple[str, str]]:
-    """The loose commits that a `.con` holds as well, and the latest `.con` that does."""
+    """The loose commits that a `.con` holds as well, and the `.con` that stays."""
     table = files.table
     kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
     is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
+    is_candidate &= ~table.is_from_version(NEWEST_VERSION + 1)
     for row, holder in files.holders(np.flatnonzero(is_candidate)):
         if (uri := table.uri(row)) not in removed:
             yield uri, holder
 
 
 class _Sizes:
-    """The sizes of the commit files, listed once."""
+    """The sizes and times of the commit files, listed once."""
 
     def __init__(self, store: Store) -> None:
-        folders = (store.list_dir(path, sizes=True) for path in (COMMITS, ""))
-        self._known = {entry.path: entry.size for folder in folders for entry in folder.files}
+        folders = [store.list_dir(path, sizes=True) for path in (COMMITS, "")]
+        files = [entry for folder in folders for entry in folder.files]
+        self._known = {entry.path: entry.size for entry in files}
+        self.times = {f.path: f.modified_ms for f in files if f.modified_ms is not None}
 
     def removal(self, path: str, reason: str) -> Step:
         return Step(op="remove", path=path, size=self._known.get(path), reason=reason)

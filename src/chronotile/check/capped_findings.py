@@ -47,14 +47,6 @@ class CappedFindings:
                 self._kept.append(item)
             self._counts[pair] += 1
 
-    def is_full(self, code: str, severity: Severity) -> bool:
-        """Whether a further finding would only be counted."""
-        return self._counts[code, severity] >= self._most
-
-    def count(self, code: str, severity: Severity, number: int) -> None:
-        """Takes findings that need not be made, as there are enough of their kind."""
-        self._counts[code, severity] += number
-
     def findings(self) -> tuple[Finding, ...]:
         """Those that are listed, the worst first, and after each kind how many more there are."""
         more = [
@@ -81,7 +73,7 @@ class CappedFindings:
 
 
 def capped(array: str, findings: Iterable[Finding], most: int = MOST) -> CappedFindings:
-    """Findings that are at hand, the worst of them first."""
+    """Count findings, and keep the first of each code and severity."""
     made = CappedFindings(array, most)
     made.add(findings)
     return made

@@ -13,7 +13,9 @@ from chronotile.check.conditions import broken_tiles, conditions
 from chronotile.check.debt import SUPERSEDED, array_metadata_debt
 from chronotile.check.engine_open_cost import unconsolidated
 from chronotile.check.findings import Finding, finding, worst_first
-from chronotile.check.fragments import fragments, missing
+from chronotile.check.fragment_health import inspect
+from chronotile.check.fragments import fragments, missing, orphan_paths
+from chronotile.check.late_writes import hidden_writes, late_writes
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.stored_files import stored
 from chronotile.check.unreadable_tags import unreadable_tags
@@ -21,7 +23,7 @@ from chronotile.history.con_coverage import differing_tiles
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
@@ -36,7 +38,7 @@ def check(
     deep: bool = False,
     looked_at: LookedAt | None = None,
 ) -> tuple[Finding, ...]:
-    """Finds what is wrong with an array, the worst first.
+    """Find what is wrong with an array, the worst first.
 
     Args:
         history: What was read of it.
@@ -49,16 +51,37 @@ def check(
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
-    findings = [*damage(history), *fragments(rules), *conditions(rules)]
-    findings += [*differing(history), *consolidated(history), *array_metadata_debt(history)]
-    if store is not None:
-        findings += stored(store, rules, on_fragment, deep=deep, looked_at=looked_at)
-        findings += unconsolidated(store, rules)
-        findings += unreadable_tags(store, rules)
-        if any(item.code == SUPERSEDED for item in findings) and blocking(history, rules):
-            # A vacuum would refuse, so it would free nothing.
-            findings = [item for item in findings if item.code != SUPERSEDED]
-    return tuple(sorted(findings, key=worst_first))
+    found = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
+    return tuple(sorted(found, key=worst_first))
+
+
+def find_problems(
+    history: History,
+    rules: Rules,
+    store: Store | None,
+    on_fragment: Callable[[], None] | None = None,
+    *,
+    deep: bool = False,
+    looked_at: LookedAt | None = None,
+) -> Iterator[Finding]:
+    """Give what `check` finds, one by one, in no order: an array can have a million findings."""
+    orphans = None if store is None else inspect(store, history, orphan_paths(rules))
+    yield from damage(history)
+    yield from fragments(rules, orphans)
+    yield from conditions(rules)
+    yield from hidden_writes(history.array, late_writes(rules))
+    yield from differing(history)
+    yield from consolidated(history)
+    yield from array_metadata_debt(history)
+    if store is None:
+        return
+    looked_at = looked_at or LookedAt()
+    for item in stored(store, rules, on_fragment, deep=deep, looked_at=looked_at):
+        # If a vacuum would refuse, it would free nothing.
+        if item.code != SUPERSEDED or not blocking(history, rules):
+            yield item
+    yield from unconsolidated(store, rules)
+    yield from unreadable_tags(store, rules)
 
 
 def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:

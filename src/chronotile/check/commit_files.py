@@ -30,7 +30,7 @@ from chronotile.history.con_coverage import coverage
 from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History, VacuumFile
@@ -39,10 +39,15 @@ RELATIVE_VAC = 19
 """From this version on, the lines of a `.vac` are relative to the array."""
 
 _PREFIX = f"{COMMITS}/".encode()
-_CODES = {"con": "con-truncated", "schema": "tile-corrupt"} | dict.fromkeys(
-    ("name", "ign", "vac"), "name-malformed"
-)
+_CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-unknown"}
+_CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
+
+
+_NAME_STAYS = (
+    "nothing to run: no reader goes by this name, "
+    "and a consolidation after the next write makes another file"
+)
 
 
 def damage(history: History) -> Iterator[Finding]:
@@ -54,6 +59,8 @@ def damage(history: History) -> Iterator[Finding]:
         # The engine passes over an `.ok` of the root that has no fragment beside it.
         is_harmless = kind == "name" and path.endswith(".ok")
         severity: Severity | None = "warning" if is_harmless else None
+        if kind == "version":
+            severity = "error"
         if code is not None:
             yield finding(history.array, code, path, message, severity=severity)
     yield from _strange_names(history)
@@ -164,8 +171,13 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
         message = f"lines that name another place: {shown(absolute)}"
         if modern:
             message += "; no engine writes them so since format 19"
-        severity: Severity = "warning" if modern else "info"
-        yield finding(array, "vac-absolute", vacuum.path, message, severity=severity)
+            # No vacuum goes on with such a file: it may be damaged.
+            hint = "chronotile repair {array} writes it anew with lines of this array"
+            yield finding(
+                array, "vac-absolute", vacuum.path, message, severity="warning", hint=hint
+            )
+        else:
+            yield finding(array, "vac-absolute", vacuum.path, message)
 
 
 def consolidated(history: History) -> Iterator[Finding]:
@@ -180,10 +192,14 @@ def consolidated(history: History) -> Iterator[Finding]:
     yield from records_with_tiles(history)
 
 
-def unneeded(array: str, cons: Iterable[str], ignores: Iterable[str]) -> Iterator[Finding]:
-    """The `.con` and `.ign` files that nobody needs (F5)."""
-    for path in cons:
-        message = "a later .con holds every effective commit of it"
+def unneeded(
+    array: str, cons: Mapping[str, str | None], ignores: Iterable[str]
+) -> Iterator[Finding]:
+    """The `.con` and `.ign` files that nobody needs (F5); `cons` has one that holds all of each."""
+    for path, holder in cons.items():
+        message = f"{holder} holds every effective commit of it"
+        if holder is None:
+            message = "it holds no effective commit"
         yield finding(array, "con-superseded", path, message)
     for path in ignores:
         message = "no .con that is needed holds a write that it names"
@@ -262,12 +278,18 @@ def name_ranges(array: str, cons: Iterable[ConRange]) -> Iterator[Finding]:
         if not has_first or not has_last:
             message = f"no record has the time {name.t2 if has_first else name.t1} "
             message += "of its name: it may have been cut between two records"
-            yield finding(array, "con-truncated", path, message, severity="warning")
+            hint = "nothing to run: a fragment that no commit names may be what it lost"
+            yield finding(array, "con-truncated", path, message, severity="warning", hint=hint)
         if first is not None and (first < name.t1 or last > name.t2):
             message = (
                 f"its name says {name.t1} to {name.t2}, its commits are from {first} to {last}"
             )
-            yield finding(array, "con-name-range", path, message)
+            if f"{COMMITS}/__{first}_{last}_" < path:
+                yield finding(array, "con-name-range", path, message)
+            else:
+                # A vacuum keeps it for one with a better name: see `con_coverage`.
+                hint = _NAME_STAYS
+                yield finding(array, "con-name-range", path, message, severity="info", hint=hint)
 
 
 def _stem(path: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import Finding, Severity, count_text, finding
+from chronotile.conditions.match_nothing import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.visibility.rules import schemas_over
 from chronotile.visibility.view import Delete, Update, make_commit, tile_commits
 
@@ -39,20 +40,21 @@ def conditions(rules: Rules) -> Iterator[Finding]:
         except ChronotileError as error:
             yield finding(array, "tile-corrupt", commit.source, str(error))
             continue
-        odd = tiles.oddity(commit.tile)
+        odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
             code, hint = "tile-corrupt", "nothing to run: the engine reads it all the same"
             yield finding(array, code, commit.source, odd, severity="warning", hint=hint)
         yield from _refused(rules.history, commit, stored)
         if isinstance(commit, Update):
-            if commit.offset == 0:
+            schema = commit.schema
+            if commit.offset == 0 and not (schema and is_harmless(stored, schema)):
                 message = f"{commit.text}: the engine deletes these rows, and sets nothing"
                 yield finding(array, "update-deletes", commit.source, message)
         elif commit.schema is not None:
             removed = also_removes(stored, commit.schema)
             if removed:
                 message = f"{commit.text}: also removes {'; '.join(removed)}"
-                yield finding(array, "delete-hits-null", commit.source, message)
+                yield finding(array, "delete-hits-null", commit.source, message, name=commit.name)
     yield from _broken(array, _copies(rules.history))
     if encrypted:
         message = f"{count_text(len(encrypted), 'file')} could not be read without the key"

@@ -15,7 +15,7 @@ from chronotile.check.read_tags import tags_of
 from chronotile.check.vacuumable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.visibility.windows_to_keep import kept_moments
+from chronotile.visibility.windows_to_keep import kept_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -61,8 +61,7 @@ def _superseded(store: Store, rules: Rules, known: Mapping[str, Health]) -> Iter
         new = inspect(store, history, [path for path in wanted if path not in known])
         return {path: known[path] if path in known else new[path] for path in wanted}
 
-    kept = kept_moments(tags_of(store, history).labelled())
-    removal = removable(history, rules, look, kept)
+    removal = removable(history, rules, look, kept_for(tags_of(store, history)))
     folders = look(one.folder for one in removal.fragments)
     size = sum(health.size for health in folders.values())
     if size:

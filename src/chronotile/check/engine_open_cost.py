@@ -38,7 +38,9 @@ from chronotile.format.kinds import (
     META,
     OLD_SCHEMA,
     SCHEMA,
+    WRITES,
 )
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.consolidated_footer_files import read_consolidated
@@ -63,6 +65,27 @@ MANY_UNCONSOLIDATED = 20
 """From this many fragments without a place in a `.meta` on, they are worth consolidating."""
 _LISTED = ("", SCHEMA, COMMITS, FRAGMENT_META, META)
 _PER_FRAGMENT = 3
+_READ = (".con", ".ign")
+_MERGED = (*WRITES, *_READ)
+"""Commit files that consolidating and vacuuming commits replaces by one `.con`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Visible fragments, and how an open finds their footers."""
+
+    visible: int = 0
+    unconsolidated: int = 0
+    """Those whose footer is in no `.meta`."""
+    mergeable: int = 0
+    """Those of them that the engine would find in a `.meta`."""
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(
+            self.visible + other.visible,
+            self.unconsolidated + other.unconsolidated,
+            self.mergeable + other.mergeable,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,28 +101,38 @@ class OpenCost:
     """The `.meta` files."""
     large: int
     """Those that are larger than what the engine reads ahead."""
-    fragments: int
-    """The visible fragments."""
-    unconsolidated: int
-    """Those whose footer is in no `.meta`."""
+    fragments: Counted
+    kept_commits: int
+    """The files of `__commits` that stay when commits are consolidated and vacuumed."""
 
     @property
     def lists(self) -> int:
         """The requests that list."""
-        return sum(max(1, ceil(self.names.get(folder, 0) / PAGE)) for folder in _LISTED)
+        return sum(_pages(self.names.get(folder, 0)) for folder in _LISTED)
 
     @property
     def requests(self) -> int:
         """All requests."""
         files = self.schemas + 2 * len(self.lines) + self.metas + self.large
-        return self.lists + files + _PER_FRAGMENT * self.unconsolidated
+        return self.lists + files + _PER_FRAGMENT * self.fragments.unconsolidated
+
+    @property
+    def requests_after_maintenance(self) -> int:
+        """All requests once commits and footers are in one file each, where that saves any."""
+        read = sum(path.endswith(_READ) for path in self.lines)
+        pages = _pages(self.names.get(COMMITS, 0)) - _pages(self.kept_commits + 1)
+        commits = 2 * (read - 1) + pages
+        # A `.meta` that holds what a large one holds is large too.
+        metas = self.metas - 1 + max(self.large - 1, 0)
+        footers = _PER_FRAGMENT * self.fragments.mergeable + metas
+        return self.requests - max(commits, 0) - max(footers, 0)
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
         """The cost after some files were put and removed; the fragments stay as they are.
 
         >>> empty = OpenCost(
-        ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0, fragments=0,
-        ...     unconsolidated=0
+        ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0,
+        ...     fragments=Counted(), kept_commits=0
         ... )
         >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
         (6, 8)
@@ -138,15 +171,14 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
     listing, dense = history.listing, history.dense
     seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
     seen_meta = (v.path for v in history.meta_vacuums if is_inside(v.name.t1, v.name.t2, 0, end))
-    fragments, unconsolidated = count_fragments(rules, consolidated.fragments, end)
     return OpenCost(
         names=_names(history),
         schemas=len(listing.schemas),
-        lines=frozenset((*listing.paths_of((".con", ".ign")), *seen, *seen_meta)),
+        lines=frozenset((*listing.paths_of(_READ), *seen, *seen_meta)),
         metas=sum(path.endswith(".meta") for path in listing.fragment_meta),
         large=consolidated.large,
-        fragments=fragments,
-        unconsolidated=unconsolidated,
+        fragments=count_fragments(rules, consolidated.fragments, end),
+        kept_commits=sum(not name.endswith(_MERGED) for name in listing.commits),
     )
 
 
@@ -174,27 +206,31 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     if held is None:
         return
     cost = open_cost(rules, held)
-    if cost.unconsolidated < MANY_UNCONSOLIDATED:
+    now = cost.fragments
+    if now.mergeable < MANY_UNCONSOLIDATED:
         return
-    one = replace(cost, metas=1, large=0, unconsolidated=0)
+    after = Counted(now.visible, now.unconsolidated - now.mergeable)
+    one = replace(cost, metas=1, large=0, fragments=after)
     message = (
-        f"the metadata of {cost.unconsolidated:,} of {cost.fragments:,} visible fragments is not "
+        f"the metadata of {now.mergeable:,} of {now.visible:,} visible fragments is not "
         f"consolidated: an engine's open costs {cost.requests:,} requests in a bucket, and would "
         f"cost {one.requests:,}"
     )
     yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)
 
 
-def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> tuple[int, int]:
-    """The number of visible fragments, and of those that the engine finds in no `.meta`."""
+def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> Counted:
+    """Count the visible fragments, and those that the engine finds in no `.meta`."""
     rows, _ = rules.visible(0, end)
-    if not consolidated:
-        return len(rows), len(rows)
     table = rules.history.table
-    names = text_columns.names(table, rows)
-    held = np.asarray(pc.is_in(names, value_set=pa.array([*consolidated], pa.string())))
-    held = held & np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
-    return len(rows), len(rows) - int(np.count_nonzero(held))
+    by_name = np.asarray(table.is_from_version(FIRST_BY_NAME))[rows]
+    known = ~np.asarray(table.is_from_version(NEWEST_VERSION + 1))[rows]
+    held = np.zeros(len(rows), bool)
+    if consolidated:
+        names = text_columns.names(table, rows)
+        held = np.asarray(pc.is_in(names, value_set=pa.array([*consolidated], pa.string())))
+    alone = len(rows) - int(np.count_nonzero(held & by_name))
+    return Counted(len(rows), alone, int(np.count_nonzero(by_name & known & ~held)))
 
 
 def _names(history: History) -> dict[str, int]:
@@ -210,3 +246,7 @@ def _names(history: History) -> dict[str, int]:
     root += len(listing.root_commits) + len(listing.root_fragments)
     whole = (*listing.fragment_meta, *listing.schemas, *listing.others)
     return in_folder | {"": root + sum("/" not in path for path in whole)}
+
+
+def _pages(count: int) -> int:
+    return max(1, ceil(count / PAGE))

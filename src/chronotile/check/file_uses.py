@@ -27,7 +27,7 @@ from chronotile.format.kinds import (
     ROOT_FILES,
     SCHEMA,
 )
-from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name, version_of
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer, parse_name, version_of
 from chronotile.history import text_columns
 from chronotile.history.read_footers import FooterReader, StoredFooter
 
@@ -164,6 +164,8 @@ class _Parts:
         found: dict[str, Parts] = {}
         unsure = []
         for name, files in folders.items():
+            if is_newer(name):
+                continue
             agreed = self._agreed(version_of(parse_name(name)), files)
             if agreed is not None:
                 found[name] = agreed

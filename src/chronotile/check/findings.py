@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
-from chronotile.errors import ChronotileError, WrongKeyError, printable
+from chronotile.errors import ChronotileError, WrongKeyError, printable, shell_word
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -18,14 +18,17 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 _SHOWN = 5
 _REPAIR = "chronotile repair {array}"
-_TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
+TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
+"""What puts commits in order."""
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
-_ORPHANS = "chronotile vacuum {array} --orphans"
+_LOOK = "chronotile check {array}"
+_APPLY = "chronotile apply {array} writes its rows with the new values"
 _ROWS_BACK = (
-    "chronotile rows {array} --removed-by NAME lists what it took; "
-    "chronotile undelete {array} NAME brings that back"
+    "chronotile rows {array} --removed-by {name} lists what it took; "
+    "chronotile undelete {array} {name} brings that back"
 )
+_MOMENTS = "chronotile moments {array} lists the times at which all can be read"
 
 UNREADABLE = "unreadable"
 """The code of an array or folder that could not be read, and may be sound."""
@@ -34,14 +37,18 @@ SEALED = "tile-encrypted"
 
 CODES: dict[str, tuple[Severity, str]] = {
     "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
-    "con-truncated": ("error", f"{_REPAIR} brings back what is certain"),
-    "con-name-range": ("warning", f"{_TIDY}: the new file is named for what it holds"),
+    "con-truncated": (
+        "error",
+        f"{_REPAIR} brings back what is certain; {_REPAIR} --accept-loss leaves its last entry out",
+    ),
+    "con-name-range": ("warning", f"{TIDY}: the new file is named for what it holds"),
     "con-superseded": ("info", "chronotile vacuum {array} removes it"),
     "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
-    "con-has-updates": ("warning", "chronotile apply {array} writes its rows with the new values"),
+    "con-has-updates": ("warning", _APPLY),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
-    "fragment-without-commit": ("warning", f"if no write is under way, {_ORPHANS} removes it"),
+    "fragment-without-commit": ("warning", f"{_LOOK} looks into it, and says what removes it"),
+    "restore-undone": ("warning", f"{_REPAIR} hides it, and shows what the restore showed"),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
@@ -51,14 +58,16 @@ CODES: dict[str, tuple[Severity, str]] = {
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
     "delete-hits-older": ("warning", _ROWS_BACK),
-    "delete-ignored": ("warning", f"{_TIDY}: the delete stays, the .ign goes"),
-    "delete-duplicate": ("info", "chronotile vacuum {array} leaves one of them"),
-    "update-deletes": ("warning", "chronotile apply {array} writes its rows with the new values"),
+    "late-write-hidden": ("warning", "write its rows again with a later time"),
+    "delete-ignored": ("warning", f"{TIDY}: the delete stays, the .ign goes"),
+    "delete-duplicate": ("info", f"{TIDY}: that leaves one of them"),
+    "update-deletes": ("warning", _APPLY),
     "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
-    SEALED: ("info", "give --key-file to have it checked"),
-    "many-loose-commits": ("info", f"{_TIDY}: an open then lists one file"),
+    SEALED: ("info", f"{_LOOK} --key-file FILE, with its key in FILE, checks it"),
+    "version-unknown": ("info", "pip install --upgrade chronotile"),
+    "many-loose-commits": ("info", f"{TIDY}: an open then lists one file"),
     "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
     "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),
     "metadata-unconsolidated": (
@@ -73,13 +82,13 @@ CODES: dict[str, tuple[Severity, str]] = {
     "member-doubled": ("info", "nothing to run: it counts once"),
     "member-cyclic": ("warning", "remove the member: no program can follow it to an end"),
     "stray-array": ("info", "add it to the group, or move it out of the folder"),
-    "many-member-lists": ("info", _TIDY),
-    "as-of-absent": ("warning", "chronotile moments lists the times at which all can be read"),
-    "as-of-partial": ("error", "chronotile moments lists the times at which all can be read"),
+    "many-member-lists": ("info", TIDY),
+    "as-of-absent": ("warning", _MOMENTS),
+    "as-of-partial": ("error", _MOMENTS),
     "future-commit": ("warning", "nothing to run: an open sees it from that time on"),
     "tag-unreadable": (
         "warning",
-        "chronotile tag remove {array} NAME takes it away; name another moment",
+        "chronotile tag remove {array} {name} takes it away; name another moment",
     ),
     UNREADABLE: ("error", "check permissions and the storage, then run this again"),
 }
@@ -116,8 +125,13 @@ def finding(
     *,
     severity: Severity | None = None,
     hint: str | None = None,
+    name: str = "NAME",
+    place: str | None = None,
 ) -> Finding:
     """Makes a finding; its code gives the severity and the hint, unless the caller does.
+
+    A hint is a command that can be pasted: `{array}` in it becomes the array, or another place if
+    the caller names one, and `{name}` the name.
 
     >>> finding("a", "name-malformed", "__commits/x.wrt", "no name").hint
     'chronotile repair a moves it, or mends the file that names it'
@@ -130,7 +144,9 @@ def finding(
         path=path,
         # A name from inside a file may hold anything, even codes that move a terminal's cursor.
         message=printable(message),
-        hint=(advice if hint is None else hint).format(array=array),
+        hint=(advice if hint is None else hint).format(
+            array=shell_word(place or array), name=shell_word(name)
+        ),
     )
 
 

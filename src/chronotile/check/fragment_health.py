@@ -40,7 +40,7 @@ from chronotile.format.fragment_footer import (
 )
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA
-from chronotile.format.names import parse_name, version_of
+from chronotile.format.names import NEWEST_VERSION, is_newer, parse_name, version_of
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 32
 """Fragments of a bucket that are inspected in parallel."""
+NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
+"""Why nobody can tell the health of a fragment, and no change touches it."""
 _LISTED_SINGLY = 16
 """Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
@@ -214,6 +216,8 @@ class _Inspector:
     def inspect(self, path: str, files: _Files) -> Health:
         """The health of one fragment."""
         where = f"{path}/{METADATA}"
+        if is_newer(path):
+            return Health(path, State.UNKNOWN, NEWER, where)
         if path in self.linked or METADATA in files.links:
             problem = "it is a symbolic link, which is never followed"
             return Health(path, State.UNKNOWN, problem, where)

@@ -6,20 +6,25 @@ fragment are known only as long as its `.vac` lists what it was made from.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.check.findings import SKEW_MS, Finding, Severity, count_text, finding, shown
-from chronotile.format.commit_files import read_vac_line
-from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
-from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name
+from chronotile.check.findings import SKEW_MS, TIDY, Finding, Severity, count_text, finding, shown
+from chronotile.check.undone_restores import restores_undone
+from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
+from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
+from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name
 from chronotile.format.timestamps import now_ms, time_text
+from chronotile.history.con_coverage import coverage
 from chronotile.history.missing_fragments import near_misses
+from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from chronotile.check.fragment_health import Health
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
@@ -28,15 +33,20 @@ MANY_LOOSE = 100
 """From this many loose commits on, they are worth consolidating."""
 
 
-def fragments(rules: Rules) -> Iterator[Finding]:
-    """Fragments without commits, commits without fragments, and times that mislead."""
+def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iterator[Finding]:
+    """Fragments without commits, commits without fragments, and times that mislead.
+
+    Args:
+        rules: The rules of a history.
+        orphans: The health of fragments without an effective commit, if somebody looked.
+    """
     yield from missing(rules)
-    yield from uncommitted(rules)
+    yield from uncommitted(rules, orphans)
     yield from misnamed(rules.history)
+    yield from restores_undone(rules.history)
     yield from same_times(rules)
     yield from future(rules.history.array, future_commits(rules.history))
-    table = rules.history.table
-    yield from many_loose(rules.history.array, count_loose(table), table)
+    yield from many_loose(rules.history, count_loose(rules.history.table))
 
 
 def missing(rules: Rules) -> Iterator[Finding]:
@@ -44,11 +54,10 @@ def missing(rules: Rules) -> Iterator[Finding]:
     table, array = rules.history.table, rules.history.array
     lost = rules.fragments[rules.missing].tolist()
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
-    names = [table.name(row) for row in lost]
-    near = near_misses(names, rules.uncommitted) if lost else {}
-    for row, name, is_hidden in zip(lost, names, hidden, strict=True):
+    near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
+    for row, is_hidden in zip(lost, hidden, strict=True):
         message = f"{table.uri(row)} is committed, but {table.fragment_path(row)} is gone"
-        if others := near.get(name):
+        if others := near.get(table.name(row)):
             message += (
                 f"; {shown(list(others))} of the same time is there without a commit: "
                 f"one of the names may be damaged, so nothing must be removed"
@@ -61,33 +70,50 @@ def missing(rules: Rules) -> Iterator[Finding]:
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
 
 
-def count_missing(rules: Rules) -> dict[Severity, int]:
-    """How many findings of each severity `missing` gives, of commits in `.con` files or loose."""
-    lost = int(np.count_nonzero(rules.missing))
-    hidden = rules.superseded(0, MAX_TIMESTAMP) & rules.missing if lost else rules.missing
-    warnings = int(np.count_nonzero(hidden))
-    return {"error": lost - warnings, "warning": warnings}
-
-
-def uncommitted(rules: Rules) -> Iterator[Finding]:
-    """Fragments without a commit, or whose commit is ignored."""
-    table, array = rules.history.table, rules.history.array
-    for name, path in rules.uncommitted.items():
-        if is_name(name):
-            message = "no commit names it: a write that is under way, or that was broken off"
-            yield finding(array, "fragment-without-commit", path, message)
-    ignored = rules.ignored().tolist()
+def orphan_paths(rules: Rules) -> dict[str, bool]:
+    """Folders of fragments without an effective commit -> whether an `.ign` names its commit."""
+    table, ignored = rules.history.table, rules.ignored().tolist()
+    paths = {path: False for name, path in rules.uncommitted.items() if is_name(name)}
     folders = rules.history.listing.fragment_paths() if ignored else {}
-    for row in ignored:
-        if table.name(row) in folders:
-            path = table.fragment_path(row)
-            message = "its commit is ignored: a removal that was broken off"
-            yield finding(array, "fragment-without-commit", path, message, severity="info")
+    named = (table.fragment_path(row) for row in ignored if table.name(row) in folders)
+    return paths | dict.fromkeys(named, True)
+
+
+def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Iterator[Finding]:
+    """Fragments without a commit, or whose commit is ignored.
+
+    Args:
+        rules: The rules of a history.
+        health: Of these fragments, if somebody looked: it decides which vacuum removes them.
+    """
+    for path, is_ignored in orphan_paths(rules).items():
+        hint = None if health is None else _removes_orphan(health[path], is_ignored=is_ignored)
+        message = "no commit names it: a write that is under way, or that was broken off"
+        severity: Severity = "warning"
+        if is_ignored:
+            message, severity = "its commit is ignored: a removal that was broken off", "info"
+        code, array = "fragment-without-commit", rules.history.array
+        yield finding(array, code, path, message, severity=severity, hint=hint)
+
+
+def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
+    """What removes a fragment without an effective commit."""
+    if not (health.is_whole or health.is_broken):
+        return f"nothing to run: {health.problem}"
+    option = "--whole-orphans" if health.is_whole else "--orphans"
+    removes = f"chronotile vacuum {{array}} {option} removes it once it is a day old"
+    if is_ignored:
+        return f"{TIDY}, then {removes}"
+    again = ""
+    if health.is_whole:
+        again = "; if its commit was lost, chronotile repair {array} --commit-orphans puts one back"
+    return f"if no write is under way, {removes}{again}"
 
 
 def misnamed(history: History) -> Iterator[Finding]:
     """Merged fragments whose names do not cover what they were made from (F4)."""
-    there = {*history.listing.fragments, *history.listing.root_fragments}
+    listing, merged = history.listing, {vacuum.name.text for vacuum in history.vacuums}
+    there = merged.intersection(chain(listing.fragments, listing.root_fragments))
     for vacuum in history.vacuums:
         if vacuum.name.text not in there:
             # A `.vac` without a fragment of its name merges nothing: a restore hides with it.
@@ -135,12 +161,6 @@ class FutureCommits(NamedTuple):
     path: str = ""
     """The file of one of them."""
 
-    def __or__(self, other: FutureCommits) -> FutureCommits:
-        """Both together; the other ones come later."""
-        return FutureCommits(
-            self.number + other.number, min(self.first, other.first), self.path or other.path
-        )
-
 
 def future_commits(history: History) -> FutureCommits:
     """The commits of a time to come."""
@@ -159,25 +179,45 @@ def future(array: str, commits: FutureCommits) -> Iterator[Finding]:
         yield finding(array, "future-commit", commits.path, f"{message} ({commits.first})")
 
 
-def count_loose(table: CommitTable) -> int:
-    """How many commits are files of their own."""
-    return int(np.count_nonzero(table.loose & ~table.implied))
+class LooseCommits(NamedTuple):
+    """Loose commits that a consolidation and a vacuum remove; of some of the commits, or of all.
+
+    These are writes. The file of a delete stays, as the engine needs it (F1), and so does that of
+    an update, of an ignored write, or of a version that is not known.
+    """
+
+    number: int = 0
+    held: int = 0
+    """Those that a `.con` holds already: a vacuum is enough."""
+
+    def __or__(self, other: LooseCommits) -> LooseCommits:
+        """Both together."""
+        return LooseCommits(self.number + other.number, self.held + other.held)
 
 
-def many_loose(array: str, count: int, table: CommitTable) -> Iterator[Finding]:
-    """The finding on loose commits that a vacuum would remove.
+def count_loose(table: CommitTable) -> LooseCommits:
+    """How many writes are files of their own, for no need."""
+    going = table.loose & ~table.implied & (table.uris.ext <= OK) & ~table.ignored
+    rows = np.flatnonzero(going & ~table.is_from_version(NEWEST_VERSION + 1))
+    return LooseCommits(len(rows), coverage(table).count_held(rows))
 
-    The file of a delete that a `.con` holds too stays: the engine needs it (F1).
+
+def many_loose(history: History, loose: LooseCommits) -> Iterator[Finding]:
+    """The finding on loose commits; none in an array that is too old to have a `.con`.
 
     Args:
-        array: The array.
-        count: Its loose commits.
-        table: Its deletes, and perhaps other commits.
+        history: Of the array, or of a part of it.
+        loose: What all parts have.
     """
-    if count >= MANY_LOOSE:
-        deletes = [row for row in table.tile_rows.tolist() if table.uris.ext[row] == DEL]
-        in_con = {table.uri(row) for row in deletes if not table.is_loose(row)}
-        count -= sum(table.is_loose(row) and table.uri(row) in in_con for row in deletes)
-    if count >= MANY_LOOSE:
-        message = f"{count:,} loose commits: each open lists them all"
-        yield finding(array, "many-loose-commits", COMMITS, message)
+    latest = schema_at(history, MAX_TIMESTAMP)
+    version = FIRST_WITH_COMMITS
+    if latest is not None and latest.schema is not None:
+        version = latest.schema.version
+    if loose.number < MANY_LOOSE or version < FIRST_WITH_COMMITS:
+        return
+    message = f"{loose.number:,} loose commits: each open lists them all"
+    hint = None
+    if loose.number - loose.held < MANY_LOOSE:
+        message += f"; a .con holds {loose.held:,} of them"
+        hint = "chronotile vacuum {array} removes those"
+    yield finding(history.array, "many-loose-commits", COMMITS, message, hint=hint)

@@ -12,13 +12,14 @@ from chronotile.check.conditions import commits, text_or_name
 from chronotile.check.debt import fragment_debt
 from chronotile.check.deep import DeepCheck
 from chronotile.check.findings import Finding, Severity, count_text, finding, wrong_key
-from chronotile.check.fragment_health import State, inspect, lost_deletes
+from chronotile.check.fragment_health import NEWER, State, inspect, lost_deletes
 from chronotile.check.lacking_fields import lacking_fragments, lacking_words
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
 from chronotile.format.kinds import DEL, META
-from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
+
+
+_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
+"""What to do about damage that no window of today sees."""
 
 
 def stored(
@@ -53,14 +58,17 @@ def stored(
     history, table = rules.history, rules.history.table
     paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
     health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
-    looked_at.fragments += len(paths)
+    newer = [path for path in paths if is_newer(path)]
+    looked_at.fragments += len(paths) - len(newer)
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
-        yield from _not_whole(history.array, health[path], is_hidden=is_hidden)
+        yield from _not_whole(history, health, path, is_hidden=is_hidden)
+    yield from _newer(history.array, newer)
     if deep:
         opener = DeepCheck(store, history, looked_at)
         for path, is_hidden in zip(paths, hidden, strict=True):
-            yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
+            if not is_newer(path):
+                yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
             if on_fragment is not None:
                 on_fragment()
         yield from _unopened(history.array, opener)
@@ -70,8 +78,19 @@ def stored(
     yield from metadata(store, history)
 
 
-def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
+def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
+    """Fragments of a format version that is not known."""
+    if paths:
+        count = count_text(len(paths), "fragment")
+        message = f"{count} not checked, and left alone by every change: {NEWER}"
+        yield finding(array, "version-unknown", paths[0], message)
+
+
+def _not_whole(
+    history: History, every: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> Iterator[Finding]:
     """The damage of a fragment; a warning if no window of today sees the fragment."""
+    array, health = history.array, every[path]
     if health.state is State.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
         hint = "nothing to run: to renew it, consolidate its fragments with the engine"
@@ -81,7 +100,24 @@ def _not_whole(array: str, health: Health, *, is_hidden: bool) -> Iterator[Findi
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
         message = f"{health.problem}: the engine cannot read its cells"
-        yield finding(array, health.code, health.file, message, severity=severity)
+        mends = _mends(history, every, path, is_hidden=is_hidden)
+        yield finding(array, health.code, health.file, message, severity=severity, hint=mends)
+
+
+def _mends(
+    history: History, health: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> str | None:
+    """What to do about a broken fragment; None for what its code says."""
+    if is_hidden:
+        return _HIDDEN
+    own, there = path.rpartition("/")[2], history.listing.fragment_paths()
+    sources = [name for v in history.vacuums if v.name.text == own for name in v.targets]
+    broken = {one.path for one in health.values() if one.is_broken}
+    if sources and all(name in there and there[name] not in broken for name in sources):
+        return None
+    if health[path].closed:
+        return "chronotile repair {array} takes it out: the engine opens no window that sees it"
+    return "chronotile repair {array} --accept-loss takes it out: until then a part can be read"
 
 
 def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
@@ -90,7 +126,12 @@ def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -
         return
     for damage in opener.check(health.path):
         severity: Severity | None = "warning" if is_hidden else None
-        yield finding(array, damage.code, damage.file, damage.message, severity=severity)
+        hint: str | None = "nothing to run: bring the file back from a copy"
+        if is_hidden:
+            hint = _HIDDEN
+        if damage.code == "fragment-file-extra":
+            hint = None
+        yield finding(array, damage.code, damage.file, damage.message, severity=severity, hint=hint)
 
 
 def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
@@ -131,34 +172,37 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
         if lacking:
             words = lacking_words(lacking, count_cells(store, history, lacking))
             message = f"{text_or_name(commit)}: {words}"
-            yield finding(history.array, "delete-hits-older", commit.source, message)
+            yield finding(
+                history.array, "delete-hits-older", commit.source, message, name=commit.name
+            )
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:
-    """Files of `__fragment_meta` and `__meta` whose tile cannot be opened."""
+    """Files of `__fragment_meta` and `__meta` that cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
+    paths = [path for path in paths if not is_newer(path)]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
-    yield from damaged_tiles(store, history.array, paths, history.key)
+    yield from damaged_tiles(store, history, history.array, paths)
 
 
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
-    """Files of a group's `__meta` whose tile cannot be opened."""
+    """Files of a group's `__meta` that cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
     # A list that the key opens shows that it is the right one; an array's schema does for an array.
     is_right = any(file.encrypted for file in history.files)
-    yield from damaged_tiles(store, history.group, paths, history.key, is_key_right=is_right)
+    yield from damaged_tiles(store, history, history.group, paths, is_key_right=is_right)
 
 
 def damaged_tiles(
     store: Store,
+    history: History | GroupHistory,
     array: str,
     paths: Iterable[str],
-    key: bytes | None,
     *,
     is_key_right: bool = True,
 ) -> Iterator[Finding]:
-    """The tiles among some files of an array, or a group, that cannot be opened.
+    """Find the files among some of an array, or a group, that cannot be opened.
 
     One that the key does not open is damaged only if the key is known to be the right one.
     """
@@ -170,10 +214,12 @@ def damaged_tiles(
         try:
             if isinstance(data, ChronotileError):
                 raise data
-            tiles.decode(data, path, key=key)
-        except KeyNeededError:
-            continue
+            payload = tiles.decode(data, path, key=history.key).payload
+            if path.startswith(f"{META}/"):
+                decode_items(payload, path)
         except ChronotileError as error:
+            if history.is_sealed and isinstance(error, KeyNeededError):
+                continue
             if isinstance(error, WrongKeyError) and not is_key_right:
                 yield wrong_key(array, path, error.problem)
             else:

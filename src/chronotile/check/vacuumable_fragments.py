@@ -20,8 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chronotile.check.fragment_health import NEWER
+from chronotile.check.undone_restores import undone_restores
 from chronotile.format.commit_files import read_vac_line, write_uri
-from chronotile.format.names import parse_name
+from chronotile.format.names import is_newer, parse_name
 from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
 
 if TYPE_CHECKING:
@@ -78,7 +80,14 @@ def removable(
     losses: list[tuple[int, int]] = []
     notes: list[str] = []
     held = _held(history, listed, kept)
+    undone = {v.path for one in undone_restores(history) for v in one.merges}
     for vacuum in history.vacuums:
+        if vacuum.path in undone:
+            notes.append(
+                f"{vacuum.path} is left alone: it lists what a restore hid, and its fragment shows "
+                f"that again; chronotile repair {history.array} mends it"
+            )
+            continue
         lost = [name for name in listed[vacuum.path] if name in committed and name not in here]
         if lost:
             notes.append(
@@ -94,7 +103,8 @@ def removable(
         has_cell_times = has_cell_times_by_name(vacuum.name, dense=history.dense)
         span = vacuum.name[:2]
         exposed = [n.text for n in targets if has_cell_times and not is_inside(*n[:2], *span)]
-        staying = {*exposed, *held}
+        newer = [n.text for n in targets if is_newer(n.text)]
+        staying = {*exposed, *held, *newer}
         gone = [name for name in targets if name.text not in staying]
         for text in (name.text for name in gone):
             new = Superseded(folder=here[text], commit_uri=write_uri(text), because=vacuum.path)
@@ -104,8 +114,9 @@ def removable(
                 f"{', '.join(exposed)} must stay: the name of {vacuum.path} does not cover them, "
                 f"and windows outside of it read them"
             )
-        elif len(gone) == len(targets):
+        elif len(gone) == len(targets) and not is_newer(vacuum.path):
             done.append(vacuum.path)
+        notes += [f"{name} stays: {NEWER}" for name in newer]
         if not has_cell_times and any(name[:2] != span for name in gone):
             first = min(vacuum.name.t1, *(name.t1 for name in gone))
             losses.append((first, max(vacuum.name.t2, *(name.t2 for name in gone))))

@@ -70,6 +70,7 @@ class ExplainReport:
         if self.named:
             for advice in advise(self.explained, view):
                 yield from _advice_text(advice)
+            yield from self._late()
             return
         yield from self._seen()
         hidden = [item for item in self.explained if item.status != "visible"]
@@ -85,6 +86,19 @@ class ExplainReport:
         if len(groups) > MOST:
             yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
         yield from self._taken_away()
+        yield from self._late()
+
+    def _late(self) -> Iterator[RenderableType]:
+        """Writes that are seen, and of which no row shows."""
+        from chronotile.check.late_writes import late_writes
+        from chronotile.report.output import Text
+
+        view, names = self.view, {item.name for item in self.explained}
+        for found in late_writes(view.rules):
+            late = [name for name in found.names if name.text in names]
+            if late and view.start <= late[0].t1 and found.delete.t2 <= view.end:
+                yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
+                yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
     def _seen(self) -> Iterator[RenderableType]:
         from chronotile.report.output import Text, window_text

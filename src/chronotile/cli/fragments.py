@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import access_options, array_argument, or_group, reporting
+from chronotile.format.names import is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ class FragmentsReport:
 
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
-            return ("", "", "", name, "", "", "")
+            return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else "")
         notes = [word for word, is_so in _flags(row) if is_so]
         numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
         return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chronotile.cli.options import say, wrong_call
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ONE_ARRAY = ("write_delete", "write_update")
 """Changes whose words make sense for one array only."""
+UNDONE = ("publish", "restore", "restore_rows", "undelete")
+"""Changes of a group that say how they are taken back."""
 OF_DATASET = {
     "add_tag": "tag_members:tag_dataset",
     "remove_tag": "tag_members:untag_dataset",
@@ -205,6 +207,8 @@ class Begun:
         try:
             if change.place is None:
                 say(f"report: {save_report(change.store, done, self.path, self.parts)}")
+                if done.has_steps and done.command in UNDONE:
+                    say(f"to undo: chronotile undo {shell_word(change.array)}")
             else:
                 Path(change.place).write_text(done.to_json(), encoding="utf-8")
         except (ChronotileError, OSError) as error:

@@ -23,7 +23,7 @@ from chronotile.cli.options import (
     say,
     wrong_call,
 )
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +57,8 @@ def _at(function: F) -> F:
 
 SHOWN = 8
 """Files that a report shows, unless all are asked for."""
+UNDONE = ("publish", "restore", "undelete")
+"""Commands that say how they are taken back, besides those that fill a quarantine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +96,8 @@ class ChangeReport:
             yield f"requests of an engine's open in a bucket: they were {first:,}, {when} {then:,}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
-        if report.quarantine is not None:
+        if report.quarantine is not None and not report.dry_run:
             yield f"quarantine: {report.quarantine}"
-        if report.restore is not None:
-            yield f"to undo: {report.restore}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,20 +167,33 @@ class Change:
 
     def finish(self, done: Report) -> int:
         """Shows a report, and saves it if the command did anything; gives the exit status."""
-        from chronotile.change.beside_array import save_report
         from chronotile.report.output import emit
 
         emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
-        if not done.dry_run and (done.steps or self.begun) and self.place != "-":
-            try:
-                if self.place is None:
-                    say(f"report: {save_report(self.store, done, self.begun)}")
-                else:
-                    Path(self.place).write_text(done.to_json(), encoding="utf-8")
-            except (ChronotileError, OSError) as error:
-                # The array has changed already: no report undoes that.
-                say(f"chronotile: the report could not be kept: {error}")
+        if not done.dry_run and (done.steps or self.begun):
+            is_beside = self._save(done)
+            # What puts a quarantine back has none of its own.
+            can_be_undone = done.command in UNDONE or done.restore is not None
+            if done.steps and can_be_undone:
+                way = f"chronotile undo {shell_word(self.array)}" if is_beside else done.restore
+                if way is not None:
+                    say(f"to undo: {way}")
         return 1 if done.findings else 0
+
+    def _save(self, done: Report) -> bool:
+        """Saves a report; true if it is beside the array, where `undo` finds it."""
+        from chronotile.change.beside_array import save_report
+
+        try:
+            if self.place is None:
+                say(f"report: {save_report(self.store, done, self.begun)}")
+            elif self.place != "-":
+                Path(self.place).write_text(done.to_json(), encoding="utf-8")
+        except (ChronotileError, OSError) as error:
+            # The array has changed already: no report undoes that.
+            say(f"chronotile: the report could not be kept: {error}")
+            return False
+        return self.place is None
 
 
 def changing(function: F) -> F:
@@ -370,8 +383,13 @@ def vacuum(change: Change, orphan_age: float, keep_deletes: bool, **options: Any
 @click.command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
 @click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
+@click.option(
+    "--commit-orphans",
+    is_flag=True,
+    help="Commit whole fragments that no commit names, as after the loss of a .con.",
+)
 @click.option("--restore", metavar="MANIFEST", help="Undo a repair.")
-def repair(change: Change, accept_loss: bool, restore: str | None) -> int:
+def repair(change: Change, restore: str | None, **options: Any) -> int:
     """Take out of ARRAY what keeps the engine from reading it, into ARRAY.quarantine.
 
     Nothing is destroyed: the report has the command that undoes it. Exits with 1 if something is
@@ -381,6 +399,6 @@ def repair(change: Change, accept_loss: bool, restore: str | None) -> int:
     from chronotile.change.repair import repair as run
 
     if restore is None:
-        return change.run(run, accept_loss=accept_loss, before=change.record)
+        return change.run(run, before=change.record, **options)
     array, store = change.array, change.store
     return change.finish(put_back(array, restore, dry_run=change.dry_run, store=store))

@@ -115,12 +115,6 @@ if TYPE_CHECKING:
     help="Findings of one code and severity to list of an array; one more counts the rest: 1,000.",
 )
 @click.option(
-    "--prices",
-    metavar="FILE",
-    type=Place("file"),
-    help="TOML file of prices for open_cost: those of S3 Standard in US East.",
-)
-@click.option(
     "--fail-on",
     type=click.Choice([*SEVERITIES, NEVER]),
     default="error",
@@ -198,7 +192,6 @@ def _job(
     keep_runs: int,
     inventory: str | None,
     fresh: bool,
-    prices: str | None,
     partition_bytes: int | None,
     reach: Reach,
     max_findings: int,
@@ -209,7 +202,6 @@ def _job(
     from chronotile.spark.pipeline.run_pipeline import Job
     from chronotile.spark.source.options import PARTITION_BYTES, Options
     from chronotile.spark.table_formats.open_tables import Target
-    from chronotile.tables.prices import S3_US_EAST, read_prices
 
     options = Options(
         roots=tuple(map(_absolute, roots)),
@@ -223,7 +215,6 @@ def _job(
         fresh=fresh,
         check=reach,
         max_findings=max_findings,
-        prices=read_prices(prices, access.storage) if prices else S3_US_EAST,
     )
     return Job(
         options=options,

@@ -72,15 +72,15 @@ class PipelineReport:
                 table.add_row(f"{count:,}", severity, code)
             yield table
         if totals.worst:
-            table = plain_table("requests", "array", right=1)
+            table = plain_table("requests of an engine's open", "array", right=1)
             for cost, array in totals.worst:
                 table.add_row(f"{cost:,}", array)
             yield table
+        requests = count_text(totals.engine_open_requests, "request")
         yield (
-            f"opening every array once costs {totals.open_requests:,} requests, "
-            f"after maintenance {totals.requests_after:,}: {summary.saved:,} saved"
+            f"an engine opens every array once in {requests} to a bucket, and in "
+            f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum: "
+            f"{summary.saved:,} saved; chronotile itself takes {totals.open_requests:,}"
         )
-        prices = summary.prices
-        yield f"in money {summary.open_cost:.6f} {prices.currency} now ({prices.words()})"
         for outcome, count in summary.maintained:
             yield f"{outcome}: {count_text(count, 'array')}"

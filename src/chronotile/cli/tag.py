@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.maintain import Change, changing
-from chronotile.cli.options import MOMENT, access_options, array_argument, reporting
+from chronotile.cli.options import MOMENT, access_options, array_argument, json_option
 from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class TagList:
         from chronotile.report.output import Text, plain_table
 
         rows = self._rows()
-        yield Text(f"{self.array}: {count_text(len(rows), 'tag')}", "bold")
+        known = " that can be read" if self.tags.doubts else ""
+        yield Text(f"{self.array}: {count_text(len(rows), 'tag')}{known}", "bold")
         if rows:
             table = plain_table("time", "ms", "tag")
             for name, at, of_group in rows:
@@ -94,12 +95,20 @@ class TagList:
 @tag.command(name="list")
 @array_argument
 @access_options
-@reporting
-def list_tags(array: str, access: Access) -> TagList:
-    """List the tags of ARRAY, the earliest first."""
+@json_option
+def list_tags(array: str, access: Access, as_json: bool) -> int:
+    """List the tags of ARRAY, the earliest first.
+
+    Exits with 3 if metadata cannot be read, which may hold more.
+    """
+    from chronotile.report.output import emit
+
     try:
         log = access.open_log(array)
+        where, tags = log.array, log.known_tags
     except GroupFoundError:
         dataset = access.open_dataset(array)
-        return TagList(array=dataset.uri, tags=dataset.known_tags)
-    return TagList(array=log.array, tags=log.known_tags)
+        where, tags = dataset.uri, dataset.known_tags
+    emit(TagList(array=where, tags=tags), as_json=as_json)
+    tags.checked(where)
+    return 0

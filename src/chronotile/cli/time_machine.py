@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.maintain import Change, changing
-from chronotile.cli.options import MOMENT, Place, access_options, json_option, say, wrong_call
+from chronotile.cli.options import MOMENT, Place, access_options, json_option, wrong_call
 from chronotile.history.folder_kinds import GroupFoundError
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 _from = click.option(
     "--from", "at", metavar="TIME", type=MOMENT, help="From when on: now; after every commit."
 )
-
-
-def _run(change: Change, function: Any, **options: Any) -> int:
-    """Makes a change that `undo` takes back, and says so."""
-    status = change.run(function, before=change.record, **options)
-    if change.place is None and not change.dry_run:
-        say(f"to undo: chronotile undo {change.array}")
-    return status
 
 
 def _names(store: Store, key: bytes | None, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,7 +123,8 @@ def restore(change: Change, at: Any, at_too: Any, rewrite: bool, **options: Any)
 
     if rewrite:
         from chronotile.rows.restore_rows import restore_rows as run
-    return _run(change, run, at=at_too if at is None else at, **options)
+    at = at_too if at is None else at
+    return change.run(run, before=change.record, at=at, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
@@ -147,9 +140,7 @@ def undelete(change: Change, name: str, **options: Any) -> int:
     from chronotile.time_machine.undelete import undelete as run
 
     (whole,) = _names(change.store, change.key, (name,))
-    if options["ever"]:
-        return change.run(run, before=change.record, name=whole, **options)
-    return _run(change, run, name=whole, **options)
+    return change.run(run, before=change.record, name=whole, **options)
 
 
 @click.command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
@@ -191,12 +182,17 @@ def _undo_group(change: Change, place: str, document: dict[str, Any]) -> int:
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
 @click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
-def publish(change: Change, staging: tuple[str, ...], own_times: bool, at: Any) -> int:
+@click.option("--again", is_flag=True, help="Take also fragments that are, or were, there already.")
+@click.option(
+    "--allow-hidden", is_flag=True, help="Go on although a later delete hides rows of them."
+)
+def publish(change: Change, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
     They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
     reader sees none of it or all. In a group, what is staged for all members shows at one moment,
-    just ahead: readers who open them at one time of theirs see none of it or all.
+    just ahead: readers who open them at one time of theirs see none of it or all. The same command
+    again does what is left to do, and leaves alone what is there.
     """
     from chronotile.time_machine.publish import publish as run
 
@@ -207,4 +203,4 @@ def publish(change: Change, staging: tuple[str, ...], own_times: bool, at: Any) 
             raise wrong_call("expected --at or --own-times, found both")
         return run(list(staging), array, storage_options=storage, **options)
 
-    return _run(change, publish, staging=staging, own_times=own_times, at=at)
+    return change.run(publish, before=change.record, staging=staging, **options)

@@ -1,14 +1,14 @@
-"""A delete that removes no row: what stands in for one that must leave the array.
+"""A delete that removes no row, what stands in for one that must leave the array; and its opposite.
 
-In: a schema. Out: a stored condition that every cell satisfies, on a dimension: dimensions are
-never dropped, and their cells are neither NULL nor NaN. Knows no file.
+In: a schema. Out: a stored condition that every cell satisfies, or none, on a dimension: dimensions
+are never dropped, and their cells are neither NULL nor NaN. Knows no file.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.conditions.tree import AnyOf, Compare, Condition, Op
+from chronotile.conditions.tree import AnyOf, Compare, Condition, Op, negate
 
 if TYPE_CHECKING:
     from chronotile.format.schema import Schema
@@ -50,3 +50,21 @@ def is_harmless(stored: Condition, schema: Schema) -> bool:
     True
     """
     return stored == matches_no_row(schema)
+
+
+def matches_every_row(schema: Schema) -> Condition:
+    """The stored condition of a delete of everything."""
+    return negate(matches_no_row(schema))
+
+
+def is_everything(stored: Condition, schema: Schema) -> bool:
+    """Whether a stored condition is that of a delete of everything.
+
+    >>> from chronotile.format.datatypes import Datatype
+    >>> from chronotile.format.schema import Field, Schema
+    >>> x = Field(name="x", datatype=Datatype.STRING_ASCII, cell_val_num=2**32 - 1)
+    >>> schema = Schema(version=22, dimensions=(x,))
+    >>> [is_everything(one(schema), schema) for one in (matches_every_row, matches_no_row)]
+    [True, False]
+    """
+    return stored == matches_every_row(schema)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.conditions.text import field_name
-from chronotile.conditions.tree import Op
+from chronotile.conditions.tree import Compare, Op
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datatypes import Datatype
@@ -32,6 +32,23 @@ LiteralValue = int | Decimal | float | str | bytes | Raw | None
 """A number with a point or an exponent is a Decimal: its digits are checked, not rounded."""
 
 
+def comparison(field: Field, op: Op, value: LiteralValue) -> Compare:
+    """Compare a field with a literal.
+
+    Raises:
+        PredicateError: The comparison would not do what it says.
+
+    >>> from chronotile.format.schema import Field
+    >>> s = Field(name="s", datatype=Datatype.CHAR, cell_val_num=2**32 - 1, nullable=True)
+    >>> comparison(s, Op.EQ, "").is_empty_text, comparison(s, Op.EQ, None).is_empty_text
+    (True, False)
+    """
+    raw = raw_value(field, op, value)
+    can_be_null = not raw and field.nullable and op in (Op.EQ, Op.NE)
+    is_empty_text = can_be_null and isinstance(value, str | bytes)
+    return Compare(field=field.name, op=op, value=raw, is_empty_text=is_empty_text)
+
+
 def raw_value(field: Field, op: Op, value: LiteralValue) -> bytes:
     """Type a literal, or one member of the list of an `in`, by the field that it is compared with.
 
@@ -42,10 +59,10 @@ def raw_value(field: Field, op: Op, value: LiteralValue) -> bytes:
     >>> raw_value(Field(name="a", datatype=Datatype.INT8), Op.LT, Decimal("3.0")).hex()
     '03'
     """
-    _check_comparable(field, op)
     if value is None:
         _check_null(field, op)
         return b""
+    _check_comparable(field, op)
     if isinstance(value, float) and math.isnan(value) and not op.is_set:
         problem = f"expected a number, found NaN: nothing is {op.symbol} NaN"
         raise PredicateError(field.name, f"{problem}; it can stand in a list after in")
@@ -77,11 +94,9 @@ def _check_null(field: Field, op: Op) -> None:
     if op not in (Op.EQ, Op.NE):
         raise PredicateError(field.name, f"expected a value after {op.symbol}, found None")
     if not field.nullable:
-        raise PredicateError(field.name, f"expected a value, found None: {name} is never NULL")
-    if not field.is_var:
-        problem = f"expected a value, found None: {name} has a fixed size"
-        more = "and the engine cannot read a delete that asks for NULL"
-        raise PredicateError(field.name, f"{problem}, {more}")
+        kind = "a dimension" if field.is_dimension else "not nullable"
+        problem = f"expected a value, found None: {name} is never NULL, as it is {kind}"
+        raise PredicateError(field.name, problem)
 
 
 def _check_comparable(field: Field, op: Op) -> None:

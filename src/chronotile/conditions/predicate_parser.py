@@ -5,82 +5,85 @@ negate it to store it. Refuses what the engine could not read back, or would rea
 Knows no bytes on disk.
 
     a < 3 and s in ['x', 'y'] or not f >= 2.5      1 < a <= 5      attr("x y") == 3
-    dim("d") < val(7)      t >= '2020-01-01'       s == None       c == hex("00ff")
+    dim("d") < val(7)      t >= '2020-01-01'       s is null       c == hex("00ff")
 
-`&` and `|` join comparisons too, and bind tighter than `not`, `and` and `or`.
+Python's grammar tells which part belongs to which; nothing is evaluated. Python never sees a field
+or a value: a name of the same length stands for each. So a field may be called `class`, a literal
+costs nothing before its size is known, and columns stay true. As in Python, `&` and `|` bind
+tighter than comparisons, which need parentheses beside them.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
-from dataclasses import replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+import itertools
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, TypeVar
 
-from chronotile.conditions.codec import MAX_LEVELS
-from chronotile.conditions.predicate_literals import LiteralValue, Raw, raw_value
-from chronotile.conditions.predicate_tokens import Cursor, Token, string_value
+from chronotile.conditions.predicate_literals import LiteralValue, Raw, comparison, raw_value
 from chronotile.conditions.text import CALLS, WORDS, field_name
-from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, member_of
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, member_of
 from chronotile.errors import PredicateError
-from chronotile.format.schema import Schema
+from chronotile.format.schema import Field, Schema
 
 if TYPE_CHECKING:
-    from chronotile.format.schema import Field
+    from collections.abc import Callable, Sequence
 
-_OPS = {op.symbol: op for op in Op if op <= Op.NE}
-_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.NE: Op.NE}
-_BINDING = {"or": 1, "and": 2, "not": 3, "|": 4, "&": 5}
+T = TypeVar("T")
+
+MAX_LENGTH = 1_000_000
+"""Characters of the longest predicate."""
+MAX_NESTED = 150
+"""Parentheses in each other; Python takes 180 of any kind."""
+MAX_BIT_SIGNS = 500
+"""Signs `&` and `|`; each makes Python's tree one level deeper."""
+_LONGEST_NUMBER = 400
+_SHOWN = 60
+
+_WORD = re.compile(
+    r"""(?P<null>(?ai:is)\s+(?:(?ai:not)\s+)?(?ai:null)(?!\w))
+    |(?P<leaf>(?:[bB]?(?:'(?:[^'\\\n\r\0]|\\[^\r\0])*+'|"(?:[^"\\\n\r\0]|\\[^\r\0])*+")
+       |0[xX][0-9a-fA-F][0-9a-fA-F_]*+
+       |(?:[0-9][0-9_]*+(?:\.[0-9_]*+)?|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9]++)?
+       |[^\W\d]\w*+)(?![\w'".]))
+    |(?P<sign><=|>=|==|!=|(?!<>|&&|\|\|)[-+<>()\[\],&|])
+    |(?P<space>\s)
+    |(?P<wrong>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""A leaf is a string, a number or a name. None touches the next: their masks would be one name."""
+_OPERATORS = ("and", "or", "not", "in", "is")
+_SIGNS_IN_A_ROW = re.compile(r"(?:(?:not\b|[-+])\s*+){50}")
+_ESCAPE = re.compile(r"""\\(?:(?P<large>[4-7][0-7]{2})|[\n\\'"abfnrtv0-7xuU]|(?P<plain>.))""")
 _HINTS = {
-    "=": "; write == to compare",
     "<>": "; write != to compare",
     "&&": "; write and",
     "||": "; write or",
-    "is": "; write == None or != None",
+    "=": "; write == to compare",
     "!": "; write not",
 }
+_OPS: dict[type[ast.cmpop], Op] = {
+    ast.Lt: Op.LT,
+    ast.LtE: Op.LE,
+    ast.Gt: Op.GT,
+    ast.GtE: Op.GE,
+    ast.Eq: Op.EQ,
+    ast.NotEq: Op.NE,
+    ast.Is: Op.EQ,
+    ast.IsNot: Op.NE,
+    ast.In: Op.IN,
+    ast.NotIn: Op.NOT_IN,
+}
+_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_ALWAYS = {"always_true": Op.ALWAYS_TRUE, "always_false": Op.ALWAYS_FALSE}
 _CONSTANTS = {"None": None, "True": True, "False": False}
-_LONGEST_NUMBER = 400
-_DEEPEST_OPERAND = 50
-
-
-class _Literal(NamedTuple):
-    value: LiteralValue
-    start: int
-
-
-class _Named(NamedTuple):
-    field: Field
-    start: int
-
-
-class _Group:
-    """An `and` or `or` under construction, kept flat, with the number of its levels."""
-
-    __slots__ = ("any", "levels", "parts")
-
-    def __init__(self, *, any_of: bool, parts: list[_Group | Compare]) -> None:
-        self.any = any_of
-        self.parts: list[_Group | Compare] = []
-        self.levels = 2
-        for part in parts:
-            self.add(part)
-
-    def add(self, part: _Group | Compare) -> None:
-        if isinstance(part, _Group) and part.any is self.any:
-            self.parts += part.parts
-            self.levels = max(self.levels, part.levels)
-        else:
-            self.parts.append(part)
-            self.levels = max(self.levels, 1 + (part.levels if isinstance(part, _Group) else 1))
-
-    def tree(self) -> Condition:
-        parts = tuple(part.tree() if isinstance(part, _Group) else part for part in self.parts)
-        return AnyOf(parts=parts) if self.any else AllOf(parts=parts)
 
 
 def parse_predicate(text: str, schema: Schema) -> Condition:
-    r"""Read a predicate: what its author asks to delete or update.
+    r"""Read a predicate: what its author asks for.
 
     Raises:
         PredicateError: It cannot be read, or does not fit the schema.
@@ -91,8 +94,8 @@ def parse_predicate(text: str, schema: Schema) -> Condition:
     >>> parse_predicate("not 3 > a", schema) == Compare(field="a", op=Op.GE, value=b"\x03")
     True
     """
-    whole = _Parser(text, schema).whole()
-    return whole.tree() if isinstance(whole, _Group) else whole
+    parser = _Parser(text, schema)
+    return flatten(parser.read(parser.condition))
 
 
 def parse_literal(text: str) -> LiteralValue:
@@ -104,256 +107,312 @@ def parse_literal(text: str) -> LiteralValue:
     >>> parse_literal("-3"), parse_literal("'x'"), parse_literal("None")
     (-3, 'x', None)
     """
-    return _Parser(text, Schema(version=0)).literal()
+    parser = _Parser(text, Schema(version=0))
+    return parser.read(parser.value)
 
 
-class _Parser(Cursor):
+def at_place(text: str, index: int, problem: str) -> PredicateError:
+    """Make an error that shows the text, with a caret under a character.
+
+    >>> print(at_place("a << 3", 3, "expected a value, found '<'"))
+    predicate, column 4: expected a value, found '<'
+      a << 3
+         ^
+    """
+    first, last = max(0, index - _SHOWN), index + _SHOWN
+    shown = "".join(c if c.isprintable() else " " for c in text[first:last])
+    before, after = "… " if first else "", " …" if last < len(text) else ""
+    caret = " " * (len(before) + sum(map(_width, shown[: index - first])))
+    lines = f"{problem}\n  {before}{shown}{after}\n  {caret}^"
+    return PredicateError(f"predicate, column {index + 1}", lines)
+
+
+def _width(character: str) -> int:
+    """Give the columns that a character takes on a terminal."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+class _Parser:
+    """A text and a schema; nodes of Python's tree say where in the text a part stands."""
+
     def __init__(self, text: str, schema: Schema) -> None:
-        super().__init__(text)
-        self.schema = schema
+        if len(text) > MAX_LENGTH:
+            problem = f"expected at most {MAX_LENGTH} characters, found {len(text)}"
+            raise PredicateError("predicate", problem)
+        self.text, self.schema = text, schema
+        self.indent = len(text) - len(text.lstrip())
 
-    def literal(self) -> LiteralValue:
-        value = self.operand()
-        after = self.take()
-        if isinstance(value, _Named) or after.kind != "end":
-            raise self.fail(f"expected one value, found {after.text!r} after it", after.start)
-        return value.value
+    def start(self, node: ast.expr) -> int:
+        return node.col_offset + self.indent
 
-    def whole(self) -> _Group | Compare:
-        """Read the whole predicate, without recursion: the text chooses its depth."""
-        operands: list[_Group | Compare] = []
-        operators: list[Token] = []
-        wants_operand = True
-        while True:
-            token = self.peek()
-            if wants_operand:
-                if self.is_word("not"):
-                    self.index += 1
-                    if operators and operators[-1].text in ("&", "|"):
-                        raise self.fail("expected ( before not, found none", token.start)
-                    if operators and operators[-1].text == "not":
-                        operators.pop()
-                    else:
-                        operators.append(token)
-                elif token.text == "(" and not self.is_operand():
-                    operators.append(token)
-                    self.index += 1
-                else:
-                    operands.append(self.comparison())
-                    wants_operand = False
-            elif token.text == ")" and token.kind == "symbol":
-                self.reduce(operands, operators, 0)
-                if not operators:
-                    raise self.fail("expected a ( before this ), found none", token.start)
-                operators.pop()
-                self.index += 1
-            elif token.kind in ("symbol", "name") and _BINDING.get(token.text, 3) != 3:
-                self.reduce(operands, operators, _BINDING[token.text])
-                operators.append(token)
-                self.index += 1
-                wants_operand = True
-            elif token.kind == "end":
-                break
-            else:
-                raise self.fail(f"expected and, or, or the end, found {token.text!r}", token.start)
-        self.reduce(operands, operators, 0)
-        if operators:
-            raise self.fail("expected a ) for this (, found none", operators[-1].start)
-        return operands[0]
+    def end(self, node: ast.expr) -> int:
+        return (node.end_col_offset or 0) + self.indent
 
-    def reduce(
-        self, operands: list[_Group | Compare], operators: list[Token], binding: int
-    ) -> None:
-        """Apply the operators that bind at least as tightly, back to the last parenthesis."""
-        while operators and _BINDING.get(operators[-1].text, -1) >= binding:
-            token = operators.pop()
-            if token.text == "not":
-                operands[-1] = _flipped(operands[-1])
-                continue
-            right, left = operands.pop(), operands.pop()
-            any_of = token.text in ("or", "|")
-            if isinstance(left, _Group) and left.any is any_of:
-                left.add(right)
-            else:
-                left = _Group(any_of=any_of, parts=[left, right])
-            if left.levels > MAX_LEVELS:
-                raise self.fail(f"expected at most {MAX_LEVELS} levels, found more", token.start)
-            operands.append(left)
+    def text_of(self, node: ast.expr) -> str:
+        return self.text[self.start(node) : self.end(node)]
 
-    def comparison(self) -> _Group | Compare:
-        token = self.peek()
-        if token.text in ("always_true", "always_false") and self.peek(1).text == "(":
-            return self.constant()
-        left = self.operand()
-        if self.is_word("in") or (self.is_word("not") and self.peek(1).text == "in"):
-            return self.membership(left)
-        chain: list[_Group | Compare] = []
-        while self.peek().text in _OPS and self.peek().kind == "symbol":
-            op = _OPS[self.take().text]
-            right = self.operand()
-            chain.append(self.compare(left, op, right))
-            left = right
-        if not chain:
-            after = self.peek()
-            problem = f"expected a comparison, found {after.text or 'the end'!r}"
-            raise self.fail(f"{problem}{_HINTS.get(after.text, '')}", after.start)
-        return chain[0] if len(chain) == 1 else _Group(any_of=False, parts=chain)
+    def fail(self, problem: str, at: int | ast.expr) -> PredicateError:
+        return at_place(self.text, at if isinstance(at, int) else self.start(at), problem)
 
-    def constant(self) -> Compare:
-        op = Op[self.take().text.upper()]
-        self.expect("(")
-        named = self.operand()
-        if isinstance(named, _Literal):
-            raise self.fail("expected a field, found a value", named.start)
-        raw = b""
-        if self.peek().text == ",":
-            self.index += 1
-            value = self.operand()
-            if not (isinstance(value, _Literal) and isinstance(value.value, Raw)):
-                raise self.fail('expected hex("…"), found something else', value.start)
-            raw = value.value.raw
-        self.expect(")")
-        return Compare(field=named.field.name, op=op, value=raw)
+    def mismatch(self, expected: str, node: ast.expr) -> PredicateError:
+        return self.fail(f"expected {expected}, found {self.text_of(node)!r:.40}", node)
 
-    def membership(self, left: _Named | _Literal) -> Compare:
-        op = Op.IN if self.take().text == "in" else Op.NOT_IN
-        if op is Op.NOT_IN:
-            self.index += 1
-        if isinstance(left, _Literal):
-            raise self.fail(f"expected a field before {op.symbol}, found a value", left.start)
-        bracket = self.expect("[")
-        members: list[bytes] = []
-        while self.peek().text != "]":
-            value = self.operand()
-            if isinstance(value, _Named):
-                raise self.fail("expected a value, found a field", value.start)
-            members.append(self.typed(left.field, op, value))
-            if self.peek().text != ",":
-                break
-            self.index += 1
-        if not members:
-            raise self.fail("expected at least one value, found none", self.peek().start)
-        self.expect("]")
+    def read(self, part: Callable[[ast.expr], T]) -> T:
+        """Read the text as one expression of Python, and that as some part of a predicate."""
+        masked = _WORD.sub(self.mask, self.text)
+        self.bound(masked)
+        try:
+            return part(ast.parse(masked[self.indent :], mode="eval").body)
+        except SyntaxError as cause:
+            raise self.misplaced(masked, cause) from None
+        except (RecursionError, MemoryError):
+            raise self.fail("expected fewer parts in each other, found too many", 0) from None
+
+    def mask(self, word: re.Match[str]) -> str:
+        """Give what Python reads in place of a word; it is as long."""
+        text = word.group()
+        if word["wrong"]:
+            raise self.fail(self.unknown(word.start()), word.start())
+        if word["null"]:
+            return re.sub(r"\s", " ", text.lower())
+        if word["leaf"] and text not in _OPERATORS:
+            return "x" * len(text)
+        return " " if word["space"] else text
+
+    def unknown(self, start: int) -> str:
+        """Say why no word of the language begins here."""
+        rest = self.text[start : start + 80]
+        dotted = re.match(r"[^\W\d]\w*\.[\w.]*", rest)
+        sign = next((sign for sign in _HINTS if rest.startswith(sign)), None)
+        if rest[0] in "'\"":
+            return f"expected the end of this string, found {rest[:20]!r}"
+        if dotted:
+            return f'expected a name without a dot: write attr("{dotted.group()}")'
+        if sign:
+            return f"expected a comparison, found {sign!r}{_HINTS[sign]}"
+        return f"expected a word of the language, found {rest[:20]!r}"
+
+    def bound(self, masked: str) -> None:
+        """Refuse what nests so deep that Python might not read it."""
+        depths = itertools.accumulate((sign in "([") - (sign in ")]") for sign in masked)
+        deepest = next((at for at, depth in enumerate(depths) if depth > MAX_NESTED), None)
+        if deepest is not None:
+            raise self.fail(f"expected at most {MAX_NESTED} nested (, found more", deepest)
+        row = _SIGNS_IN_A_ROW.search(masked)
+        if row:
+            raise self.fail("expected fewer signs in a row, found 50", row.start())
+        bit_signs = masked.count("&") + masked.count("|")
+        if bit_signs > MAX_BIT_SIGNS:
+            problem = f"expected at most {MAX_BIT_SIGNS} of & and |, found {bit_signs}"
+            raise self.fail(f"{problem}; write and, or", 0)
+
+    def misplaced(self, masked: str, cause: SyntaxError) -> PredicateError:
+        """Say which part cannot stand where it does."""
+        start = (cause.offset or len(masked) + 1) - 1 + self.indent
+        end = max((cause.end_offset or 0) - 1 + self.indent, start + 1)
+        word = self.text[start:end]
+        shown = f"{word!r:.40}" if word else "the end"
+        if word.lower() in _OPERATORS and word not in _OPERATORS:
+            shown += f"; write {word.lower()}"
+        if not cause.msg.startswith("invalid syntax"):
+            expected, shown = "parentheses in pairs", f"{shown}: {cause.msg}"
+        elif "comma" in cause.msg:
+            expected = "and, or, or a comma"
+        elif masked[:start].rstrip().endswith(("x", ")", "]")):
+            expected = "an operator or the end"
+        else:
+            expected = "a field or a value"
+        return self.fail(f"expected {expected}, found {shown}", min(start, len(self.text)))
+
+    def condition(self, node: ast.expr) -> Condition:
+        """Read a part that is true or false."""
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                return _joined([*map(self.condition, values)], any_of=isinstance(op, ast.Or))
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr() as sign):
+                first: ast.expr = node
+                others = []
+                while isinstance(first, ast.BinOp) and type(first.op) is type(sign):
+                    others.append(first.right)
+                    first = first.left
+                parts = [*map(self.condition, (first, *reversed(others)))]
+                return _joined(parts, any_of=isinstance(sign, ast.BitOr))
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                return Not(part=self.condition(part))
+            case ast.Compare(left=left, ops=ops, comparators=rights):
+                chain = zip((left, *rights), ops, rights, strict=False)
+                return _joined([*itertools.starmap(self.comparison, chain)], any_of=False)
+            case ast.Call(func=name, args=[named, *more]) if self.text_of(name) in _ALWAYS:
+                return self.constant(_ALWAYS[self.text_of(name)], named, more)
+        raise self.mismatch("a comparison", node)
+
+    def comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Compare:
+        op, one = _OPS[type(sign)], self.operand(left)
+        if op.is_set:
+            if not isinstance(one, Field):
+                raise self.fail(f"expected a field before {op.symbol}, found a value", left)
+            between = self.text[self.end(left) : self.start(right)]
+            return self.membership(one, op, right, is_listed="(" in between)
+        other = None
+        if not isinstance(sign, ast.Is | ast.IsNot):
+            other = self.operand(right)
+        elif self.text_of(right).lower() not in ("none", "null"):
+            raise self.mismatch("None or null after is", right)
+        if not isinstance(one, Field):
+            one, other, op, right = other, one, _MIRRORED.get(op, op), left
+        if not isinstance(one, Field):
+            raise self.fail("expected a field on one side, found two values", left)
+        if isinstance(other, Field):
+            raise self.fail("expected a value on one side, found two fields", right)
+        return self.typed(comparison, one, op, other, right)
+
+    def membership(self, field: Field, op: Op, node: ast.expr, *, is_listed: bool) -> Compare:
+        values = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        if values == [node] and not is_listed:
+            raise self.mismatch("[", node)
+        if not values:
+            raise self.fail("expected at least one value, found none", node)
+        members = [self.typed(raw_value, field, op, self.value(one), one) for one in values]
         if not any(members):
-            name = field_name(left.field.name, left.field)
-            equal = "==" if op is Op.IN else "!="
-            problem = f"expected a member that is not empty: write {name} {equal} ''"
-            raise self.fail(problem, bracket.start)
-        return member_of(left.field.name, op, tuple(members))
+            equal = f"{field_name(field.name, field)} {'==' if op is Op.IN else '!='} ''"
+            raise self.fail(f"expected a member that is not empty: write {equal}", node)
+        return member_of(field.name, op, tuple(members))
 
-    def operand(self, level: int = 1) -> _Named | _Literal:
-        token = self.take()
-        if level > _DEEPEST_OPERAND:
-            raise self.fail(f"expected at most {_DEEPEST_OPERAND} nested ( here", token.start)
-        if token.kind == "symbol" and token.text == "(":
-            inner = self.operand(level + 1)
-            self.expect(")")
-            return inner
-        if token.kind in ("string", "bytes"):
-            return _Literal(string_value(token, self.text), token.start)
-        if token.kind == "number" or (token.kind == "symbol" and token.text in "+-"):
-            return self.signed(token)
-        if token.kind == "name":
-            if token.text in _CONSTANTS:
-                return _Literal(_CONSTANTS[token.text], token.start)
-            if self.peek().text == "(":
-                return self.call(token, level)
-            if token.text not in WORDS:
-                return self.named(token.text, token)
-        shown = repr(token.text) if token.text else "the end"
-        hint = _HINTS.get(token.text, "")
-        raise self.fail(f"expected a field or a value, found {shown}{hint}", token.start)
+    def constant(self, op: Op, name: ast.expr, more: Sequence[ast.expr]) -> Compare:
+        field, raw = self.operand(name), Raw(b"")
+        if not isinstance(field, Field):
+            raise self.fail("expected a field, found a value", name)
+        for one in more:
+            value = self.value(one)
+            if not isinstance(value, Raw) or len(more) > 1:
+                raise self.mismatch('one hex("…") after the field', one)
+            raw = value
+        return Compare(field=field.name, op=op, value=raw.raw)
 
-    def call(self, token: Token, level: int) -> _Named | _Literal:
-        if token.text not in CALLS:
-            problem = f"expected attr, dim, val, hex or float before (, found {token.text!r}"
-            raise self.fail(problem, token.start)
-        self.expect("(")
-        argument = self.operand(level + 1)
-        if isinstance(argument, _Named):
-            raise self.fail(f"expected a value in {token.text}(), found a field", argument.start)
-        self.expect(")")
-        value = argument.value
-        if token.text == "val":
-            return argument
-        if not isinstance(value, str):
-            raise self.fail(f"expected text in {token.text}(), found {value!r}", argument.start)
+    def typed(
+        self,
+        function: Callable[[Field, Op, LiteralValue], T],
+        field: Field,
+        op: Op,
+        value: LiteralValue,
+        node: ast.expr,
+    ) -> T:
+        """Type a value by its field, or say where it stands and why it does not fit."""
         try:
-            if token.text == "hex":
-                return _Literal(Raw(bytes.fromhex(value)), token.start)
-            if token.text == "float":
-                return _Literal(float(value), token.start)
-        except ValueError:
-            problem = f"expected {token.text} digits, found {value!r:.40}"
-            raise self.fail(problem, argument.start) from None
-        named = self.named(value, token)
-        if named.field.is_dimension is not (token.text == "dim"):
-            expected, found = "an attribute", "a dimension"
-            if token.text == "dim":
-                expected, found = found, expected
-            raise self.fail(f"expected {expected}, found {found}: {value!r}", token.start)
-        return named
-
-    def signed(self, token: Token) -> _Literal:
-        sign, start = 1, token.start
-        while token.kind == "symbol" and token.text in "+-":
-            sign = -sign if token.text == "-" else sign
-            token = self.take()
-        if token.kind != "number":
-            raise self.fail(f"expected a number, found {token.text!r}", token.start)
-        text = token.text.replace("_", "")
-        if len(text) > _LONGEST_NUMBER:
-            raise self.fail(f"expected a number of at most {_LONGEST_NUMBER} digits", token.start)
-        if text[:2] in ("0x", "0X"):
-            return _Literal(sign * int(text, 16), start)
-        if text.isdigit():
-            return _Literal(sign * int(text), start)
-        return _Literal(Decimal(text).copy_sign(Decimal(sign)), start)
-
-    def named(self, name: str, token: Token) -> _Named:
-        field = self.schema.field(name)
-        if field is not None:
-            return _Named(field, token.start)
-        if self.peek().text == "." and token.text == name:
-            raise self.fail(f'expected a name without a dot: write attr("{name}.…")', token.start)
-        known = [other.name for other in self.schema.fields]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "text needs quotes"
-        raise self.fail(f"expected a field of the schema, found {name!r}; {hint}", token.start)
-
-    def compare(self, left: _Named | _Literal, op: Op, right: _Named | _Literal) -> Compare:
-        if isinstance(left, _Literal):
-            if isinstance(right, _Literal):
-                raise self.fail("expected a field on one side, found two values", left.start)
-            left, right, op = right, left, _MIRRORED[op]
-        if isinstance(right, _Named):
-            raise self.fail("expected a value on one side, found two fields", right.start)
-        raw = self.typed(left.field, op, right)
-        return Compare(field=left.field.name, op=op, value=raw)
-
-    def typed(self, field: Field, op: Op, literal: _Literal) -> bytes:
-        try:
-            return raw_value(field, op, literal.value)
+            return function(field, op, value)
         except PredicateError as cause:
             problem = f"{field_name(field.name, field)}: {cause.problem}"
-            raise self.fail(problem, literal.start) from None
+            raise self.fail(problem, node) from None
 
-    def is_operand(self) -> bool:
-        """Whether the next token opens parentheses around a single operand."""
-        ahead = 1
-        while self.peek(ahead).text in ("+", "-"):
-            ahead += 1
-        if self.peek(ahead).kind in ("symbol", "end"):
-            return False
-        if self.peek(ahead).text in CALLS:
-            while self.peek(ahead).text != ")" and self.peek(ahead).kind != "end":
-                ahead += 1
-        return self.peek(ahead + 1).text == ")"
+    def value(self, node: ast.expr) -> LiteralValue:
+        value = self.operand(node)
+        if isinstance(value, Field):
+            raise self.fail("expected a value, found a field", node)
+        return value
+
+    def operand(self, node: ast.expr) -> Field | LiteralValue:
+        """Read a field or a value."""
+        match node:
+            case ast.Name():
+                return self.leaf(node)
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=inner):
+                number = self.operand(inner)
+                if isinstance(number, bool) or not isinstance(number, int | Decimal):
+                    raise self.mismatch("a number", inner)
+                if isinstance(sign, ast.UAdd):
+                    return number
+                return -number if isinstance(number, int) else number.copy_negate()
+            case ast.Call(func=ast.Name() as name, args=[argument]):
+                return self.call(self.text_of(name), argument, node)
+            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as bit_sign):
+                mark = "&" if isinstance(bit_sign, ast.BitAnd) else "|"
+                problem = f"expected parentheses around the comparisons beside {mark}"
+                problem += f", found none: write (…) {mark} (…)"
+                raise self.fail(problem, self.text.index(mark, self.end(left)))
+        raise self.mismatch("a field or a value", node)
+
+    def call(self, name: str, argument: ast.expr, node: ast.expr) -> Field | LiteralValue:
+        if name not in CALLS:
+            problem = f"expected attr, dim, val, hex or float before (, found {name!r}"
+            raise self.fail(problem, node)
+        value = self.operand(argument)
+        if isinstance(value, Field):
+            raise self.fail(f"expected a value in {name}(), found a field", argument)
+        if name == "val":
+            return value
+        if not isinstance(value, str):
+            raise self.mismatch(f"text in {name}()", argument)
+        try:
+            if name == "hex":
+                return Raw(bytes.fromhex(value))
+            if name == "float":
+                return float(value)
+        except ValueError:
+            raise self.mismatch(f"{name} digits", argument) from None
+        field = self.named(value, node)
+        if field.is_dimension is not (name == "dim"):
+            kinds = ("an attribute", "a dimension")
+            expected, other = kinds if name == "attr" else reversed(kinds)
+            raise self.fail(f"expected {expected}, found {other}: {value!r}", node)
+        return field
+
+    def leaf(self, node: ast.Name) -> Field | LiteralValue:
+        text = self.text_of(node)
+        if text[-1] in "'\"":
+            return self.string(text, node)
+        if text[0] in "0123456789.":
+            return self.number(text.replace("_", ""), node)
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if text in WORDS:
+            raise self.mismatch("a field or a value", node)
+        return self.named(text, node)
+
+    def string(self, text: str, node: ast.expr) -> str | bytes:
+        """Read a string as Python does; a backslash that means nothing stands for itself."""
+
+        def escaped(escape: re.Match[str]) -> str:
+            if escape["large"]:
+                raise self.fail(f"expected a byte after \\, found {escape['large']}", node)
+            is_plain = escape["plain"] or (is_bytes and escape.group() in (r"\u", r"\U"))
+            return f"\\{escape.group()}" if is_plain else escape.group()
+
+        is_bytes = text[0] in "bB"
+        try:
+            value: str | bytes = ast.literal_eval(_ESCAPE.sub(escaped, text))
+            value if isinstance(value, bytes) else value.encode()
+        except (SyntaxError, UnicodeError) as cause:
+            reason = str(cause.msg if isinstance(cause, SyntaxError) else cause)
+            reason = reason.rpartition(": ")[2]
+            raise self.fail(
+                f"expected a string as in Python, found {text!r:.40}: {reason}", node
+            ) from None
+        return value
+
+    def number(self, digits: str, node: ast.expr) -> int | Decimal:
+        if len(digits) > _LONGEST_NUMBER:
+            raise self.fail(f"expected a number of at most {_LONGEST_NUMBER} digits", node)
+        if digits[:2] in ("0x", "0X"):
+            return int(digits, 16)
+        try:
+            return int(digits) if digits.isdigit() else Decimal(digits)
+        except InvalidOperation:
+            raise self.mismatch("a number within range", node) from None
+
+    def named(self, name: str, node: ast.expr) -> Field:
+        field = self.schema.field(name)
+        if field is not None:
+            return field
+        near = difflib.get_close_matches(name, [one.name for one in self.schema.fields], n=1)
+        hint = f"did you mean {near[0]}?" if near else "text needs quotes"
+        if name.lower() == "null":
+            hint = "write is null, or None"
+        raise self.fail(f"expected a field of the schema, found {name!r}; {hint}", node)
 
 
-def _flipped(part: _Group | Compare) -> _Group | Compare:
-    if isinstance(part, Compare):
-        return replace(part, op=part.op.negated)
-    part.any = not part.any
-    part.parts = [_flipped(child) for child in part.parts]
-    return part
+def _joined(parts: Sequence[Condition], *, any_of: bool) -> Condition:
+    if len(parts) == 1:
+        return parts[0]
+    return AnyOf(parts=tuple(parts)) if any_of else AllOf(parts=tuple(parts))

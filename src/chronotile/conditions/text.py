@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, fold
+from chronotile.conditions.truth import asks_for_null
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datetime_values import ticks_to_text
@@ -120,7 +121,7 @@ def _compare_text(node: Compare, field: Field | None) -> str:
         return f"{node.op.symbol}({name}{f', {literal(None, node.value)}' if node.value else ''})"
     if node.op.is_set:
         return f"{name} {node.op.symbol} [{', '.join(literal(field, m) for m in node.members)}]"
-    if not node.value and field is not None and field.nullable and not node.op.is_order:
+    if field is not None and asks_for_null(node, field):
         return f"{name} {node.op.symbol} None"
     return f"{name} {node.op.symbol} {literal(field, node.value)}"
 

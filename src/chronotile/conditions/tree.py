@@ -83,6 +83,8 @@ class Compare:
     """Raw bytes of the field's type; no bytes mean NULL or the empty string."""
     offsets: tuple[int, ...] = ()
     """Where each member of an `in` or `not in` starts in the value."""
+    is_empty_text: bool = False
+    """Whether no bytes mean the empty string, and not NULL. A file does not say which."""
 
     @property
     def members(self) -> tuple[bytes, ...]:
@@ -194,7 +196,13 @@ def negate(node: Condition) -> Condition:
     """
 
     def opposite(leaf: Compare) -> Condition:
-        return Compare(field=leaf.field, op=leaf.op.negated, value=leaf.value, offsets=leaf.offsets)
+        return Compare(
+            field=leaf.field,
+            op=leaf.op.negated,
+            value=leaf.value,
+            offsets=leaf.offsets,
+            is_empty_text=leaf.is_empty_text,
+        )
 
     def join(node: AllOf | AnyOf | Not, parts: list[Condition]) -> Condition:
         if isinstance(node, Not):

@@ -56,6 +56,18 @@ class Cell(enum.Enum):
     NULL = "NULL"
 
 
+def asks_for_null(node: Compare, field: Field) -> bool:
+    """Return True if the author of a comparison asks whether a cell is NULL.
+
+    >>> from chronotile.format.schema import Field
+    >>> a = Field(name="a", datatype=Datatype.INT8, nullable=True)
+    >>> asks_for_null(Compare(field="a", op=Op.NE), a)
+    True
+    """
+    is_empty = not node.value and not node.is_empty_text
+    return is_empty and field.nullable and node.op in (Op.EQ, Op.NE)
+
+
 def leaf_truth(node: Compare, field: Field, cell: bytes | Cell, sense: Sense) -> bool:
     """Tell whether one cell satisfies one comparison.
 
@@ -67,7 +79,7 @@ def leaf_truth(node: Compare, field: Field, cell: bytes | Cell, sense: Sense) ->
     asked = sense is Sense.PREDICATE
     if node.op.is_constant:
         return node.op is Op.ALWAYS_TRUE and (asked or not isinstance(cell, Cell))
-    if asked and field.nullable and not node.value and node.op in (Op.EQ, Op.NE):
+    if asked and asks_for_null(node, field):
         return (cell is Cell.NULL) is (node.op is Op.EQ)
     if isinstance(cell, Cell):
         return False

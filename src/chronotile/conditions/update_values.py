@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.conditions.predicate_literals import encoded
 from chronotile.conditions.predicate_parser import parse_literal
-from chronotile.conditions.tree import UpdateValue
+from chronotile.conditions.tree import Compare, Op, UpdateValue
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 
@@ -63,14 +63,15 @@ def parse_assignments(texts: Iterable[str], schema: Schema) -> tuple[UpdateValue
     >>> parse_assignments(["s=new"], Schema(version=22, attributes=(s,)))
     (UpdateValue(field='s', value=b'new'),)
     """
-    values = parse_cells(texts, schema)
-    for name, _ in values:
-        _settable(name, schema)
+    values = [
+        UpdateValue(_settable(field.name, schema).name, encoded(field, value))
+        for field, value in _assigned(texts, schema)
+    ]
     return _at_least_one(values)
 
 
-def parse_cells(texts: Iterable[str], schema: Schema) -> tuple[UpdateValue, ...]:
-    r"""Read values of any fields, dimensions too, as typed on a command line.
+def parse_row(texts: Iterable[str], schema: Schema) -> tuple[Compare, ...]:
+    r"""Read what a row holds in some fields, dimensions too, as typed on a command line.
 
     Raises:
         PredicateError: A text is no `field=value`, does not fit the schema, or names a field again.
@@ -78,16 +79,14 @@ def parse_cells(texts: Iterable[str], schema: Schema) -> tuple[UpdateValue, ...]
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
     >>> x = Field(name="x", datatype=Datatype.INT8, is_dimension=True)
-    >>> parse_cells(["x=7"], Schema(version=22, dimensions=(x,)))
-    (UpdateValue(field='x', value=b'\x07'),)
+    >>> parse_row(["x=7"], Schema(version=22, dimensions=(x,)))[0].value
+    b'\x07'
     """
-    values: dict[str, UpdateValue] = {}
-    for text in texts:
-        field, value = _split(text, schema)
-        if field.name in values:
-            raise PredicateError(field.name, "expected one value, found two")
-        values[field.name] = UpdateValue(field.name, encoded(field, _literal(field, value)))
-    return tuple(values.values())
+    row = [(field.name, value, encoded(field, value)) for field, value in _assigned(texts, schema)]
+    return tuple(
+        Compare(field=name, op=Op.EQ, value=raw, is_empty_text=not raw and value is not None)
+        for name, value, raw in row
+    )
 
 
 def to_json(values: Iterable[UpdateValue], schema: Schema | None = None) -> list[Json]:
@@ -104,6 +103,16 @@ def to_json(values: Iterable[UpdateValue], schema: Schema | None = None) -> list
             document["value"] = cell_values.raw_to_json(field, raw) if raw else None
         documents.append(document | {"raw": raw.hex()})
     return documents
+
+
+def _assigned(texts: Iterable[str], schema: Schema) -> list[tuple[Field, LiteralValue]]:
+    values: dict[str, tuple[Field, LiteralValue]] = {}
+    for text in texts:
+        field, value = _split(text, schema)
+        if field.name in values:
+            raise PredicateError(field.name, "expected one value, found two")
+        values[field.name] = field, _literal(field, value)
+    return list(values.values())
 
 
 def _at_least_one(values: Iterable[UpdateValue]) -> tuple[UpdateValue, ...]:

@@ -198,14 +198,14 @@ def check_as_of(dataset: Dataset, moment: int) -> tuple[Finding, ...]:
         if isinstance(log, ChronotileError):
             findings.append(unreadable(node.uri, log))
             continue
-        findings += _as_of(node, span_of(log), moment)
+        findings += _as_of(node, span_of(log), moment, dataset.uri)
     return tuple(sorted(findings, key=lambda item: SEVERITIES.index(item.severity)))
 
 
-def _as_of(node: Node, span: Span, moment: int) -> Iterator[Finding]:
+def _as_of(node: Node, span: Span, moment: int, group: str) -> Iterator[Finding]:
     if span.created > moment:
         message = f"{node.path} has no state at {moment}: it was created at {span.created}"
-        yield finding(node.uri, "as-of-absent", node.path, message)
+        yield finding(node.uri, "as-of-absent", node.path, message, place=group)
         return
     for gap in span.gaps:
         if gap.t1 <= moment <= gap.t2 and gap.is_purge:
@@ -214,10 +214,11 @@ def _as_of(node: Node, span: Span, moment: int) -> Iterator[Finding]:
                 f"rows that the delete of {gap.t2 + 1} removed, from every time before it too"
             )
             path = f"__fragments/{gap.fragment}"
-            yield finding(node.uri, "as-of-partial", path, message, severity="warning")
+            yield finding(node.uri, "as-of-partial", path, message, severity="warning", place=group)
         elif gap.t1 <= moment <= gap.t2:
             message = (
                 f"{node.path} has only a part of its state at {moment}: a merge of "
                 f"{gap.t1} to {gap.t2 + 1} was vacuumed"
             )
-            yield finding(node.uri, "as-of-partial", f"__fragments/{gap.fragment}", message)
+            path = f"__fragments/{gap.fragment}"
+            yield finding(node.uri, "as-of-partial", path, message, place=group)

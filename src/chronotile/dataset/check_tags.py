@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.check.unreadable_tags import unreadable_tags
+from chronotile.check.unreadable_tags import doubtful_tags, unreadable_tags
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 def check_tags(dataset: Dataset) -> Iterator[Finding]:
     """The findings on the tags of a group, and of the groups in it."""
     for group in (dataset, *dataset.inner()):
-        if not group.tags:
+        tags = group.known_tags
+        yield from doubtful_tags(group.uri, tags)
+        if not tags.own:
             continue
         for node, log in group.read_logs():
             # An array that cannot be read is told by the check of its group.
             if not isinstance(log, ChronotileError) and node.store is not None:
-                yield from unreadable_tags(node.store, log.rules, group.tags)
+                yield from unreadable_tags(node.store, log.rules, tags.own, group.uri)

@@ -87,17 +87,25 @@ class Dataset:
 
         Raises:
             BadTimeError: It is no time.
+            ReadError: It may be a tag, and metadata cannot be read.
         """
         first = min((file.name.t1 for file in self.group.files), default=None)
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name), earliest=first)
+        return to_ms(time, where, look_up=self._tagged, earliest=first)
+
+    def _tagged(self, name: str) -> int | None:
+        return self.known_tags.checked(self.uri).moment(name)
 
     @property
     def tags(self) -> dict[str, int]:
         """The tags of the group, with their moments in ms, the earliest first.
 
         The first call reads the group's own metadata, and no member.
+
+        Raises:
+            ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
+            StorageError: The storage failed.
         """
-        return self.known_tags.own
+        return self.known_tags.checked(self.uri).own
 
     @cached_property
     def known_tags(self) -> Tags:

@@ -12,7 +12,8 @@ while the files are put.
 
 If the copies take longer than planned, nothing is committed. If the commits do, for which there is
 a multiple of the usual time, a note says so. If the command is killed between two `.con` files,
-`undo` of the group takes back what it put.
+`undo` of the group takes back what it put; or the same command does the rest, at the same moment if
+that is named, else at one of its own.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.dataset.over_members import OUTSIDE, GroupReport, Outcome
 from chronotile.errors import ChronotileError
+from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.compared_put import put_compared
-from chronotile.time_machine.carry_out import Plan, put_aside, wait_until
-from chronotile.time_machine.publish import Load
+from chronotile.time_machine.carry_out import Plan, put_aside, take_back_lost, wait_until
+from chronotile.time_machine.publish import Load, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,6 +68,8 @@ def publish_dataset(
     *,
     at: Moment | None = None,
     own_times: bool = False,
+    again: bool = False,
+    allow_hidden: bool = False,
     dry_run: bool = False,
     outside: bool = False,
     pattern: str | None = None,
@@ -78,6 +82,8 @@ def publish_dataset(
         staging: Groups whose members have the names of those of the dataset, or one of them.
         at: The moment; one that is just far enough ahead, if it is left out.
         own_times: Let all fragments keep their own times: members follow each other then.
+        again: Publish also fragments that are, or were, in their members already.
+        allow_hidden: Go on although a later delete of a member hides rows of the fragments.
         dry_run: Change nothing.
         outside: Publish also in members that lie outside of the dataset's folder.
         pattern: Only what is staged for members whose path fits, such as `ms/*/X`.
@@ -89,7 +95,10 @@ def publish_dataset(
     """
     if own_times and at is not None:
         raise ChronotileError(dataset.uri, "expected a moment or own times, found both")
-    members = list(_staged(dataset, staging, pattern, outside=outside))
+    places = [staging] if isinstance(staging, str) else list(staging)
+    command = f"chronotile publish {' '.join(places)} {dataset.uri}"
+    wish = Wish(command, "", again=again, allow_hidden=allow_hidden)
+    members = list(_staged(dataset, places, wish, pattern, outside=outside))
     moment = None if own_times else _moment(dataset, members, at)
     planned = [(one, *_planned(dataset, one, moment)) for one in members]
     outcomes = tuple(
@@ -108,14 +117,13 @@ def publish_dataset(
 
 
 def _staged(
-    dataset: Dataset, staging: str | Sequence[str], pattern: str | None, *, outside: bool
+    dataset: Dataset, places: list[str], wish: Wish, pattern: str | None, *, outside: bool
 ) -> Iterator[_Member]:
     """The members for which something is staged.
 
     Raises:
         RefusedError: One is staged that the dataset lacks, or that lies outside of its folder.
     """
-    places = [staging] if isinstance(staging, str) else list(staging)
     wanted: dict[str, list[Node]] = {}
     for place in places:
         options = dict(dataset.store.options)
@@ -131,7 +139,7 @@ def _staged(
             raise RefusedError(dataset.uri, f"{problem}; nothing was changed")
         assert node.store is not None  # an array was found there
         try:
-            load = Load(node.store, dataset.key)
+            load = Load(node.store, dataset.key, wish)
             for one in nodes:
                 assert one.store is not None  # likewise
                 load.add(one.store)
@@ -140,10 +148,9 @@ def _staged(
         yield _Member(node, load)
 
 
-def _refused(dataset: Dataset, path: str, error: ChronotileError) -> RefusedError:
+def _refused(dataset: Dataset, path: str, error: ChronotileError, hint: str = "") -> RefusedError:
     problem = f"expected that every member can, found {path}: {error}"
-    hint = "nothing was changed; --own-times lets fragments keep their times, member by member"
-    return RefusedError(dataset.uri, f"{problem}; {hint}")
+    return RefusedError(dataset.uri, f"{problem}; nothing was changed{hint}")
 
 
 def _pace(dataset: Dataset) -> _Pace:
@@ -155,7 +162,7 @@ def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:
     if at is not None:
         return dataset.moment(at)
     pace = _pace(dataset)
-    parts = [part for one in members for _, part in one.load.staged]
+    parts = [part for one in members for _, part in one.load.staged.values()]
     size = sum(part.size or 0 for part in parts)
     lead = pace.fragment * len(parts) + pace.commit * len(members)
     return now_ms() + pace.least + lead + pace.mebibyte * (size >> 20)
@@ -165,17 +172,27 @@ def _planned(dataset: Dataset, member: _Member, moment: int | None) -> tuple[Pla
     try:
         return member.load.plan(moment)
     except ChronotileError as error:
-        raise _refused(dataset, member.node.path, error) from error
+        own_times = "; --own-times lets fragments keep their times, member by member"
+        hint = "" if moment is None else own_times
+        raise _refused(dataset, member.node.path, error, hint) from error
 
 
 def _notes(moment: int | None, planned: list[tuple[_Member, Plan, Report]]) -> tuple[str, ...]:
     if moment is None:
         return ("members follow each other: a reader in between sees some of them",)
-    most = max((len(plan.copies) for _, plan, _ in planned), default=0)
+    plans = [plan for _, plan, _ in planned if plan.added]
+    if not plans:
+        return ()
+    last, most = max(map(_last, plans)), max(len(plan.added) for plan in plans)
     said = f"all of it shows from {moment} ({time_text(moment)}) on"
-    if most > 1:
-        said += f", whole from {moment + most - 1} on: {most} fragments take a millisecond each"
+    if last > moment:
+        said += f", whole from {last} on: {count_text(most, 'fragment')} take a millisecond each"
     return (said,)
+
+
+def _last(plan: Plan) -> int:
+    """The last moment of what a plan adds."""
+    return max(commit_name(uri).t2 for uri in plan.added)
 
 
 def _carry_out(
@@ -188,6 +205,8 @@ def _carry_out(
     begun = now_ms()
     for load, plan in planned:
         put_aside(load.store, load.history, plan)
+    for load, plan in planned:
+        load.refuse_changed(plan)
     is_ahead = moment is not None and (at is None or begun < moment)
     if moment is not None and is_ahead:
         need = _pace(dataset).commit * len(planned)
@@ -199,10 +218,13 @@ def _carry_out(
     for load, plan in planned:
         if plan.switch is not None:
             put_compared(load.store, plan.switch.path, plan.switch.data)
+    done = now_ms()
+    for load, plan in planned:
+        take_back_lost(load.store, plan)
     if moment is None:
         return ()
-    if is_ahead and (over := now_ms() - moment) >= 0:
+    if is_ahead and (over := done - moment) >= 0:
         took = count_text(over, "millisecond")
         return (f"the last commit came {took} after the moment: until then members could differ",)
-    wait_until(moment + max((len(plan.copies) for _, plan in planned), default=0))
+    wait_until(max((_last(plan) for _, plan in planned if plan.added), default=0))
     return ()

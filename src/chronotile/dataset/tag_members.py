@@ -81,7 +81,7 @@ def tag_dataset(
     """
     check_name(name, dataset.uri)
     moment = now_ms() if at is None else dataset.moment(at)
-    known = dataset.tags.get(name)
+    known = (dataset.known_tags.own if move else dataset.tags).get(name)
     refuse_taken(dataset.uri, name, known if known != moment else None, move=move)
     nodes = _members(dataset, moment, known)
     planned = list(_marked(dataset, nodes, name, moment, outside=outside, there=True))
@@ -106,11 +106,15 @@ def untag_dataset(
     Raises:
         RefusedError: There is no such tag, or a member cannot be read: nothing was changed.
     """
-    known = dataset.tags.get(name)
-    if known is None:
+    tags = dataset.known_tags
+    known = tags.own.get(name)
+    planned: list[_Planned] = []
+    if known is not None:
+        nodes = _members(dataset, known)
+        planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
+    elif name not in tags.odd:
+        tags.checked(dataset.uri)
         raise RefusedError(dataset.uri, f"expected the name of a group's tag, found {name!r:.120}")
-    nodes = _members(dataset, known)
-    planned = list(_marked(dataset, nodes, name, known, outside=outside, there=False))
     planned.append(_own(dataset, tag_item(name, None), tag_words(name, None)))
     return _carry_out(dataset, planned, before, dry_run=dry_run)
 

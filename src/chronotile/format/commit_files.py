@@ -129,6 +129,19 @@ def encode_lines(lines: Iterable[str]) -> bytes:
     return "".join(out).encode()
 
 
+def encode_exchanged(lines: Iterable[str], old: bytes) -> bytes:
+    r"""Write a `.vac` file that takes the place of another one, under the same name.
+
+    An engine keeps what it has read of a file in a bucket, and reads no further than these bytes if
+    the file is not longer now. So the new one is longer: lines may stand in it several times.
+
+    >>> encode_exchanged(["/__fragments/a"], b"/__fragments/b\n")
+    b'/__fragments/a\n/__fragments/a\n'
+    """
+    data = encode_lines(lines)
+    return data * (len(old) // len(data) + 1)
+
+
 def vacuumed_name(line: str) -> str:
     """The fragment or metadata file that a line of a `.vac` names, even if the array has moved.
 

@@ -1,12 +1,11 @@
-"""The names of `.con` and `.ign` files, and which of two `.con` files is the later one.
+"""The names of `.con`, `.ign` and `.meta` files, and which of two was made later.
 
 In: times, and the names of other files. Out: names, and an order of them. Knows nothing of what
 the files hold.
 
-Of two `.con` files that hold one commit, the one with the larger uuid is the later one. A new
-`.con` gets a larger uuid than every `.con` that it was made from, so the names alone fix the order.
-A maintainer retires a `.con` only if each of its commits stands in a later one. However many
-maintainers do so at once, the last `.con` that holds a commit is retired by none of them.
+A new file gets a larger uuid than every file that it was made from, so the names alone tell which
+of two of ours was made later. The engine's uuids are random. Which `.con` goes and which one stays
+is another matter: `history.con_coverage` has it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _STRIDE = 1 << 64
 
 
 def rank(path: str) -> tuple[int, str]:
-    """The place of a `.con` in the order of all of them; one without a name is before all.
+    """The place of a file in the order in which ours are made; one without a name is before all.
 
     >>> low, high = f"__9_9_{'0' * 31}1_22.con", f"__1_1_{'0' * 31}2_22.con"
     >>> rank(low) < rank(high)

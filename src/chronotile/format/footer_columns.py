@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
-from chronotile.format.fragment_footer import read_head
+from chronotile.format.fragment_footer import FIRST_WITH_SECTIONS, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -151,6 +151,8 @@ class _Shape(NamedTuple):
     plan: Plan
     flags: tuple[int, int]
     """Whether there are timestamps, and delete metadata."""
+    decisive: tuple[tuple[int, bytes], ...]
+    """What all footers of this layout have in common, but for the head, and where it starts."""
     dimensions: int
 
 
@@ -158,7 +160,8 @@ def _columns(
     matrix: Bytes, template: bytes, layout_of: LayoutOf
 ) -> tuple[Mask, FooterColumns | None]:
     """Mask of the footers that are laid out as the template, and what they say."""
-    alike = _begin_with(matrix, template[: 14 + int.from_bytes(template[4:12], "little")])
+    head = template[: 14 + int.from_bytes(template[4:12], "little")]
+    alike = are_alike(matrix, ((0, head),))
     try:
         shape = _shape(template, layout_of)
     except ChronotileError:
@@ -166,8 +169,7 @@ def _columns(
     if shape is None:
         return alike, None
     table = matrix.view(shape.dtype)[:, 0]
-    for flags in table["flags"].T:
-        alike &= flags == flags[0]
+    alike &= are_alike(matrix, shape.decisive)
     rows = np.flatnonzero(alike)
     measured = _measured(table if len(rows) == len(table) else table[rows], shape)
     if measured is None:
@@ -180,15 +182,20 @@ def _columns(
     return alike, FooterColumns(rows, *said, cells, total, tiles, _domain_texts(ranges))
 
 
-def _begin_with(matrix: Bytes, head: bytes) -> Mask:
-    """Mask of the rows that begin with some bytes: eight at a time, the last eight may overlap."""
-    if len(head) < _WORD:
-        alike: Mask = (matrix[:, : len(head)] == np.frombuffer(head, np.uint8)).all(axis=1)
-        return alike
+def are_alike(matrix: Bytes, parts: Iterable[tuple[int, bytes]]) -> Mask:
+    """Mask of the rows that have some bytes at some places.
+
+    Eight bytes are compared at a time, of which the last ones may overlap.
+    """
     alike = np.ones(len(matrix), bool)
-    for at in (*range(0, len(head) - _WORD, _WORD), len(head) - _WORD):
-        word = int.from_bytes(head[at : at + _WORD], "little")
-        alike &= matrix[:, at : at + _WORD].view("<u8")[:, 0] == np.uint64(word)
+    for start, text in parts:
+        if len(text) < _WORD:
+            for at, byte in enumerate(text, start):
+                alike &= matrix[:, at] == byte
+            continue
+        for at in (*range(0, len(text) - _WORD, _WORD), len(text) - _WORD):
+            word = np.uint64(int.from_bytes(text[at : at + _WORD], "little"))
+            alike &= matrix[:, start + at : start + at + _WORD].view("<u8")[:, 0] == word
     return alike
 
 
@@ -213,12 +220,21 @@ def _shape(template: bytes, layout_of: LayoutOf) -> _Shape | None:
     times, deletes = (*template[start - num_flags : start], 0, 0)[:2]
     if len(template) < start or times > 1 or deletes > 1:
         return None
-    plan = layout.plan(head.version, times, deletes)
-    if len(template) != start + plan.numbers.size:
+    plan, decisive = layout.plan(head.version, times, deletes), layout.decisive(template)
+    left = len(template) - start - plan.numbers.size
+    if decisive is None or left < 0 or (left and head.version < FIRST_WITH_SECTIONS):
         return None
-    dtype = np.dtype([*fixed, ("numbers", "<u8", plan.numbers.size // 8)])
-    flags = (times, deletes)
-    return _Shape(head, head.schema_name, schema.capacity, dtype, plan, flags, len(types))
+    numbers = ("numbers", "<u8", plan.numbers.size // 8)
+    return _Shape(
+        head=head,
+        schema_name=head.schema_name,
+        capacity=schema.capacity,
+        dtype=np.dtype([*fixed, numbers, *([("sections", f"V{left}")] if left else ())]),
+        plan=plan,
+        flags=(times, deletes),
+        decisive=tuple((part.start, template[part]) for part in decisive[1:]),
+        dimensions=len(types),
+    )
 
 
 def _measured(

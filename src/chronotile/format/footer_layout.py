@@ -9,6 +9,7 @@ for a footer: so it is read by `struct` here, and the tests hold both to the sam
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chronotile.errors import BadFileError
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
+    FIRST_WITH_SECTIONS,
     LEN_LENGTH,
-    FooterHead,
     check_length,
     expect,
     read_flags,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 COORDS = "__coords"
 """The coordinates of old, all dimensions in one file; since version 5 a field without a file."""
-_TWO = struct.Struct("<QQ")
+_TWO, _COUNT, _SECTION = struct.Struct("<QQ"), struct.Struct("<I"), struct.Struct("<QI")
+_GLOBAL_ORDER = 0
+"""The type of the section that says where the first and last coordinates of the tiles are."""
 _PERCENT = {
     **{c: f"%{ord(c):02X}" for c in "!#$%&'()*+,/:;=?@[]\""},
     # As the engine has them, though no standard does.
@@ -59,6 +62,13 @@ class FooterField(NamedTuple):
     """The name of its files, less what comes behind it."""
     part: str
     """What `STEM.tdb` holds: `data`, `offsets`, `timestamps` or `deletes`."""
+
+
+class Section(NamedTuple):
+    """An optional part at the end of a footer."""
+
+    type: int
+    data: bytes
 
 
 class CellFile(NamedTuple):
@@ -106,6 +116,27 @@ class Footer:
     """None before version 12."""
     ofs_processed_conditions: int | None
     """Where the tile starts with the deletes that the fragment has applied; None before 16."""
+    sections: tuple[Section, ...] = ()
+    """Of every type, also one that is not known; empty before version 23."""
+
+    @property
+    def ofs_tile_ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where the tiles start that hold the first and the last coordinates of each tile.
+
+        By dimension, in the global order; empty where no section says so.
+        """
+        for section in reversed(self.sections):
+            if section.type == _GLOBAL_ORDER:
+                numbers = struct.unpack(f"<{len(section.data) // 8}Q", section.data)
+                return numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+        return (), ()
+
+    @property
+    def len_sections(self) -> int:
+        """Bytes of the sections and their number."""
+        if self.version < FIRST_WITH_SECTIONS:
+            return 0
+        return _COUNT.size + sum(_SECTION.size + len(data) for _, data in self.sections)
 
     @property
     def cell_bytes(self) -> int:
@@ -162,6 +193,7 @@ class Footer:
             *self.ofs_tile_maxima,
             *self.ofs_tile_sums,
             *self.ofs_tile_null_counts,
+            *itertools.chain(*self.ofs_tile_ends),
         }
         single = (self.ofs_fragment_statistics, self.ofs_processed_conditions)
         return frozenset(found | {at for at in single if at is not None}) - self.needed
@@ -218,8 +250,11 @@ class FooterLayout:
         at += num_flags
         plan = self.plan(version, times, deletes)
         expected = f"the numbers of {len(plan.fields)} fields in {plan.numbers.size}"
-        expect(end - at == plan.numbers.size, where, at, expected, end - at)
+        left = end - at - plan.numbers.size
+        has_sections = version >= FIRST_WITH_SECTIONS
+        expect(left == 0 or (has_sections and left > 0), where, at, expected, end - at)
         numbers = plan.numbers.unpack_from(data, at)
+        sections = self._sections(data, end - left, end, where) if has_sections else ()
         lists: dict[str, Any] = {name: numbers[start:stop] for name, start, stop in plan.parts}
         lists |= {name: None if n is None else numbers[n] for name, n in plan.single}
         return Footer(
@@ -232,18 +267,57 @@ class FooterLayout:
             has_timestamps=bool(times),
             has_delete_metadata=bool(deletes),
             fields=plan.fields,
+            sections=sections,
             **lists,
         )
 
-    def flags_of(self, head: FooterHead) -> tuple[int, int] | None:
-        """Where the flags behind the domain start and end; None if that differs by footer.
+    def _sections(self, data: bytes, at: int, end: int, where: str) -> tuple[Section, ...]:
+        """Reads the sections, which are all that is left of a footer."""
+        expect(end - at >= _COUNT.size, where, at, "the number of sections in 4", end - at)
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        found = []
+        for _ in range(count):
+            left = end - at - _SECTION.size
+            expect(left >= 0, where, at, "the type and size of a section in 12", end - at)
+            kind, size = _SECTION.unpack_from(data, at)
+            at += _SECTION.size
+            expect(size <= left, where, at, f"a section of {size}", left)
+            if kind == _GLOBAL_ORDER:
+                wanted = 16 * len(self._sizes)
+                expect(size == wanted, where, at, f"a section of type {kind} in {wanted}", size)
+            found.append(Section(kind, data[at : at + size]))
+            at += size
+        expect(at == end, where, at, f"{count} sections, and after them 0", end - at)
+        return tuple(found)
 
-        Footers with the same head and flags decode all alike, if one of that length does.
+    def decisive(self, raw: bytes) -> tuple[slice, ...] | None:
+        """Tells which bytes of a footer decide how it is read; None if that differs by footer.
+
+        These are its head, its flags, and the types and sizes of its sections. Footers of one
+        length that are alike in them decode all alike, if one of them does.
+
+        Args:
+            raw: The footer, without the length behind it.
+
+        Raises:
+            BadFileError: It is damaged.
         """
         if 0 in self._sizes:
             return None
+        head = read_head(raw, "footer")
         at = head.size + _TWO.size + (0 if head.is_domain_empty else 2 * sum(self._sizes))
-        return at, at + (head.version >= 14) + (head.version >= 15)
+        flags = slice(at, at + (head.version >= 14) + (head.version >= 15))
+        if head.version < FIRST_WITH_SECTIONS:
+            return slice(head.size), flags
+        times, deletes = read_flags(raw, flags.start, 2, len(raw), "footer")
+        at = flags.stop + self.plan(head.version, times, deletes).numbers.size
+        found = [slice(head.size), flags, slice(at, at + _COUNT.size)]
+        end = at + _COUNT.size
+        for section in self._sections(raw, at, len(raw), "footer"):
+            found.append(slice(end, end + _SECTION.size))
+            end += _SECTION.size + len(section.data)
+        return tuple(found)
 
     def plan(self, version: int, times: int, deletes: int) -> Plan:
         """Where the numbers of a footer stand that has, or lacks, times and delete metadata."""

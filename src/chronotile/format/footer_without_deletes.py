@@ -26,12 +26,13 @@ def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) ->
         layout: Of its schema.
     """
     plan = layout.plan(footer.version, int(footer.has_timestamps), 1)
-    numbers = list(plan.numbers.unpack_from(raw, len(raw) - plan.numbers.size))
+    end = len(raw) - footer.len_sections
+    start = end - plan.numbers.size
+    numbers = list(plan.numbers.unpack_from(raw, start))
     gone = {
         at for _, start, stop in plan.parts if stop > start for at in range(stop - _FIELDS, stop)
     }
     kept = [number for at, number in enumerate(numbers) if at not in gone]
     # The flag stands right before the numbers.
-    head = raw[: len(raw) - plan.numbers.size - 1] + b"\0"
-    data = head + struct.pack(f"<{len(kept)}Q", *kept)
+    data = raw[: start - 1] + b"\0" + struct.pack(f"<{len(kept)}Q", *kept) + raw[end:]
     return data + struct.pack("<Q", len(data))

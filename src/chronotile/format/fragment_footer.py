@@ -7,7 +7,7 @@ The engine finds the footer by its length, which stands in the last eight bytes:
 version 10 on, and before that where a dimension varies in length. Elsewhere the length follows
 from the schema and from the version in the fragment's own name. From version 10 on the footer
 names its schema; before that there is only one. Versions 1 and 2 have no footer at all, and what
-versions after 22 have is not known.
+versions after `NEWEST_VERSION` have is not known.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.kinds import FRAGMENT_METADATA
+from chronotile.format.names import NEWEST_VERSION
 
 if TYPE_CHECKING:
     from chronotile.format.schema import Schema
@@ -28,8 +29,8 @@ FIRST_WITH_FOOTER = 3
 """The first format version whose fragments have a footer."""
 FIRST_WITH_SCHEMA_NAME = 10
 """The first version whose footer names its schema, and ends in its own length."""
-NEWEST = 22
-"""The last version whose footer is known."""
+FIRST_WITH_SECTIONS = 23
+"""The first version whose footer ends in optional sections."""
 LEN_LENGTH = 8
 """Bytes of the length behind a footer."""
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
@@ -99,15 +100,15 @@ def read_head(data: bytes, where: str) -> FooterHead:
 
 
 def check_version(version: int, where: str) -> None:
-    """Refuses a footer of a version that is not known.
+    """Refuse a footer of a version that is not known.
 
-    >>> check_version(23, "a.tdb")
+    >>> check_version(24, "a.tdb")
     Traceback (most recent call last):
-    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 22, found 23
+    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 23, found 24
     """
-    if not FIRST_WITH_FOOTER <= version <= NEWEST:
-        problem = f"expected a version from {FIRST_WITH_FOOTER} to {NEWEST}, found {version}"
-        raise UnknownVersionError(where, problem)
+    if not FIRST_WITH_FOOTER <= version <= NEWEST_VERSION:
+        known = f"{FIRST_WITH_FOOTER} to {NEWEST_VERSION}"
+        raise UnknownVersionError(where, f"expected a version from {known}, found {version}")
 
 
 def check_length(data: bytes, end: int, where: str) -> None:

@@ -64,6 +64,9 @@ class FieldTiles:
     validity_tile_offsets: Numbers | None
     minima: Bounds | None
     maxima: Bounds | None
+    first: Bounds | None
+    """Of a dimension: where in it the first cell of each tile lies, by the global order."""
+    last: Bounds | None
     sums: Numbers | None
     null_counts: Numbers | None
     statistics: FieldStatistics | None
@@ -301,6 +304,8 @@ def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTi
         offset = footer.ofs_fragment_statistics
         payload, place = opener.payload(offset), opener.place(offset)
         statistics = decode_statistics(payload, len(footer.fields), place)
+    # By dimension: these follow the attributes and the coordinates of old.
+    (ofs_first, ofs_last), before = footer.ofs_tile_ends, len(schema.attributes) + 1
     for at, field in enumerate(footer.fields):
         width = widths.get(field.name, 8)
 
@@ -324,6 +329,8 @@ def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTi
             validity_tile_offsets=numbers(footer.ofs_validity_tile_offsets),
             minima=bounds(footer.ofs_tile_minima),
             maxima=bounds(footer.ofs_tile_maxima),
+            first=bounds(ofs_first, at - before) if at >= before else None,
+            last=bounds(ofs_last, at - before) if at >= before else None,
             sums=numbers(footer.ofs_tile_sums),
             null_counts=numbers(footer.ofs_tile_null_counts),
             statistics=statistics[at] if statistics else None,

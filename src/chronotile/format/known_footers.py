@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.format.footer_columns import matrix_of
+from chronotile.format.footer_columns import are_alike, matrix_of
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, read_head
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ class _Known(NamedTuple):
     """What all footers of one layout have in common."""
 
     length: int
-    head: bytes
-    flags: bytes
-    at: int
-    """Where the flags start."""
+    parts: tuple[tuple[int, bytes], ...]
+    """The bytes that decide how it is read, and where they start."""
 
 
 class KnownFooters:
@@ -39,11 +37,11 @@ class KnownFooters:
 
     def learn(self, raw: bytes, layout: FooterLayout) -> bool:
         """Takes in a footer that was decoded; tells whether its layout is a new one."""
-        head = read_head(raw, "footer")
-        found = layout.flags_of(head)
-        if found is None or head.version < FIRST_WITH_SCHEMA_NAME or len(self._known) >= _MOST:
+        found = layout.decisive(raw)
+        version = read_head(raw, "footer").version
+        if found is None or version < FIRST_WITH_SCHEMA_NAME or len(self._known) >= _MOST:
             return False
-        one = _Known(len(raw), raw[: head.size], raw[slice(*found)], found[0])
+        one = _Known(len(raw), tuple((part.start or 0, raw[part]) for part in found))
         is_new = one not in self._known
         self._known.add(one)
         return is_new
@@ -54,10 +52,5 @@ class KnownFooters:
         for one in self._known:
             rows = np.flatnonzero(spans.length == one.length)
             if len(rows):
-                matrix = matrix_of(spans, rows)
-                alike = np.ones(len(rows), bool)
-                for at, text in ((0, one.head), (one.at, one.flags)):
-                    part = matrix[:, at : at + len(text)]
-                    alike &= (part == np.frombuffer(text, np.uint8)).all(axis=1)
-                found[rows[alike]] = True
+                found[rows[are_alike(matrix_of(spans, rows), one.parts)]] = True
         return found

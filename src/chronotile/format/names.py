@@ -31,6 +31,8 @@ from chronotile.errors import BadNameError
 MAX_TIMESTAMP = (1 << 64) - 1
 """The last moment that a name can hold: a window that ends there sees every commit."""
 MAX_VERSION = (1 << 32) - 1
+NEWEST_VERSION = 23
+"""The newest format version whose files are known: what has a later one is left as it is."""
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
 _ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)
@@ -128,6 +130,16 @@ def version_of(name: Name) -> int:
     4
     """
     return {2: 4, 1: 2}[name.era] if name.version is None else name.version
+
+
+def is_newer(path: str) -> bool:
+    """Return whether a file or folder is, by its name, of a format version that is not known yet.
+
+    >>> is_newer("__commits/__1_1_00112233445566778899aabbccddeeff_99.wrt")
+    True
+    """
+    name = try_parse(path.rpartition("/")[2].partition(".")[0])
+    return name is not None and (name.version or 0) > NEWEST_VERSION
 
 
 def time_order(name: Name) -> tuple[int, int, str]:

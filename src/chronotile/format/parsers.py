@@ -188,8 +188,8 @@ def _last_field(struct: Any) -> str:
 
 def _shown(struct: Any, field: str) -> str:
     """The name of a field in paths and errors; a flag takes the name of its boolean instance."""
-    flag = f"is_{field}"
-    return flag if hasattr(type(struct), flag) else field
+    flags = (f"is_{field}", f"has_{field}")
+    return next((flag for flag in flags if hasattr(type(struct), flag)), field)
 
 
 def _expected(cause: Any) -> str:

@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.filters import Filter, read_filters
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.parsers import ArraySchemaSpec, EnumerationSpec, parse
 
 if TYPE_CHECKING:
@@ -121,16 +122,21 @@ class Schema:
 
 
 def decode_schema(payload: bytes, where: str) -> Schema:
-    """Read the payload of a schema tile, of any format version from 1 to 23.
+    """Read the payload of a schema tile, of any format version that is known.
 
     Raises:
+        UnknownVersionError: It is of a later version.
         BadFileError: It is no schema.
     """
+    version = int.from_bytes(payload[:4], "little")
+    if version > NEWEST_VERSION:
+        problem = f"expected a version from 1 to {NEWEST_VERSION}, found {version}"
+        raise UnknownVersionError(where, problem)
     tree = parse(ArraySchemaSpec, where, payload)
     return Schema(
         version=tree.version,
         dense=tree.array_type == ArraySchemaSpec.ArrayTypes.dense,
-        allows_duplicates=bool(getattr(tree, "allows_dups", 0)),
+        allows_duplicates=tree.is_dups_allowed,
         dimensions=tuple(_dimension(tree, dimension) for dimension in tree.domain.dimensions),
         attributes=tuple(_attribute(attribute) for attribute in tree.attributes),
         enumeration_files=tuple((e.name, e.file_name) for e in getattr(tree, "enumerations", ())),
@@ -141,18 +147,25 @@ def decode_schema(payload: bytes, where: str) -> Schema:
     )
 
 
-def cell_layout(payload: bytes, where: str) -> tuple[object, ...]:
-    """What a schema says of the order of cells and of cells that nobody wrote: to be compared.
+def more_content(payload: bytes, where: str) -> tuple[object, ...]:
+    """Give what a schema says beyond what `Schema` holds: to be compared.
+
+    That is the order of cells, cells that nobody wrote, labels, and the domain in use.
 
     Raises:
         BadFileError: It is no schema.
     """
     tree = parse(ArraySchemaSpec, where, payload)
-    fills = [
-        (a.name, getattr(a, "fill_value", b""), getattr(a, "fill_validity", 0))
-        for a in tree.attributes
+    names = ("name", "fill_value", "fill_value_validity", "order")
+    attributes = [tuple(getattr(one, name, None) for name in names) for one in tree.attributes]
+    labels = [
+        (one.dimension_index, one.name, one.attribute_name, one.order, one.num_cell_values)
+        for one in getattr(tree, "labels", ())
     ]
-    return tree.tile_order, tree.cell_order, tuple(fills)
+    current = getattr(tree, "current_domain", None)
+    ranges = () if current is None or current.is_empty else current.ranges
+    used = tuple((one.least, one.largest) for one in ranges)
+    return tree.tile_order, tree.cell_order, tuple(attributes), tuple(labels), used
 
 
 def decode_enumeration(payload: bytes, where: str) -> Enumeration:
@@ -166,8 +179,8 @@ def decode_enumeration(payload: bytes, where: str) -> Enumeration:
     return Enumeration(
         name=tree.name,
         datatype=datatype,
-        cell_val_num=tree.cell_val_num,
-        ordered=bool(tree.ordered),
+        cell_val_num=tree.num_cell_values,
+        ordered=tree.is_ordered,
         labels=tuple(_label(cell, datatype) for cell in _cells(tree, datatype, where)),
     )
 
@@ -179,7 +192,7 @@ def _dimension(tree: Any, dimension: Any) -> Field:
     return Field(
         name=dimension.name,
         datatype=Datatype(code),
-        cell_val_num=dimension.cell_val_num if has_own_type else 1,
+        cell_val_num=dimension.num_cell_values if has_own_type else 1,
         is_dimension=True,
         domain=dimension.domain,
         tile_extent=b"" if dimension.is_null_tile_extent else dimension.tile_extent,
@@ -192,28 +205,29 @@ def _attribute(attribute: Any) -> Field:
     return Field(
         name=attribute.name,
         datatype=Datatype(attribute.datatype.code.value),
-        cell_val_num=attribute.cell_val_num,
-        nullable=bool(getattr(attribute, "is_nullable", 0)),
+        cell_val_num=attribute.num_cell_values,
+        nullable=attribute.is_nullable,
         filters=read_filters(attribute.filters),
         enumeration_name=getattr(attribute, "enumeration_name", "") or None,
     )
 
 
 def _cells(tree: Any, datatype: Datatype, where: str) -> Iterator[bytes]:
+    data = tree.data.raw
     if tree.is_var:
-        ends = [*tree.offsets[1:], len(tree.data)]
-        if tree.offsets and (tree.offsets[0] != 0 or sorted(ends) != ends):
-            problem = f"expected offsets that rise from 0 to {len(tree.data)}"
-            raise BadFileError(where, f"{problem}, found {tree.offsets[:8]}")
-        for start, end in zip(tree.offsets, ends, strict=False):
-            yield tree.data[start:end]
+        starts, ends = tree.ofs_labels, [*tree.ofs_labels[1:], len(data)]
+        if starts and (starts[0] != 0 or sorted(ends) != ends):
+            problem = f"expected offsets that rise from 0 to {len(data)}"
+            raise BadFileError(where, f"{problem}, found {starts[:8]}")
+        for start, end in zip(starts, ends, strict=False):
+            yield data[start:end]
         return
-    width = datatype.size * tree.cell_val_num
-    if width == 0 or len(tree.data) % width:
-        problem = f"expected labels of {width} bytes, found {len(tree.data)} in all"
+    width = datatype.size * tree.num_cell_values
+    if width == 0 or len(data) % width:
+        problem = f"expected labels of {width} bytes, found {len(data)} in all"
         raise BadFileError(where, problem)
-    for start in range(0, len(tree.data), width):
-        yield tree.data[start : start + width]
+    for start in range(0, len(data), width):
+        yield data[start : start + width]
 
 
 def _label(cell: bytes, datatype: Datatype) -> Label:

@@ -1,7 +1,7 @@
 """Tags: names for moments, kept in the own metadata of an array or a group.
 
-In: the entries of metadata. Out: the tags among them, each with its moment; entries that add or
-remove one. Decides nothing about windows.
+In: the entries of metadata. Out: the tags among them, each with its moment, and what may be a tag
+but cannot be read; entries that add or remove one. Decides nothing about windows.
 
 A tag is the key `chronotile.tag.NAME`, and its value is the moment in ms, an int64: every TileDB
 program can read it, and a copy of the array keeps it. A group's tag is in the metadata of the group
@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.array_metadata import MetadataItem, number_item, number_of, removal_item
+from chronotile.format.kinds import META
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,6 +29,22 @@ _TAKEN = {"now", "yesterday", "today", "tomorrow"}
 """Words that mean a time already, or might one day."""
 
 
+class Doubt(NamedTuple):
+    """Something that may be a tag, or hold one, and cannot be read."""
+
+    path: str
+    """Relative to the array, or the group."""
+    problem: str
+    hint: str
+    is_sealed: bool = False
+    """Whether only the key is missing."""
+    tag: str | None = None
+    """The name of the tag, where only its value is none."""
+
+    def __str__(self) -> str:
+        return f"{self.path} may hold a tag and cannot be read: {self.problem}"
+
+
 class Tags(NamedTuple):
     """The tags that metadata holds."""
 
@@ -35,6 +52,27 @@ class Tags(NamedTuple):
     """Name -> moment, the earliest first."""
     of_groups: tuple[tuple[str, int], ...] = ()
     """Names and moments of the tags of groups that this is a member of."""
+    doubts: tuple[Doubt, ...] = ()
+    """What may be further tags: nothing that a window needs may go because of a missing tag."""
+
+    @property
+    def odd(self) -> frozenset[str | None]:
+        """The names of tags whose value is no moment."""
+        return frozenset(doubt.tag for doubt in self.doubts)
+
+    def checked(self, where: str) -> Tags:
+        """Give the tags back, if they are all of them.
+
+        Raises:
+            ReadError: There may be others, or one of them may name another moment by now.
+
+        >>> Tags({}, (), (Doubt("__meta/x", "it is empty", "chronotile repair a"),)).checked("a")
+        Traceback (most recent call last):
+        chronotile.errors.ReadError: a: __meta/x may hold a tag and cannot be read: it is empty; ...
+        """
+        for doubt in self.doubts:
+            raise ReadError(where, f"{doubt}; {doubt.hint}")
+        return self
 
     def moment(self, name: str) -> int | None:
         """The moment that a name stands for; that of a group's tag, if all groups agree.
@@ -48,7 +86,7 @@ class Tags(NamedTuple):
     def with_group(self, tags: Mapping[str, int]) -> Tags:
         """The same, and those of a group of which no mark may be there."""
         more = [pair for pair in tags.items() if pair not in self.of_groups]
-        return Tags(self.own, (*self.of_groups, *more))
+        return self._replace(of_groups=(*self.of_groups, *more))
 
     def labelled(self) -> list[tuple[str, int]]:
         """Each tag in words, with its moment.
@@ -84,25 +122,43 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
-def tags_among(items: Iterable[MetadataItem]) -> Tags:
-    """The tags among some entries.
+def tags_among(items: Iterable[MetadataItem], where: str) -> Tags:
+    """Find the tags among some entries of the metadata of an array or a group.
 
-    >>> tags_among([number_item(b"chronotile.tag.v1", 7), number_item(b"other", 8)])
-    Tags(own={'v1': 7}, of_groups=())
+    >>> tags_among([number_item(b"chronotile.tag.v1", 7), number_item(b"other", 8)], "a").own
+    {'v1': 7}
     """
     own, marks = list[tuple[int, str]](), list[tuple[int, str]]()
+    doubts = []
     for item in items:
-        moment = None if item.is_removal else number_of(item)
-        if moment is None or moment < 0:
+        if item.is_removal or not is_tag(item.key):
             continue
-        if item.key.startswith(_TAG):
+        moment = number_of(item)
+        suffix = b"" if moment is None else b"@%d" % moment
+        if moment is None or moment < 0:
+            doubts.append(_without_moment(item.key, where))
+        elif item.key.startswith(_TAG):
             own.append((moment, _text(item.key.removeprefix(_TAG))))
-        elif item.key.startswith(_MARK) and item.key.endswith(suffix := b"@%d" % moment):
+        elif item.key.endswith(suffix):
             marks.append((moment, _text(item.key[len(_MARK) : -len(suffix)])))
+        else:
+            doubts.append(_without_moment(item.key, where))
     return Tags(
         {name: moment for moment, name in sorted(own)},
         tuple((name, moment) for moment, name in sorted(marks)),
+        tuple(doubts),
     )
+
+
+def _without_moment(key: bytes, where: str) -> Doubt:
+    """Tell of a tag whose value is no moment: another program set it."""
+    problem = f"expected a moment in ms, a whole number of 64 bits, for {_text(key)!r:.160}"
+    name = _text(key.removeprefix(_TAG))
+    if key.startswith(_TAG) and is_name(name):
+        hint = f"chronotile tag add {where} {name} --at TIME --move sets it"
+        hint += f", chronotile tag remove {where} {name} takes it away"
+        return Doubt(META, problem, hint, tag=name)
+    return Doubt(META, problem, "remove the key with TileDB")
 
 
 def _text(key: bytes) -> str:

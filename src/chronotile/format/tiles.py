@@ -33,6 +33,7 @@ from chronotile.errors import (
 )
 from chronotile.format.datatypes import Datatype
 from chronotile.format.decompress import inflate
+from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.parsers import GenericTileSpec, parse
 from chronotile.format.plain_tiles import open_plain
 
@@ -51,7 +52,6 @@ _HEADER = struct.Struct("<IQQBQBI")
 _IV_SIZE, _TAG_SIZE, KEY_SIZE = 12, 16, 32
 
 _DATATYPES = frozenset(map(int, Datatype))
-_NEWEST_VERSION = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,12 @@ def extent(data: bytes | memoryview) -> int | None:
     return int(_HEADER.size + pipeline + persisted)
 
 
-def oddity(data: bytes) -> str | None:
+def oddity(data: bytes, newest: int = NEWEST_VERSION) -> str | None:
     """Say what is odd about a tile that the engine reads all the same; None if nothing is.
+
+    Args:
+        data: The tile.
+        newest: The latest version that its header may have.
 
     >>> oddity(encode(b"payload", version=22) + b"more")
     '4 bytes behind its end, which the engine passes over'
@@ -96,7 +100,7 @@ def oddity(data: bytes) -> str | None:
         count = len(data) - size
         text = "1 byte" if count == 1 else f"{count} bytes"
         return f"{text} behind its end, which the engine passes over"
-    if not 1 <= version <= _NEWEST_VERSION:
+    if not 1 <= version <= newest:
         return f"version {version} in its header, which the engine passes over"
     if datatype not in _DATATYPES:
         return f"datatype {datatype} in its header, which the engine passes over"
@@ -158,7 +162,7 @@ def _decode_any(data: bytes, where: str, key: bytes | None, ceiling: int) -> Til
     return Tile(
         version=tree.version,
         datatype=Datatype(data[20]) if data[20] in _DATATYPES else None,
-        cell_size=tree.cell_size,
+        cell_size=tree.len_cell,
         encrypted=encrypted,
         payload=b"".join(_unfilter(chunk, filters, where, key) for chunk in tree.tile.chunks),
     )
@@ -219,7 +223,7 @@ def _unfilter(chunk: Any, filters: tuple[Any, ...], where: str, key: bytes | Non
     if _AES_256_GCM in names:
         metadata, data = _decrypt(parts, data, where, key)
         if _GZIP in names:
-            parts = parse(GenericTileSpec.CompressionMetadata, where, metadata)
+            parts = parse(GenericTileSpec.CompressedParts, where, metadata)
     if _GZIP in names:
         return _inflate(parts, data, chunk.len_original, where)
     if len(data) != chunk.len_original:

@@ -17,7 +17,7 @@ from chronotile.history.uri_columns import single_value
 
 if TYPE_CHECKING:
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.uri_columns import Bytes
+    from chronotile.history.uri_columns import I64, Bytes
 
 SCHEMA = pa.schema(
     [
@@ -35,22 +35,25 @@ SCHEMA = pa.schema(
 )
 
 
-def commit_rows(table: CommitTable) -> pa.Table:
-    """One row a commit record; `offset` is where its tile starts in its file, if it has one."""
-    uris = table.uris
-    rows = np.arange(len(table))
+def commit_rows(table: CommitTable, first: int = 0, last: int | None = None) -> pa.Table:
+    """Give one row a commit record, from the record `first` to before the record `last`.
+
+    `offset` is where the tile of a record starts in its file, if it has one.
+    """
+    uris, some = table.uris, slice(first, last)
+    rows = np.arange(len(table))[some]
     return pa.table(
         [
             text_columns.names(table, rows),
-            _kinds(uris.ext),
-            pa.array(uris.t1),
-            pa.array(uris.t2),
+            _kinds(uris.ext[some]),
+            pa.array(uris.t1[some]),
+            pa.array(uris.t2[some]),
             text_columns.uuids(table, rows),
             text_columns.versions(table, rows),
             text_columns.paths(table, rows),
-            _offsets(table),
-            pa.array(table.loose),
-            pa.array(table.ignored),
+            _offsets(table, rows),
+            pa.array(table.loose[some]),
+            pa.array(table.ignored[some]),
         ],
         schema=SCHEMA,
     )
@@ -62,9 +65,9 @@ def _kinds(ext: Bytes) -> pa.Array:
     return pa.array(COMMIT_WORDS, pa.string()).take(pa.array(ext))
 
 
-def _offsets(table: CommitTable) -> pa.Array:
+def _offsets(table: CommitTable, rows: I64) -> pa.Array:
     if not len(table.tile_rows):
-        return pa.nulls(len(table), pa.int64())
+        return pa.nulls(len(rows), pa.int64())
     offsets = np.full(len(table), -1, np.int64)
     offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
-    return pa.array(offsets, mask=offsets < 0)
+    return pa.array(offsets[rows], mask=offsets[rows] < 0)

@@ -99,8 +99,6 @@ class CommitTable:
     """The content of loose deletes and updates, by path."""
     ignores: Mapping[str, str]
     """Ignored URI -> the `.ign` that names it."""
-    tile_place: I64 | None = None
-    """Where tiles stand in the data of their source, if that has only some records of the file."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -188,8 +186,7 @@ class CommitTable:
             return self.loose_tiles[self.uri(row)], 0
         at = int(self.tile_rows.searchsorted(row))
         offset = int(self.tile_offset[at])
-        place = offset if self.tile_place is None else int(self.tile_place[at])
-        return bytes(source.data[place : place + int(self.tile_length[at])]), offset
+        return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
 
     def copies(self, row: int) -> tuple[int, ...]:
         """The other rows of the same commit, which can stand in several files."""

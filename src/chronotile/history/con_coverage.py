@@ -2,28 +2,135 @@
 
 In: a commit table. Out: the `.con` and `.ign` files that nobody needs, the `.con` that holds a
 loose commit too, the records of one `.con`. Removes nothing, and knows nothing of windows.
+
+Several maintainers may remove `.con` files at once, the engine among them, and each may be slow: it
+removes today what it planned yesterday. No two of them may remove each other's copy, so all go by
+one order. The engine keeps the first `.con`, by the text of its path, with all commits that no
+`.ign` names, each once, and with no other; it removes the rest. If one holds a delete, it removes
+none (F5): then we alone do, and go by which was made later (see `con_names`).
+
+So one `.con` takes the place of another if it holds every effective commit of that one, and
+
+  - holds more that no `.ign` names: nobody removes the larger one for the smaller one. If it holds
+    more deletes or updates, it must be the later one: a later one that lacks them was made in order
+    to take them out of the array; or
+  - holds no more, and comes first: of files with deletes or updates the later one, of others one
+    without a repetition, then by the text of the path. If either holds a commit that an `.ign`
+    names, a plan from before the `.ign` may keep the other one. Then the `.con` that stays must be
+    newer than the `.ign`: such a plan does not know it.
+
+The first of this order that holds a commit is removed by nobody. A `.con` whose commits stand only
+in several others stays: a consolidation makes one that holds them all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 
 from chronotile.format.con_names import rank
 from chronotile.format.kinds import OK
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import CommitTable, Mask
     from chronotile.history.uri_columns import I64
 
     Records: TypeAlias = Mapping[str, bytes | None]
+
+
+class Con(NamedTuple):
+    """What decides whether a `.con` can take the place of another."""
+
+    path: str
+    effective: int
+    """How many effective commits it holds."""
+    weight: int
+    """How many commits it holds that no `.ign` names."""
+    tiles: int
+    """How many deletes and updates it holds."""
+    has_ignored: bool
+    has_repeated: bool
+
+    def place(self) -> tuple[int, bool, int, bool, str]:
+        """Its place in the order in which `.con` files are kept."""
+        made = -rank(self.path)[0] if self.tiles else 0
+        return -self.weight, self.has_ignored, made, self.has_repeated, self.path
+
+    def plus(self, other: Con) -> Con:
+        """The same file in two parts of an array together."""
+        return Con(
+            self.path,
+            self.effective + other.effective,
+            self.weight + other.weight,
+            self.tiles + other.tiles,
+            self.has_ignored or other.has_ignored,
+            self.has_repeated or other.has_repeated,
+        )
+
+
+def superseded(
+    cons: Iterable[Con],
+    holds: Callable[[str, str], bool],
+    is_newer: Callable[[str, str], bool] = lambda *_: False,
+) -> dict[str, str | None]:
+    """The `.con` files that can go, each with one that stays and holds its effective commits.
+
+    One without an effective commit needs no other: None stands for it.
+
+    Args:
+        cons: All `.con` files.
+        holds: Whether one holds every effective commit of another.
+        is_newer: Whether one is newer than the `.ign` files that name commits of another.
+    """
+
+    def is_kept_for(one: Con, other: Con) -> bool:
+        if one.weight > other.weight:
+            return one.tiles == other.tiles or rank(one.path) > rank(other.path)
+        if one.has_ignored or other.has_ignored:
+            return not one.has_ignored and is_newer(one.path, other.path)
+        return True
+
+    gone: dict[str, str | None] = {}
+    staying: list[Con] = []
+    for con in sorted(cons, key=Con.place):
+        holders = (
+            one.path for one in staying if holds(one.path, con.path) and is_kept_for(one, con)
+        )
+        if con.effective and (holder := next(holders, None)) is None:
+            staying.append(con)
+        else:
+            gone[con.path] = holder if con.effective else None
+    return gone
+
+
+class ConsInParts:
+    """Which `.con` files can go, of an array that is read in parts."""
+
+    def __init__(self) -> None:
+        self._cons: dict[str, Con] = {}
+        self._unheld: set[tuple[str, str]] = set()
+
+    def add(self, files: Coverage) -> None:
+        """Takes the next part."""
+        for con in files.cons:
+            known = self._cons.get(con.path)
+            self._cons[con.path] = con if known is None else known.plus(con)
+        for pair in permutations(self._cons, 2):
+            if pair not in self._unheld and not files.holds(*pair):
+                self._unheld.add(pair)
+
+    def superseded(self) -> dict[str, str | None]:
+        """The `.con` files that can go."""
+        return superseded(self._cons.values(), lambda *pair: pair not in self._unheld)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,38 +146,73 @@ class Coverage:
         return commit_ids(self.table)
 
     @cached_property
-    def _later_first(self) -> list[int]:
-        """The numbers of the `.con` files, the latest first."""
-        sources = self.table.sources
-        cons = (number for number, source in enumerate(sources) if not source.loose)
-        return sorted(cons, key=lambda number: rank(sources[number].path), reverse=True)
-
-    def cons(self) -> list[str]:
-        """The `.con` files, the latest first."""
-        return [self.table.sources[number].path for number in self._later_first]
-
-    @cached_property
     def _effective(self) -> Mask:
         """Mask of the rows that are effective in their file: all but ignored writes."""
         return ~(self.ignored & (self.table.uris.ext <= OK))
 
-    def _rows(self, number: int) -> I64:
-        return np.flatnonzero(self.table.source == number)
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The `.con` files, each with the number of its source."""
+        sources = enumerate(self.table.sources)
+        return {source.path: number for number, source in sources if not source.loose}
 
-    def superseded(self) -> tuple[str, ...]:
-        """The `.con` files of which each effective commit stands in a later one, latest first."""
-        numbers = self._later_first
-        # A file without an effective commit is superseded even if it is the only one.
-        ids = self._ids if len(numbers) > 1 else np.arange(len(self.table))
-        known = np.zeros(len(self.table), bool)
-        superseded = []
-        for number in numbers:
-            rows = self._rows(number)
-            own = ids[rows[self._effective[rows]]]
-            if known[own].all():
-                superseded.append(self.table.sources[number].path)
-            known[own] = True
-        return tuple(superseded)
+    @cached_property
+    def _own(self) -> dict[str, I64]:
+        """The sorted numbers of the effective commits of each `.con`."""
+        return {
+            path: np.unique(self._ids[rows[self._effective[rows]]])
+            for path in self._numbers
+            for rows in (self._rows(path),)
+        }
+
+    def _rows(self, path: str) -> I64:
+        return np.flatnonzero(self.table.source == self._numbers[path])
+
+    @cached_property
+    def cons(self) -> list[Con]:
+        """The `.con` files, in the order in which they are kept."""
+        found = []
+        for path in self._numbers:
+            rows = self._rows(path)
+            ignored = self.ignored[rows]
+            # A single file is compared with none: its rows need no common numbers.
+            ids = self._ids[rows] if len(self._numbers) > 1 else rows
+            found.append(
+                Con(
+                    path=path,
+                    effective=int(np.count_nonzero(self._effective[rows])),
+                    weight=len(np.unique(ids[~ignored])),
+                    tiles=int(np.count_nonzero(self.table.uris.ext[rows] > OK)),
+                    has_ignored=bool(ignored.any()),
+                    has_repeated=len(np.unique(ids)) < len(rows),
+                )
+            )
+        return sorted(found, key=Con.place)
+
+    def holds(self, one: str, other: str) -> bool:
+        """Whether a `.con` holds every effective commit of another."""
+        mine, wanted = self._own[one], self._own[other]
+        if not len(wanted) or not len(mine) or not mine[0] <= wanted[0] <= wanted[-1] <= mine[-1]:
+            return not len(wanted)
+        return bool((mine[mine.searchsorted(wanted)] == wanted).all())
+
+    def superseded(self, times: Mapping[str, int] | None = None) -> dict[str, str | None]:
+        """The `.con` files that can go, each with one that stays and holds its effective commits.
+
+        Args:
+            times: When `.con` and `.ign` files were written; without it, files that differ only in
+                ignored commits stay.
+        """
+        known = times or {}
+
+        def is_newer(one: str, other: str) -> bool:
+            rows = self._rows(other)
+            uris = text_columns.uris(self.table, rows[self.ignored[rows]]).to_pylist()
+            ignores = {self.table.ignores.get(uri, "") for uri in uris}
+            latest = max(known.get(path, MAX_TIMESTAMP) for path in ignores)
+            return known.get(one, 0) > latest
+
+        return superseded(self.cons, self.holds, is_newer)
 
     def free_ignores(self, paths: Iterable[str], gone: Collection[str]) -> list[str]:
         """The `.ign` files among some paths that name no write of a `.con` outside `gone`."""
@@ -85,40 +227,41 @@ class Coverage:
         rows = np.flatnonzero(named).tolist()
         return frozenset((table.path(row), table.ignores[table.uri(row)]) for row in rows)
 
+    def count_held(self, rows: I64) -> int:
+        """How many of some rows a `.con` holds too."""
+        if not len(rows) or not self.cons:
+            return 0
+        in_con = np.zeros(len(self.table), bool)
+        for con in self.cons:
+            in_con[self._ids[self._rows(con.path)]] = True
+        return int(np.count_nonzero(in_con[self._ids[rows]]))
+
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
-        """The effective rows among some that a `.con` holds too, with the latest such `.con`."""
-        latest: dict[int, str] = {}
+        """The effective rows among some that a `.con` holds too, with the one that is kept."""
+        kept: dict[int, str] = {}
         wanted = np.zeros(len(self.table), bool)
         wanted[self._ids[rows]] = True
-        for number in reversed(self._later_first):
-            own = self._ids[self._rows(number)]
-            path = self.table.sources[number].path
-            latest |= dict.fromkeys(own[wanted[own]].tolist(), path)
+        for con in reversed(self.cons):
+            own = self._ids[self._rows(con.path)]
+            kept |= dict.fromkeys(own[wanted[own]].tolist(), con.path)
         for row in rows[self._effective[rows]].tolist():
-            if (holder := latest.get(int(self._ids[row]))) is not None:
+            if (holder := kept.get(int(self._ids[row]))) is not None:
                 yield row, holder
 
     def uris(self, path: str) -> frozenset[str] | None:
         """The URIs of the commits of one `.con`; None if the table does not know the file."""
-        rows = self._rows_of(path)
-        return None if rows is None else frozenset(text_columns.uris(self.table, rows).to_pylist())
+        if path not in self._numbers:
+            return None
+        return frozenset(text_columns.uris(self.table, self._rows(path)).to_pylist())
 
     def records(self, path: str) -> Records:
         """The commits of one `.con` by their URIs, each with its tile if it has one."""
-        table, rows = self.table, self._rows_of(path)
-        if rows is None:
-            return {}
+        table, rows = self.table, self._rows(path)
         has_tile = np.isin(rows, table.tile_rows)
         return {
             table.uri(row): table.tile(row)[0] if tiled else None
             for row, tiled in zip(rows.tolist(), has_tile.tolist(), strict=True)
         }
-
-    def _rows_of(self, path: str) -> I64 | None:
-        for number in self._later_first:
-            if self.table.sources[number].path == path:
-                return self._rows(number)
-        return None
 
 
 def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, UnknownVersionError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import read_index
 from chronotile.format.footer_columns import FooterSpans, joined
+from chronotile.format.names import NEWEST_VERSION, is_newer
 from chronotile.storage.store import told_of_one
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | Ch
             held[path] = told_of_one(data)
             continue
         try:
+            if is_newer(path):
+                raise UnknownVersionError(path, f"expected a version up to {NEWEST_VERSION}")
             index = read_index(tiles.decode(data, path, key=history.key).payload, path)
             held[path] = MetaFile(size=len(data), index=index, array=history.array)
         except ChronotileError as error:

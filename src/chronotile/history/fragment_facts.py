@@ -17,7 +17,7 @@ from chronotile.format.footer_columns import sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
 from chronotile.format.fragment_size import domain_text
 from chronotile.format.kinds import OK, WRT
-from chronotile.format.names import try_parse, version_of
+from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_many_footers import read_many
@@ -135,6 +135,9 @@ def read_facts(
         folders = (*history.listing.fragments, *history.listing.root_fragments)
         mask = pc.is_in(chosen.name, value_set=pa.array(folders, pa.string()))
         there, rows = chosen.only(mask), np.flatnonzero(np.asarray(mask))
+    known = there.version <= NEWEST_VERSION
+    if not known.all():
+        there, rows = there.only(pa.array(known)), rows[known]
     reader, facts = FooterReader(store, history), _Facts(chosen, sizes=sizes)
     for many in read_many(reader, there.name, there.version, sizes=sizes):
         facts.add(reader, rows[many.rows], many)

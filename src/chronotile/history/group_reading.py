@@ -50,6 +50,12 @@ class GroupHistory:
     repeated: Mapping[str, str] = field(default_factory=dict, repr=False)
     """See `OpenedLists`."""
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the group is encrypted, and there is no key; one without lists may be."""
+        sealed = not self.files or any(one.kind == "encrypted" for one in self.problems)
+        return self.key is None and sealed
+
 
 def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     """Lists and reads the details files of a group, anew if a file vanishes in between.
@@ -82,7 +88,8 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
 
 
 def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) -> GroupHistory:
-    problems = [Problem(one.path, one.what, "name") for one in folder.strangers]
+    strangers = (*folder.strangers, *meta.strangers)
+    problems = [Problem(one.path, one.what, "name") for one in strangers]
     problems += [
         Problem(path, "expected a file, found a folder", "name") for path in folder.folders
     ]
@@ -110,7 +117,7 @@ def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) ->
         group=store.uri,
         files=opened.files,
         vacuums=tuple(vacuums),
-        meta=meta.bare().files,
+        meta=tuple(meta.bare().files),
         problems=(*problems, *opened.problems),
         key=key,
         repeated=opened.repeated,

@@ -72,22 +72,6 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     return columns or _scan_slowly(data, where)
 
 
-def scan_start(data: bytes | memoryview) -> tuple[Uris, Tiles, int] | None:
-    r"""Reads the whole records at the start of a piece of a `.con`; gives also where they end.
-
-    None if a record is not as the engine writes it: then the file must be read as a whole.
-
-    >>> line = b"__commits/__7_8_00112233445566778899aabbccddeeff_22.wrt\n"
-    >>> uris, tiles, end = scan_start(line * 3 + line[:20])
-    >>> len(uris.start), end == 3 * len(line)
-    (3, True)
-    """
-    walk = _Walk(memoryview(data))
-    walk.to_the_end()
-    columns = _columns_of(walk)
-    return None if columns is None else (*columns, walk.at)
-
-
 def _columns_of(walk: _Walk) -> tuple[Uris, Tiles] | None:
     """The columns of what a walk has gathered; None if a record is odd."""
     spans = np.array(walk.spans, np.int64).reshape(len(walk.spans), 2)

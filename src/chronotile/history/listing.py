@@ -15,14 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.errors import TooLargeError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
     LABELS,
-    LINES,
     LOCK,
     META,
     OLD_SCHEMA,
@@ -36,13 +34,11 @@ from chronotile.storage.place import PlainNames
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from chronotile.storage.store import Store
 
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
-_LEN_NAME = 80
-"""Bytes of the name of a commit, about."""
 _ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
@@ -59,13 +55,13 @@ class Listing:
     there may be very many.
     """
 
-    commits: tuple[str, ...]
+    commits: Sequence[str]
     """Files of `__commits`."""
     non_writes: tuple[str, ...]
     """Files of `__commits` that are no `.wrt`, sorted."""
     root_commits: tuple[str, ...]
     """`.ok` and `.vac` files of the root, from before version 12."""
-    fragments: tuple[str, ...]
+    fragments: Sequence[str]
     """Folders of `__fragments`; empty if the caller did not ask for them."""
     root_fragments: tuple[str, ...]
     """Fragment folders of the root."""
@@ -124,25 +120,15 @@ class Listing:
         )
 
 
-class LargeArrayError(TooLargeError):
-    """An array with a larger commit log than the caller wants to read as a whole."""
-
-
-def list_array(store: Store, *, fragments: bool = True, largest: int | None = None) -> Listing:
-    """Lists an array, with or without `__fragments`.
-
-    Args:
-        store: Where the array is.
-        fragments: Whether to list `__fragments`.
-        largest: The most bytes of commit records and names of commits.
+def list_array(store: Store, *, fragments: bool = True) -> Listing:
+    """List an array, with or without `__fragments`.
 
     Raises:
         ArrayNotFoundError: There is no schema, so there is no array.
-        LargeArrayError: There are more; then `__fragments` was not listed.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
     on_disk = store.place.scheme == "file"
-    listed = (_one_by_one if on_disk else _at_once)(store, wanted, largest)
+    listed = (_one_by_one if on_disk else _at_once)(store, wanted)
     found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
@@ -185,11 +171,11 @@ def list_array(store: Store, *, fragments: bool = True, largest: int | None = No
     )
 
 
-def _joined(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+def _joined(names: Sequence[str], more: tuple[str, ...]) -> Sequence[str]:
     return (*names, *more) if more else names
 
 
-def _non_writes(names: tuple[str, ...]) -> tuple[str, ...]:
+def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, PlainNames) and names.lines.count(b".wrt\n") == len(names):
         return ()
     # Comparing a slice is faster than calling `endswith`.
@@ -213,31 +199,14 @@ def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
     )
 
 
-def _at_once(store: Store, paths: list[str], largest: int | None) -> dict[str, Names]:
-    """Lists the folders of a bucket; the fragments of an array that may be large come last."""
-    waits = [path for path in paths if path == FRAGMENTS and largest is not None]
-    first = [path for path in paths if path not in waits]
+def _at_once(store: Store, paths: list[str]) -> dict[str, Names]:
+    """List the folders of a bucket."""
     with ThreadPoolExecutor(len(paths)) as pool:
-        listed = dict(zip(first, pool.map(store.list_names, first), strict=True))
-    _check_size(store, listed[COMMITS], largest)
-    return listed | {path: store.list_names(path) for path in waits}
+        return dict(zip(paths, pool.map(store.list_names, paths), strict=True))
 
 
-def _check_size(store: Store, commits: Names, largest: int | None) -> None:
-    """Raises an error if reading the commits would take more than the caller wants."""
-    if largest is None:
-        return
-    known = {entry.path: entry.size for entry in commits.entries}
-    paths = [f"{COMMITS}/{name}" for name in commits.files if name[-4:] in LINES]
-    sizes = (known[path] if known.get(path) else store.head(path).size for path in paths)
-    found = _LEN_NAME * len(commits.files) + sum(size or 0 for size in sizes)
-    if found > largest:
-        problem = f"expected at most {largest} bytes of commits, found {found}"
-        raise LargeArrayError(store.uri, problem)
-
-
-def _one_by_one(store: Store, paths: list[str], largest: int | None) -> dict[str, Names]:
-    """Lists the folders that a disk has, the root first.
+def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
+    """List the folders that a disk has, the root first.
 
     Starting threads takes longer than the listing, especially on busy cores.
     """
@@ -247,14 +216,7 @@ def _one_by_one(store: Store, paths: list[str], largest: int | None) -> dict[str
         names = found.get(above, Names())
         # If something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
-            if path != COMMITS or largest is None:
-                found[path] = store.list_names(path)
-                continue
-            try:
-                found[path] = store.list_names(path, most=largest // _LEN_NAME)
-            except TooLargeError as error:
-                raise LargeArrayError(store.uri, error.problem) from error
-            _check_size(store, found[path], largest)
+            found[path] = store.list_names(path)
     return found
 
 

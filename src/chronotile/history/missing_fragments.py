@@ -16,15 +16,19 @@ import pyarrow.compute as pc
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
+from chronotile.history.lines_to_columns import scan_names
 from chronotile.storage.place import PlainNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from chronotile.history.commit_table import CommitTable, Mask
-    from chronotile.history.uri_columns import Bytes
+    from chronotile.history.uri_columns import I64, Bytes
 
 _NEWLINE = 10
+_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
+_STEP = 1 << 14
+"""Names that are compared at once."""
 FEW_LETTERS = 4
 """The most letters in which a damaged name differs from the right one. Two random uuids agree in
 all other letters about once in 10^33 times."""
@@ -39,12 +43,31 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     if not folders:
         return lost
     rows = np.flatnonzero(lost)
-    written = text_columns.names(table, rows)
-    if isinstance(folders, PlainNames) and are_same(written, folders):
+    if isinstance(folders, PlainNames) and are_same(text_columns.names(table, rows), folders):
         return np.zeros(len(table), bool)
-    is_there = pc.is_in(written, value_set=pa.array(folders, pa.string()))
-    lost[rows] = ~np.asarray(is_there, bool)
+    lost[rows[match_names(table, rows, folders)[0]]] = False
     return lost
+
+
+def match_names(table: CommitTable, rows: I64, folders: Sequence[str]) -> tuple[Mask, Mask]:
+    """Mark the rows whose name is among some folders, and the folders that such a row names.
+
+    Names are compared as text, in parts by their time and uuid: a million take little memory.
+    """
+    named, text = scan_names(folders)
+    of_row, of_folder = np.zeros(len(rows), bool), np.zeros(len(folders), bool)
+    parts = np.uint64(1 + max(len(rows), len(folders)) // _STEP)
+    row_part = (table.uris.t1[rows] + table.uris.uuid_start[rows]) % parts
+    folder_part = (named.t1 + named.uuid_start) % parts
+    for part in range(int(parts)):
+        own, there = np.flatnonzero(row_part == part), np.flatnonzero(folder_part == part)
+        ends = named.start[there] + named.length[there]
+        spans = zip(named.start[there].tolist(), ends.tolist(), strict=True)
+        names = pa.array([text[start:end] for start, end in spans], pa.binary())
+        written = text_columns.names(table, rows[own]).cast(pa.binary())
+        of_row[own] = pc.is_in(written, value_set=names)
+        of_folder[there] = pc.is_in(names, value_set=written)
+    return of_row, of_folder
 
 
 def are_same(written: pa.Array, folders: PlainNames) -> bool:
@@ -58,10 +81,11 @@ def are_same(written: pa.Array, folders: PlainNames) -> bool:
     >>> [are_same(pa.array(names), plain_names(some)) for some in (names[::-1], names[:2] * 2)]
     [True, False]
     """
-    count, size = len(written), len(folders[0])
+    first = folders.lines.partition(b"\n")[0]
+    count, size = len(written), len(first)
     # The last letters of a uuid: of names that a program counts up, the first ones are alike.
-    end = folders[0].rfind("_")
-    if count != len(folders) or len(folders.lines) != count * (size + 1) or end < 8:
+    end = first.rfind(b"_")
+    if count != len(folders) or len(folders.lines) != count * (size + 1) or end < 16:
         return False
     lines = np.frombuffer(folders.lines, np.uint8).reshape(count, size + 1)
     _, offsets, texts = written.buffers()
@@ -71,14 +95,17 @@ def are_same(written: pa.Array, folders: PlainNames) -> bool:
     if (lines[:, size] != _NEWLINE).any():
         return False
     own = np.frombuffer(texts, np.uint8, count * size).reshape(count, size)
-    return _ordered(own, end) == _ordered(np.ascontiguousarray(lines[:, :size]), end)
+    own_order, order = _order(own, end), _order(lines, end)
+    return all(
+        bool((own[own_order[at : at + _STEP]] == lines[order[at : at + _STEP], :size]).all())
+        for at in range(0, count, _STEP)
+    )
 
 
-def _ordered(block: Bytes, end: int) -> bytes:
-    """The rows of a matrix in the order of the eight letters before a place."""
-    keys = block[:, end - 8 : end].copy().view(np.uint64)[:, 0]
-    rows = block.view(f"V{block.shape[1]}")[np.argsort(keys), 0]
-    return bytes(rows.tobytes())
+def _order(block: Bytes, end: int) -> I64:
+    """Order the rows of a matrix by the 16 letters before a place, in which they seldom agree."""
+    first, last = block[:, end - 16 : end].copy().view(np.uint64).T
+    return np.argsort(first * _MIX + last)
 
 
 def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str, ...]]:

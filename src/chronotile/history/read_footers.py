@@ -29,6 +29,7 @@ from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
     METADATA,
+    check_version,
     decode_applied,
     footer_size,
     read_head,
@@ -274,6 +275,7 @@ class FooterReader:
         where, version = f"{path}/{METADATA}", version_of(parse_name(name))
         if version < FIRST_WITH_FOOTER:
             raise BadFileError(where, f"expected a footer, found version {version}, which has none")
+        check_version(version, where)
         old = self.schema(OLD_SCHEMA, where) if version < FIRST_WITH_SCHEMA_NAME else None
         length = footer_size(tail, size, version, old, where)
         before = tail[:-length] if len(tail) > length else b""

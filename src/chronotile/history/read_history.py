@@ -22,6 +22,7 @@ from chronotile.errors import (
     ChangedError,
     ChronotileError,
     KeyNeededError,
+    UnknownVersionError,
     WrongKeyError,
 )
 from chronotile.format import tiles
@@ -41,7 +42,7 @@ from chronotile.history.missing_fragments import lost_writes
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.history.commit_table import Mask
     from chronotile.storage.store import Store
@@ -117,6 +118,11 @@ class History:
     requests: int
     key: bytes | None = field(repr=False)
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the array is encrypted, and there is no key."""
+        return self.key is None and any(one.kind == "encrypted" for one in self.problems)
+
 
 def read_history(
     store: Store,
@@ -125,7 +131,6 @@ def read_history(
     prune_to: tuple[int, int] | None = None,
     fragments: bool = True,
     labels: bool = False,
-    largest: int | None = None,
 ) -> History:
     """Lists and reads an array's log, anew if a file vanishes in between.
 
@@ -140,11 +145,9 @@ def read_history(
             nothing tells what is visible.
         labels: Whether to read the labels of enumerations even if there is no delete or update
             that may need them.
-        largest: The most bytes of commit records and names of commits.
 
     Raises:
         ArrayNotFoundError: There is no array.
-        LargeArrayError: There are more: `array_parts` reads such an array in parts.
         ChangedError: The array changed during each attempt.
         WrongKeyError: The key does not open it.
         StorageError: The storage failed.
@@ -152,7 +155,7 @@ def read_history(
     raw_key = key.encode() if isinstance(key, str) else key
     for attempt in range(ATTEMPTS):
         try:
-            listed = list_array(store, fragments=fragments, largest=largest)
+            listed = list_array(store, fragments=fragments)
             return _read(store, listed, raw_key, prune_to, fragments=fragments, labels=labels)
         except (MissingObjectError, ChangedError) as cause:
             if attempt + 1 == ATTEMPTS:
@@ -247,7 +250,7 @@ def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
 
 
 def _without(listing: Listing, skipped: frozenset[str]) -> Listing:
-    def kept(names: tuple[str, ...]) -> tuple[str, ...]:
+    def kept(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(name for name in names if name not in skipped)
 
     return replace(listing, commits=kept(listing.commits), non_writes=kept(listing.non_writes))
@@ -277,6 +280,8 @@ def _schemas(
                 # By file, not by name: an extended enumeration keeps its name.
                 own = [labels[text] for _, text in schema.enumeration_files if text in labels]
                 schema = schema.with_enumerations(own) if own else schema
+        except UnknownVersionError as error:
+            problems.append(Problem(path, str(error), "version"))
         except BadFileError as error:
             problems.append(Problem(path, str(error), "schema"))
         name = try_parse(path.rpartition("/")[2])

@@ -3,9 +3,9 @@
 In: a `CommitTable` and some of its rows. Out: string arrays in the order of the rows, with no
 Python object per row. Knows nothing of what the rows mean.
 
-Names of one length in one source are the rows of a matrix of bytes, which is already a block of an
-Arrow string array. The blocks are concatenated, and the rows taken from them in order. If all rows
-of a table are of one length and source, they are one block: no row is looked at by itself.
+Texts of one length are the rows of a matrix of bytes, which is already a block of an Arrow string
+array: each source fills its own rows. Blocks of several lengths are concatenated, and the rows
+taken from them in order.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from chronotile.format.kinds import EXTENSIONS
 from chronotile.history.uri_columns import NO_VERSION, distinct, single_value, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from chronotile.history.commit_table import CommitTable
-    from chronotile.history.uri_columns import I32, I64, Bytes
+    from chronotile.history.uri_columns import I64, Bytes
 
 _LEN_SMALL = (1 << 31) - 1
 """The most characters of an Arrow `string` array."""
@@ -89,7 +87,7 @@ def paths(table: CommitTable, rows: I64) -> pa.Array:
 
 
 class _OneShape(NamedTuple):
-    """All names of a table, in order: they stand in one source, and have one length."""
+    """Names that stand in one source, and have one length."""
 
     data: memoryview
     starts: I64
@@ -104,14 +102,14 @@ class _OneShape(NamedTuple):
 
 
 def _one_shape(table: CommitTable, rows: I64) -> _OneShape | None:
-    """The names of some rows, if these are all rows, and all of one shape, as in most logs."""
-    uris, count = table.uris, len(table)
+    """Give the names of some rows, if all rows of the table have one shape, as in most logs."""
+    uris = table.uris
     shape = [single_value(one) for one in (table.source, uris.prefix, uris.length, uris.ext)]
-    if None in shape or len(rows) != count or not (rows == np.arange(count)).all():
+    if None in shape:
         return None
     source, prefix, length, ext = map(int, shape)
     size = length - prefix - len(EXTENSIONS[ext])
-    return _OneShape(table.sources[source].data, uris.start + prefix, size)
+    return _OneShape(table.sources[source].data, uris.start[rows] + prefix, size)
 
 
 def _name_spans(table: CommitTable, rows: I64) -> tuple[I64, I64]:
@@ -122,22 +120,27 @@ def _name_spans(table: CommitTable, rows: I64) -> tuple[I64, I64]:
 
 
 def _gathered(table: CommitTable, rows: I64, spans: tuple[I64, I64]) -> pa.Array:
-    """The text at (start, length) in the source of each row."""
+    """Give the text at (start, length) in the source of each row."""
+    source, (start, length) = table.source[rows], spans
+    kind = pa.string() if int(length.sum()) <= _LEN_SMALL else pa.large_string()
     blocks: list[pa.Array] = []
     order: list[I64] = []
-    small = int(spans[1].sum()) <= _LEN_SMALL
-    for at, matrix in _blocks(table, table.source[rows], *spans):
-        blocks.append(_strings(matrix, pa.string() if small else pa.large_string()))
+    for size in distinct(length):
+        at = np.flatnonzero(length == size)
+        matrix = np.empty((len(at), size), np.uint8)
+        for number in distinct(source[at]):
+            own = np.flatnonzero(source[at] == number)
+            matrix[own] = taken(table.sources[number].data, start[at[own]], size)
+        blocks.append(_strings(matrix, kind))
         order.append(at)
     if not blocks:
         return pa.array([], pa.string())
-    whole = pa.concat_arrays(blocks) if len(blocks) > 1 else blocks[0]
-    places = np.concatenate(order)
+    whole = blocks[0]
     if len(blocks) > 1:
-        back = np.empty(len(places), np.int64)
-        back[places] = np.arange(len(places))
-        whole = whole.take(pa.array(back))
-    return whole if small else whole.cast(pa.string())
+        back = np.empty(len(rows), np.int64)
+        back[np.concatenate(order)] = np.arange(len(rows))
+        whole = pa.concat_arrays(blocks).take(pa.array(back))
+    return whole.cast(pa.string())
 
 
 def _strings(matrix: Bytes, kind: pa.DataType) -> pa.Array:
@@ -147,14 +150,3 @@ def _strings(matrix: Bytes, kind: pa.DataType) -> pa.Array:
     offsets = np.arange(count + 1, dtype=whole) * whole(length)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
     return pa.Array.from_buffers(kind, count, buffers)
-
-
-def _blocks(
-    table: CommitTable, source: I32, start: I64, length: I64
-) -> Iterator[tuple[I64, Bytes]]:
-    """For each source and length: the places of its rows, and their bytes."""
-    for number in distinct(source):
-        here = source == number
-        for size in distinct(length[here]):
-            at = np.flatnonzero(here & (length == size))
-            yield at, taken(table.sources[number].data, start[at], size)

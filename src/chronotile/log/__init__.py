@@ -99,9 +99,13 @@ class Log:
 
         Raises:
             BadTimeError: It is no time.
+            ReadError: It may be a tag, and metadata cannot be read.
         """
         first = self.history.table.first_time
-        return to_ms(time, where, look_up=lambda name: self.known_tags.moment(name), earliest=first)
+        return to_ms(time, where, look_up=self._tagged, earliest=first)
+
+    def _tagged(self, name: str) -> int | None:
+        return self.known_tags.checked(self.array).moment(name)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -110,9 +114,10 @@ class Log:
         The first call reads the array's metadata.
 
         Raises:
+            ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
             StorageError: The storage failed.
         """
-        return self.known_tags.own
+        return self.known_tags.checked(self.array).own
 
     @cached_property
     def known_tags(self) -> Tags:

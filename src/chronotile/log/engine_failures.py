@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import damage
 from chronotile.check.findings import finding
 from chronotile.conditions.side_effects import engine_refuses
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,5 +42,6 @@ def failures(log: Log, view: View) -> Iterator[str]:
         except ChronotileError:
             continue
         if reasons:
-            hint = f"chronotile repair {log.array} moves it out, and says which rows come back"
+            repair = f"chronotile repair {shell_word(log.array)}"
+            hint = f"{repair} moves it out, and says which rows come back"
             yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from chronotile.conditions.match_nothing import is_everything
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError, KeyNeededError, printable
@@ -127,7 +128,10 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
         text += f"; also {', '.join(also)}"
     if kept := also_keeps(stored, schema):
         text += f"; but not {', '.join(kept)}"
-    return text, _refusals(commit)
+    notes = _refusals(commit)
+    if is_everything(stored, schema):
+        notes += (f"it matches every row: no write that is dated {commit.t2} or before shows",)
+    return text, notes
 
 
 def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:

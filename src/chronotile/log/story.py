@@ -119,7 +119,7 @@ class Story:
 
     @cached_property
     def _merges(self) -> dict[str, int]:
-        return {vacuum.name.text: len(vacuum.lines) for vacuum in self.log.history.vacuums}
+        return {vacuum.name.text: len(set(vacuum.lines)) for vacuum in self.log.history.vacuums}
 
     @cached_property
     def _con_counts(self) -> dict[str, dict[str, int]]:
@@ -297,7 +297,7 @@ class Story:
     def _replaced(self) -> dict[str, int]:
         """The number of lines of each `.vac`."""
         history = self.log.history
-        return {one.path: len(one.lines) for one in (*history.vacuums, *history.meta_vacuums)}
+        return {one.path: len(set(one.lines)) for one in (*history.vacuums, *history.meta_vacuums)}
 
     def _vacuum_words(self, source: str) -> str:
         if source not in self._replaced:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
 from chronotile.visibility.rules import first_end, side
 
@@ -124,10 +125,14 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
         return why, "nothing, if those are seen; --json names the file behind each"
-    name = next((one.name for one in view.history.vacuums if one.path == because), None)
-    if name is None:
+    vacuum = next((one for one in view.history.vacuums if one.path == because), None)
+    if vacuum is None:
         return f"{because} lists {it}: a later file says all that {it} said", ""
-    text = name.text
+    name, text = vacuum.name, vacuum.name.text
+    if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
+        moment = first_end(name, dense=view.history.dense)
+        why = f"a restore or an undelete hides {it} from {time_text(moment)} ({moment}) on"
+        return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
         return why, "`chronotile check` says what is wrong"

@@ -82,7 +82,8 @@ class _Moment:
         if self.fragment is not None:
             reason = f"{count_text(self.rows.count, 'row')} with new values, at {self.rows.t}"
             path = f"{FRAGMENTS}/{self.name}"
-            yield Step(op="copy", path=path, size=self.fragment.size, reason=reason)
+            size, files = self.fragment.size, len(self.fragment.files)
+            yield Step(op="write", path=path, size=size, reason=reason, fragment_files=files)
         yield from (*self.puts, *self.moves, *self.stand_ins)
 
 

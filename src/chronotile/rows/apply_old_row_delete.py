@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chronotile.conditions.column import Column
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import column_truth, rows_kept
+from chronotile.conditions.truth_columns import Column, column_truth, rows_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

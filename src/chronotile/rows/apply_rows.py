@@ -20,7 +20,7 @@ from chronotile.rows.cells.cell_columns import stored_type
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.cells.newest_cells import is_among
 from chronotile.rows.changes_in_force import changes_in_force, schema_of_rows
-from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.play_changes import Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,11 +132,10 @@ def _gather(
     every_row: bool,
 ) -> None:
     rows = np.flatnonzero(hit & play.alive)
-    found[0].append(tuple(column.cells(rows) for column in play.columns.values()))
+    found[0].append(play.cells(rows))
     if every_row:
-        found[1].append(tuple(column.cells(rows) for column in before.columns.values()))
-        rest = np.flatnonzero(~hit & play.alive)
-        found[2].append(tuple(column.cells(rest) for column in play.columns.values()))
+        found[1].append(before.cells(rows))
+        found[2].append(play.cells(np.flatnonzero(~hit & play.alive)))
 
 
 def _joined(schema: Schema, parts: Sequence[Sequence[pa.Array]]) -> tuple[pa.Array, ...]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.tree import AllOf, Compare, Op
-from chronotile.conditions.truth import Sense
+from chronotile.conditions.tree import AllOf
 from chronotile.conditions.truth_columns import rows_asked_for
-from chronotile.conditions.update_values import parse_cells
+from chronotile.conditions.update_values import parse_row
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import PredicateError
 from chronotile.history.folder_kinds import GroupFoundError
@@ -27,14 +26,14 @@ from chronotile.rows.cells.written_by import Writers
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.differences.row_pairs import with_heads
 from chronotile.rows.open_for_rows import last_time, open_labelled, refuse_member, schema_in_force
-from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.play_changes import Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from chronotile.conditions.tree import Condition
+    from chronotile.conditions.tree import Compare, Condition
     from chronotile.format.schema import Schema
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
@@ -98,10 +97,9 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     schema = schema_file.schema
     assert schema is not None
     texts = [f"{n}={v}" for n, v in row.items()] if isinstance(row, Mapping) else list(row)
-    wanted = parse_cells(texts, schema)
-    if not wanted:
+    leaves = parse_row(texts, schema)
+    if not leaves:
         raise PredicateError("row", "expected at least one field with its value, found none")
-    leaves = tuple(Compare(field=f, op=Op.EQ, value=raw) for f, raw in wanted)
     changes = changes_in_force(log.view(0, end), schema).changes
     source = cell_source(log, schema_file, end, changes, every_version=True)
     # Every version of a place must be at hand at once: dimensions narrow that down.
@@ -141,28 +139,21 @@ def _events(
     """Play changes and note what each does; give the rows that were ever as wanted."""
 
     def now() -> npt.NDArray[np.bool_]:
-        mask = rows_asked_for(
-            wanted, lambda node: play.columns[node.field].truth(node, Sense.PREDICATE)
-        )
-        return np.broadcast_to(mask, len(times))
+        return np.broadcast_to(rows_asked_for(wanted, play.asked), len(times))
 
     times = play.times
     had = now().copy()
     for time, writer in dict.fromkeys(zip(times.tolist(), writers.tolist(), strict=True)):
         rows = np.flatnonzero((times == np.uint64(time)) & (writers == writer))
-        events.append(_Event(time, 1, EVENTS[0], writer, rows + start, _cells(play, rows)))
+        events.append(_Event(time, 1, EVENTS[0], writer, rows + start, play.cells(rows)))
     for number, change in enumerate(changes):
         rows = play.act(number, change)
         if len(rows):
             rank, event = (0, EVENTS[1]) if change.is_update else (2, EVENTS[2])
-            cells = _cells(play, rows)
+            cells = play.cells(rows)
             events.append(_Event(change.t, rank, event, change.name, rows + start, cells))
             had |= now()
     return had
-
-
-def _cells(play: Play, rows: npt.NDArray[np.intp]) -> tuple[pa.Array, ...]:
-    return tuple(column.cells(rows) for column in play.columns.values())
 
 
 def _of_whole_places(

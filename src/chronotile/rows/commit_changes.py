@@ -117,9 +117,9 @@ def _changed(log: Log, file: str, ranges: Sequence[Range]) -> Iterator[Pairs]:
     """What a delete removed, or an update set."""
     taken = removed_of(log, file)
     for play, hit in taken.plays(ranges):
-        before = tuple(column.cells(hit) for column in play.columns.values())
+        before = play.cells(hit)
         play.act(0, taken.change)
-        after = tuple(column.cells(hit) for column in play.columns.values())
+        after = play.cells(hit)
         count = len(hit)
         there = np.full(count, taken.change.is_update)
         times = np.full(count, taken.change.t, np.uint64)

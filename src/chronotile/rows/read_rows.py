@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.column import Column
-from chronotile.conditions.masks import YES, Mask, both
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import column_truth, rows_asked_for
+from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
 from chronotile.dataset.moments import purges_of
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError, PredicateError
@@ -39,9 +37,7 @@ from chronotile.rows.cells.engine_read import layout_of, read_cells
 from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
 from chronotile.rows.open_for_rows import open_labelled, refuse_member, schema_in_force
-from chronotile.rows.updates.played_batch import PlayedBatch
-from chronotile.rows.updates.sought_spans import SoughtSpans
-from chronotile.storage.prefetch import OneAhead
+from chronotile.rows.play_changes import Play
 from chronotile.visibility.gaps import refuse_gone, window_command
 from chronotile.visibility.rules import Rule
 
@@ -166,20 +162,13 @@ class RowReader:
         source = cell_source(
             self.log, self.schema_file, self.end, changes, exact_times=self.start > 0
         )
-        sought = SoughtSpans(read, changes)
-        # To read and look through the next batch takes about as long as to play changes on one.
-        found = (PlayedBatch(read, batch, changes, sought) for batch in source.batches(read))
-        with OneAhead(found) as batches:
-            for played in batches:
-                played.play()
-                mask: Mask = YES if played.is_whole else played.alive
-                if self.start:
-                    mask = both(mask, played.times >= np.uint64(self.start))
-                named = {field.name: played.cells(field.name) for field in read}
-                if not mask.all():
-                    kept = pa.array(mask)
-                    named = {name: column.filter(kept) for name, column in named.items()}
-                yield self._filtered(named, read)
+        for batch in source.batches(read):
+            play = Play(read, *batch)
+            for number, change in enumerate(changes):
+                play.act(number, change)
+            kept = pa.array(play.alive & (play.times >= np.uint64(self.start)))
+            named = zip((field.name for field in read), play.cells(), strict=True)
+            yield self._filtered({name: cells.filter(kept) for name, cells in named}, read)
 
 
 def open_rows(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.masks import YES, Mask, both
-from chronotile.conditions.tree import Compare, Op
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.update_values import parse_cells
+from chronotile.conditions.tree import AllOf
+from chronotile.conditions.truth_columns import rows_asked_for
+from chronotile.conditions.update_values import parse_row
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import ChronotileError
 from chronotile.history.folder_kinds import GroupFoundError
@@ -24,7 +23,7 @@ from chronotile.rows.cells.cell_columns import shown, shown_type
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force
 from chronotile.rows.open_for_rows import last_time, open_labelled, schema_in_force
-from chronotile.rows.updates.play_changes import Play
+from chronotile.rows.play_changes import Play
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.tree import UpdateValue
+    from chronotile.conditions.tree import Compare
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
@@ -49,7 +48,7 @@ class RemovedRows:
     schema_file: SchemaFile
     before: tuple[Change, ...]
     """What acted before it."""
-    wanted: tuple[UpdateValue, ...] = ()
+    wanted: tuple[Compare, ...] = ()
     """Only rows that hold these values."""
 
     @property
@@ -75,23 +74,17 @@ class RemovedRows:
             for number, change in enumerate(self.before):
                 play.act(number, change)
             hit = play.hit_by(self.change)
-            wanted = hit[np.broadcast_to(self._is_wanted(play), len(play.times))[hit]]
+            mask = rows_asked_for(AllOf(parts=self.wanted), play.asked)
+            wanted = hit[np.broadcast_to(mask, len(play.times))[hit]]
             if len(wanted):
                 yield play, wanted
-
-    def _is_wanted(self, play: Play) -> Mask:
-        found: Mask = YES
-        for name, raw in self.wanted:
-            leaf = Compare(field=name, op=Op.EQ, value=raw)
-            found = both(found, play.columns[name].truth(leaf, Sense.PREDICATE))
-        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
         for play, hit in self.plays():
             cells = [
-                shown(field, play.columns[field.name].cells(hit), self.log.array)
-                for field in self._schema.fields
+                shown(field, column, self.log.array)
+                for field, column in zip(self._schema.fields, play.cells(hit), strict=True)
             ]
             yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
 
@@ -113,7 +106,7 @@ def open_removed(
         found = removed_in_group(open_dataset(array, key, storage_options), name)
     schema = found.schema_file.schema
     assert schema is not None
-    return replace(found, wanted=parse_cells(values, schema))
+    return replace(found, wanted=parse_row(values, schema))
 
 
 def removed_of(log: Log, name: str) -> RemovedRows:

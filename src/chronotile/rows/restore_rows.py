@@ -14,12 +14,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.change_report import Report, Step, put, tell
-from chronotile.change.consolidate import CommitsPlan, plan_commits
-from chronotile.change.sound_array import sound_history, write_version
+from chronotile.change.change_report import Report, Step, tell
+from chronotile.change.sound_array import sound_history
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.format.commit_files import encode_lines, write_uri
-from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
@@ -31,11 +29,12 @@ from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import open_store
-from chronotile.time_machine.carry_out import Plan, carry_out, con_step
-from chronotile.time_machine.past_state import Past
-from chronotile.time_machine.replay import Replay, vac_name
+from chronotile.time_machine.carry_out import Files, carry_out, plan_steps
+from chronotile.time_machine.past_state import Past, refuse_newer
+from chronotile.time_machine.replay import Replay
 from chronotile.time_machine.restore import Change
 from chronotile.time_machine.schema_and_metadata import metadata_back, schema_back
+from chronotile.time_machine.under_way import Effect, look_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from chronotile.change.change_report import Before
     from chronotile.format.timestamps import Moment
     from chronotile.rows.cells.engine_read import Cells
+    from chronotile.rows.cells.staged_fragment import StagedFragment
     from chronotile.storage.store import Store
 
 
@@ -88,11 +88,14 @@ def restore_rows(
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
         raise RefusedError(opened.uri, problem)
+    refuse_newer(opened.uri, change.now.parts)
+    look_under_way(opened, rules, Effect(tuple(part.name for part in change.now.parts)))
     report = Report("restore", opened.uri, dry_run=dry_run, steps=(), notes=(_words(first, end),))
     if dry_run:
-        count = sum(cells.count for cells in _cells(log, end))
-        return replace(report, steps=(_step(None, "", count),))
-    tell(before, replace(report, steps=(_step(None, "", 0),)))
+        counts = [cells.count for cells in _cells(log, end)]
+        names = (f"{FRAGMENTS}/…" for _ in counts)
+        return replace(report, steps=tuple(map(_step, names, counts)))
+    tell(before, replace(report, steps=(_step(f"{FRAGMENTS}/…", 0),)))
     return _carried_out(log, change, report, end, first, keep_metadata=keep_metadata)
 
 
@@ -104,11 +107,13 @@ def _carried_out(
     back = [*schema_back(store, change.rules, end)]
     if not keep_metadata:
         back += metadata_back(store, history, end, change.key)
-    copies = tuple(_rewritten(log, end, first))
+    new = tuple(_rewritten(log, end, first))
+    copies = tuple(step for step, _ in new)
     last = first + max(len(copies) - 1, 0)
     others = [one.step(history, last) for one in back]
-    names = [step.path.rpartition("/")[2] for step in copies]
-    plan = _plan(change, names, first, last, tuple(others))
+    written = tuple((step.path.rpartition("/")[2], files) for step, files in new)
+    replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
+    plan = plan_steps(store, history, replay, tuple(others), written=written)
     late = carry_out(store, history, plan, wait=change.at is None)
     return replace(
         report,
@@ -129,7 +134,7 @@ def _cells(log: Log, end: int) -> Iterator[Cells]:
         yield from read_cells(engine, schema.fields, layout=layout_of(log.history))
 
 
-def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
+def _rewritten(log: Log, end: int, first: int) -> Iterator[tuple[Step, Files]]:
     """Puts the rows of then as fragments that no commit names yet."""
     file = schema_in_force(log, end)
     for number, cells in enumerate(_cells(log, end)):
@@ -138,44 +143,22 @@ def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
         name = new_name(moment, moment, staged.version)
         for path, data in staged.files.items():
             put_compared(log.storage, f"{FRAGMENTS}/{name}/{path}", data)
-        yield _step(staged.size, name, cells.count)
+        files = tuple((path, len(data)) for path, data in staged.files.items())
+        yield _step(f"{FRAGMENTS}/{name}", cells.count, staged), files
 
 
-def _step(size: int | None, name: str, count: int) -> Step:
-    rows = f"{count_text(count, 'row')} of then, " if count else ""
-    return Step(op="copy", path=f"{FRAGMENTS}/{name}", size=size, reason=f"{rows}written anew")
+def _step(path: str, count: int, staged: StagedFragment | None = None) -> Step:
+    """The step that writes a fragment; how large it gets is known once the engine has made it."""
+    rows = count_text(count, "row") if count else "rows"
+    return Step(
+        op="write",
+        path=path,
+        size=staged and staged.size,
+        reason=f"{rows} as they were",
+        fragment_files=len(staged.files) if staged else 0,
+    )
 
 
 def _words(first: int, end: int) -> str:
     when = f"from {first} ({time_text(first)}) on"
     return f"{when} it is as it was at {end} ({time_text(end)}), its rows written anew"
-
-
-def _plan(
-    change: Change, names: list[str], first: int, last: int, others: tuple[Step, ...]
-) -> Plan:
-    """The commits that show the new fragments in place of all others."""
-    history, version = change.history, write_version(change.history)
-    hidden = encode_lines(f"/{part.folder}" for part in change.now.parts)
-    replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
-    vac = f"{COMMITS}/{vac_name(replay, version, dense=False)}.vac"
-    writes = [write_uri(name) for name in names]
-    commits = plan_commits(history) if writes else CommitsPlan()
-    con = con_step(history, commits, writes, {}) if writes else None
-    reason = f"hides {count_text(len(change.now.parts), 'fragment')} from {first} on"
-    veil: tuple[Step, ...] = ()
-    switch = con
-    if con is None and hidden:
-        switch = put(vac, hidden, reason)
-    elif con is not None and hidden:
-        new = encode_lines(f"/{FRAGMENTS}/{name}" for name in names)
-        veil = (put(vac, new, "hides the new fragments until all is there"), con)
-        switch = Step(op="replace", path=vac, size=len(hidden), reason=reason, data=hidden)
-    return Plan(
-        commits=commits,
-        veil=veil,
-        others=others,
-        switch=switch,
-        added=tuple(writes),
-        last=last,
-    )

@@ -308,7 +308,7 @@ def _metadata_entry(entry: Any) -> MetadataEntry:
         removed=False,
         datatype=Datatype(value.datatype.code.value),
         count=value.num_values,
-        raw=value.value,
+        raw=value.value.raw,
     )
 
 

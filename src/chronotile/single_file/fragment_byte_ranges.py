@@ -85,6 +85,10 @@ def _contents(footer: Footer, schema: Schema) -> dict[int, _Content]:
         kind = spec.TileBounds if name in _BOUNDS else spec.TileNumbers
         for field, offset in zip(footer.fields, getattr(footer, name), strict=False):
             found.setdefault(offset, _Content(f"{words} of {field.name}", kind))
+    for words, offsets in zip(("first", "last"), footer.ofs_tile_ends, strict=True):
+        for dimension, offset in zip(schema.dimensions, offsets, strict=False):
+            content = _Content(f"{words} coordinates of {dimension.name}", spec.TileBounds)
+            found.setdefault(offset, content)
     if footer.ofs_fragment_statistics is not None:
         content = _Content("statistics", spec.FragmentStatistics, (len(footer.fields),))
         found.setdefault(footer.ofs_fragment_statistics, content)

@@ -131,7 +131,8 @@ def _field(tiles: FieldTiles, field: Field | None) -> Iterator[tuple[str, Any]]:
     if field is not None and field.nullable:
         yield "validity_tile_offsets", list(tiles.validity_tile_offsets or ())
         yield "null_counts", list(tiles.null_counts or ())
-    for name, bounds in (("minima", tiles.minima), ("maxima", tiles.maxima)):
+    lists = {"minima": tiles.minima, "maxima": tiles.maxima}
+    for name, bounds in (lists | {"first": tiles.first, "last": tiles.last}).items():
         if bounds is not None and bounds.fixed and tiles.name != COORDS:
             yield name, [_value(field, raw) for raw in _values(bounds, field)]
     if tiles.sums:

@@ -21,12 +21,14 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 from chronotile.errors import (
     SECRET_NAME,
     ArrayNotFoundError,
+    ChangedError,
     ChronotileError,
     StorageError,
     TooLargeError,
     without_queries,
 )
 from chronotile.storage.place import (
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
@@ -36,9 +38,9 @@ from chronotile.storage.place import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
@@ -203,25 +205,6 @@ class Bucket:
         """List one level as bare names."""
         return self.list_dir(path, sizes=False).bare()
 
-    def stream_names(self, path: str, at_once: int) -> Iterator[Names]:
-        """What `list_names` gives, piece by piece: folders by a flat listing of what is in them."""
-        base, last = f"{self._place.join(path)}/", ""
-        try:
-            for page in obstore.list(self._client(), base[:-1], chunk_size=at_once):
-                inside = [meta["path"].removeprefix(base).partition("/") for meta in page]
-                files = [meta for meta, name in zip(page, inside, strict=True) if not name[1]]
-                parents = [name for name, slash, _ in inside if slash]
-                # Names come sorted, so that those of one folder follow one another.
-                folders = [f for f, g in zip(parents, [last, *parents], strict=False) if f != g]
-                last = parents[-1] if parents else last
-                entries = tuple(self._entries(files, path))
-                names = tuple(entry.path.rpartition("/")[2] for entry in entries)
-                yield Names(names, tuple(folders), entries=entries)
-        except FileNotFoundError:
-            return
-        except (exceptions.BaseError, OSError) as cause:
-            raise self._error(path, cause) from None
-
     def has_names_after(self, path: str, name: str) -> bool:
         """Whether a prefix has a name after this one: one page tells."""
         prefix = self._place.join(path)
@@ -238,6 +221,11 @@ class Bucket:
 
     def change_time(self, path: str) -> None:
         """Give None: a bucket does not say when a prefix changed."""
+
+    def newest_ms(self, path: str) -> int | None:
+        """The last write of an object below a prefix; a copy counts as a write."""
+        times = (entry.modified_ms for entry in self.walk(path, sizes=True).files)
+        return max((time for time in times if time is not None), default=None)
 
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List all objects below a prefix, at any depth; `folders` stays empty."""
@@ -338,6 +326,30 @@ class Bucket:
                 raise
             doubt = "the object may have been written all the same"
             raise StorageError(where, f"{error.problem}; {doubt}") from None
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Put new bytes in the place of old ones, only if the object still holds these."""
+        # As in `put`, the client must not try again by itself: what it wrote would look strange.
+        client, key = self._client(retries=False), self._place.join(path)
+        limit = max(len(old), len(new))
+
+        def once() -> None:
+            answer = obstore.get(client, key)
+            meta = answer.meta
+            data = bytes(answer.bytes()) if meta["size"] <= limit else None
+            if data == new:
+                return
+            if data != old:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
+            seen: UpdateVersion = {"e_tag": meta["e_tag"]}
+            if meta["version"] is not None:
+                seen["version"] = meta["version"]
+            try:
+                obstore.put(client, key, new, mode=seen, use_multipart=False)
+            except exceptions.PreconditionError:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES) from None
+
+        self._tried(path, once)
 
     def duplicate(self, source: str, target: str) -> None:
         """Let the storage copy an object; the copy replaces any object of that name."""

@@ -95,4 +95,4 @@ class _Listed:
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only reading from a known listing, found a change")
 
-    put = duplicate = remove = settle = remove_folders = _refuse
+    put = exchange = duplicate = remove = settle = remove_folders = _refuse

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.errors import (
+    ChangedError,
     StorageError,
     TooLargeError,
     printable,
@@ -25,11 +26,13 @@ from chronotile.errors import (
 from chronotile.storage.open_folder import LINK, OpenFolder, kind_of
 from chronotile.storage.place import (
     LEFTOVER,
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
     Names,
     Place,
+    PlainNames,
     Stranger,
     StrangerError,
     is_path,
@@ -48,6 +51,8 @@ _LEN_LARGE = 1 << 22
 """From this size on memory comes in large pages, and several threads read faster than one."""
 _LEN_PAGE = 1 << 21
 """A large page: two threads that fill the same one would wait for each other."""
+_AT_ONCE = 1 << 14
+"""Entries of a folder that are in memory at once: they take more than their names."""
 _TIME_STEP_NS = 3_000_000_000
 """More than the coarsest step of a file's time on any file system in use."""
 
@@ -86,25 +91,24 @@ class Disk:
         except MissingObjectError:
             return Folder()
 
-    def list_names(self, path: str, most: int | None = None) -> Names:
+    def list_names(self, path: str) -> Names:
         """List one folder as bare names, in no order; `list_dir` does it if anything is odd."""
+        parts = []
         try:
             with self._in(path) as folder:
                 status = os.fstat(folder)
                 changed, stamp = _if_past(status.st_mtime_ns), _if_past(status.st_ctime_ns)
                 with os.scandir(folder) as scan:
-                    items = list(islice(scan, None if most is None else most + 1))
+                    while items := list(islice(scan, _AT_ONCE)):
+                        parts.append(_plain(items))
         except MissingObjectError:
             return Names()
-        if most is not None and len(items) > most:
-            where = self._place.uri_of(path)
-            raise TooLargeError(where, f"expected at most {most} names, found more")
-        files, folders = _told_apart(items)
-        named_files, named_folders = plain_names(files), plain_names(folders)
-        is_odd = len(files) + len(folders) != len(items)
-        if is_odd or named_files is None or named_folders is None:
+        plain = [part for part in parts if part is not None]
+        if len(plain) < len(parts):
             return self.list_dir(path, sizes=False).bare()._replace(change_time=changed)
-        return Names(named_files, named_folders, change_time=changed, folder_stamp=stamp)
+        files = PlainNames(b"".join(part[0].lines for part in plain))
+        folders = PlainNames(b"".join(part[1].lines for part in plain))
+        return Names(files, folders, change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
         """The time of a folder's last change; None while the next change may get the same time."""
@@ -116,6 +120,24 @@ class Disk:
             return _if_past(os.fstat(folder).st_mtime_ns)
         finally:
             os.close(folder)
+
+    def newest_ms(self, path: str) -> int | None:
+        """The last change of a folder and of all below it; no program can set such a time back."""
+        newest: list[int] = []
+        waiting = [path]
+        while waiting:
+            above = waiting.pop()
+            with suppress(MissingObjectError), self._in(above) as folder:
+                found = [os.fstat(folder)]
+                with os.scandir(folder) as items:
+                    for item in items:
+                        if item.is_dir(follow_symlinks=False):
+                            waiting.append(f"{above}/{item.name}")
+                        else:
+                            with suppress(FileNotFoundError):
+                                found.append(item.stat(follow_symlinks=False))
+                newest += [max(one.st_ctime_ns, one.st_mtime_ns) for one in found]
+        return max(newest) // 1_000_000 if newest else None
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
         """List all files and folders below a folder, at any depth."""
@@ -204,6 +226,22 @@ class Disk:
             self._in(parent, path, create=True) as folder,
         ):
             file.link(name, folder)
+            os.fsync(folder)
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Put new bytes in the place of old ones, if the file holds these just before."""
+        parent, _, name = path.rpartition("/")
+        with (
+            self._in("", path) as root,
+            unnamed_file(root, (new,)) as file,
+            self._in(parent, path) as folder,
+        ):
+            found = self.read(path, max(len(old), len(new)) + _LEN_READ)
+            if found == new:
+                return
+            if found != old:
+                raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
+            file.replace(name, folder)
             os.fsync(folder)
 
     def duplicate(self, source: str, target: str) -> None:
@@ -299,17 +337,16 @@ def _if_past(changed: int) -> int | None:
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 
 
-def _told_apart(items: list[os.DirEntry[str]]) -> tuple[list[str], list[str]]:
-    """The names of files and of folders: as a rule all are of one kind, and asked once."""
-    files: list[str] = []
-    folders: list[str] = []
-    if items and items[0].is_dir(follow_symlinks=False):
+def _plain(items: list[os.DirEntry[str]]) -> tuple[PlainNames, PlainNames] | None:
+    """Give the names of files and of folders; None if anything is odd."""
+    files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+    folders = []
+    if len(files) < len(items):  # as a rule all are of one kind, and asked once
         folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-    if len(folders) < len(items):
-        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
-    if not folders and len(files) < len(items):
-        folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-    return files, folders
+    plain = plain_names(files), plain_names(folders)
+    if len(files) + len(folders) < len(items) or plain[0] is None or plain[1] is None:
+        return None
+    return plain[0], plain[1]
 
 
 def _sorted(files: list[Entry], folders: list[str], strangers: list[Stranger]) -> Folder:

@@ -7,6 +7,7 @@ Knows no file's meaning.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -54,14 +55,16 @@ class _Overlay:
         self._below = below
         self._files = files
         self._gone = frozenset(without)
+        self._made_ms = time.time_ns() // 1_000_000
         self.batch = below.batch
         self.concurrency = below.concurrency
         self.check_child = below.check_child
+        self.newest_ms = below.newest_ms
 
     def _added(self, path: str, *, deep: bool = False) -> list[Entry]:
         base = f"{path}/" if path else ""
         return [
-            Entry(name, len(data))
+            Entry(name, len(data), self._made_ms)
             for name, data in self._files.items()
             if name.startswith(base) and (deep or "/" not in name[len(base) :])
         ]
@@ -96,7 +99,7 @@ class _Overlay:
     def head(self, path: str) -> Entry:
         """Size and time of one file."""
         data = self._files.get(path)
-        return self._below.head(path) if data is None else Entry(path, len(data))
+        return self._below.head(path) if data is None else Entry(path, len(data), self._made_ms)
 
     def read(self, path: str, limit: int) -> bytes:
         """All bytes of one file."""
@@ -123,4 +126,4 @@ class _Overlay:
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only a plan, found a change")
 
-    put = duplicate = remove = settle = remove_folders = _refuse
+    put = exchange = duplicate = remove = settle = remove_folders = _refuse

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import re
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args, overload
 
 from chronotile.errors import BadNameError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
 Scheme: TypeAlias = Literal["file", "s3", "gs", "az", "memory"]
 
@@ -32,6 +33,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]*")
 # some, and a lone surrogate is a name that is not UTF-8: none is in any name of the format.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff]")
 _LEN_PATH_MAX = 4096
+_LEN_AT_ONCE = 1 << 20
 # Matches every name of the format: a fast path, as there may be 100,000 names in a folder.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
@@ -45,6 +47,10 @@ PAGE = 1000
 LEFTOVER = re.compile(r"\.chronotile-[0-9a-f]+\.part")
 """A file that an interrupted write to a disk can leave in the array's folder. The engine reads
 every file of `__schema`, `__meta` and `__fragment_meta`, but passes over this one in the root."""
+
+
+OTHER_BYTES = "expected it as it was put, found it gone or with other bytes"
+"""What is wrong with an object that somebody else changed."""
 
 
 class Entry(NamedTuple):
@@ -79,8 +85,8 @@ class Stranger(NamedTuple):
 class Names(NamedTuple):
     """One level of a listing as bare names, in no order: for folders of 100,000 files."""
 
-    files: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
+    files: Sequence[str] = ()
+    folders: Sequence[str] = ()
     strangers: tuple[Stranger, ...] = ()
     """With whole paths."""
     change_time: int | None = None
@@ -244,31 +250,70 @@ def are_plain(names: Sequence[str]) -> bool:
     return plain_names(names) is not None
 
 
-class PlainNames(tuple[str, ...]):  # noqa: SLOT001 - a tuple takes no slot of its own
-    """Names that consist of the characters of the format's own names, with all of them as text.
+class PlainNames(Sequence[str]):
+    r"""Names that consist of the characters of the format's own names, held as one text.
 
-    A tuple, so that nobody can change one without the other.
+    A million of them take the memory of their letters; whoever asks for one gets it as `str`.
+
+    >>> names = PlainNames(b"a.wrt\nb.wrt\n")
+    >>> len(names), [*names], "b.wrt" in names, names == ("a.wrt", "b.wrt")
+    (2, ['a.wrt', 'b.wrt'], True, True)
     """
 
-    lines: bytes
-    """The names one below the other, each with a newline behind it."""
+    __slots__ = ("_count", "lines")
+
+    def __init__(self, lines: bytes) -> None:
+        self.lines = lines
+        """The names one below the other, each with a newline behind it."""
+        self._count = lines.count(b"\n")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return plain_names, (tuple(self),)
+        return PlainNames, (self.lines,)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        first, size = 0, len(self.lines)
+        while first < size:
+            last = self.lines.find(b"\n", min(first + _LEN_AT_ONCE, size - 1)) + 1
+            yield from self.lines[first:last].decode().split("\n")[:-1]
+            first = last
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        return tuple(self)[at]
+
+    def __contains__(self, name: object) -> bool:
+        line = f"{name}\n".encode("utf-8", "replace")
+        return self.lines.startswith(line) or b"\n" + line in self.lines
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PlainNames):
+            return self.lines == other.lines
+        return tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 def plain_names(names: Sequence[str]) -> PlainNames | None:
-    r"""Names with their text; None unless all of them are plain, as `are_plain` says.
+    r"""Names as one text; None unless all of them are plain, as `are_plain` says.
 
     >>> plain_names(["__1_1_a_22.wrt", "b.del"]).lines
     b'__1_1_a_22.wrt\nb.del\n'
     """
-    found = PlainNames(names)
-    found.lines = "\n".join((*names, "")).encode("utf-8", "replace")
-    newlines = found.lines.translate(None, _PLAIN_LETTERS)
-    if newlines != b"\n" * len(names) or found.lines[:1] in _ODD_FIRSTS:
+    lines = "\n".join((*names, "")).encode("utf-8", "replace")
+    newlines = lines.translate(None, _PLAIN_LETTERS)
+    if newlines != b"\n" * len(names) or lines[:1] in _ODD_FIRSTS:
         return None
-    return None if _ODD_START.search(found.lines) else found
+    return None if _ODD_START.search(lines) else PlainNames(lines)
 
 
 def are_plain_letters(text: bytes, firsts: bytes) -> bool:

@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.storage.bucket import Bucket, Options, Retry
 from chronotile.storage.disk_files import every_file
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import (
+    OTHER_BYTES,
     Entry,
     Folder,
     MissingObjectError,
@@ -141,15 +142,9 @@ class Store:
         with self._step("list", path):
             return self._backend.list_dir(path and self._checked(path), sizes=sizes)
 
-    def list_names(self, path: str = "", *, most: int | None = None) -> Names:
-        """List one level, as `list_dir` does, as bare names in no order: cheap for very many.
-
-        Raises:
-            TooLargeError: On a disk, there are more than `most`.
-        """
+    def list_names(self, path: str = "") -> Names:
+        """List one level, as `list_dir` does, as bare names in no order: cheap for very many."""
         with self._step("list", path):
-            if most is not None and isinstance(self._backend, Disk):
-                return self._backend.list_names(path and self._checked(path), most)
             return self._backend.list_names(path and self._checked(path))
 
     def list_prefix(self, path: str = "", *, sizes: bool = False) -> tuple[Entry, ...]:
@@ -194,6 +189,20 @@ class Store:
     def change_time(self, path: str) -> int | None:
         """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
         return self._backend.change_time(path and self._checked(path))
+
+    def newest_ms(self, path: str) -> int | None:
+        """The time when a folder, or a file below it, last changed or got its name, in ms.
+
+        A hard link on a disk has the `modified_ms` of its source; here it has a time of its own.
+        None if nothing is there, or if the storage knows no times.
+
+        >>> store = open_store("memory:doc-newest")
+        >>> store.put_if_absent("__fragments/f/a.tdb", b"abc")
+        >>> store.newest_ms("__fragments/f") == store.head("__fragments/f/a.tdb").modified_ms
+        True
+        """
+        with self._step("list", path):
+            return self._backend.newest_ms(self._checked(path))
 
     def exists(self) -> bool:
         """Tell whether the root exists; in a bucket, whether any object is below it."""
@@ -299,6 +308,34 @@ class Store:
         """
         with self._step("put", path):
             self._backend.put(self._checked(path), data)
+
+    def exchange(self, path: str, old: bytes, new: bytes) -> None:
+        """Exchange the content of an object; readers see all of the old or all of the new.
+
+        A bucket does it only if the object is still the one that holds the old bytes. A disk
+        cannot: somebody who removes the file between the last look at it and the exchange, which
+        follows at once, finds it there again.
+
+        Raises:
+            ChangedError: The object is gone, or holds other bytes.
+
+        >>> store = open_store("memory:doc-exchange")
+        >>> store.put_if_absent("a", b"1")
+        >>> store.exchange("a", b"1", b"22")
+        >>> store.read("a")
+        b'22'
+        >>> store.exchange("a", b"1", b"3")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        chronotile.errors.ChangedError: ...exchange/a: expected it as it was put, found ...
+        """
+        try:
+            with self._step("put", path):
+                self._backend.exchange(self._checked(path), old, new)
+            stored = self.read(path, limit=len(new) * 2 + 1024)
+        except MissingObjectError:
+            raise ChangedError(self.uri_of(path), OTHER_BYTES) from None
+        if stored != new:
+            raise ChangedError(self.uri_of(path), OTHER_BYTES)
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove objects; one that is gone already is no error.

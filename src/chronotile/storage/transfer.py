@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -61,6 +62,8 @@ class Transfer:
             self._buckets = here, there
         if link == "symbolic" and self._disks is None:
             raise StorageError(target.uri, "expected two local folders to link, found a bucket")
+        self.links = self._disks is not None and link != "copy" and _is_one_disk(source, target)
+        """Whether files are linked, as far as anybody knows: a disk can still refuse a link."""
 
     def make_root(self, folders: Iterable[str] = ()) -> None:
         """Make the folder of the target, and some in it, if it is on a disk."""
@@ -104,6 +107,7 @@ class Transfer:
     def _once(self, source: str, target: str) -> None:
         if self._disks is not None and self._link == "hard":
             if not self._is_linked(*self._disks, source, target):
+                self.links = False
                 self._streamed(source, target)
         elif self._buckets is not None:
             self._copied(*self._buckets, source, target)
@@ -184,6 +188,15 @@ class Transfer:
         if not same:
             where = self._target.uri_of(target)
             raise ObjectExistsError(where, "expected no object, found another one")
+
+
+def _is_one_disk(source: Store, target: Store) -> bool:
+    """Whether two local places lie on one device; of one that is to be made, its parent counts."""
+    here, there = Path(source.place.root), Path(target.place.root)
+    with suppress(OSError):
+        parent = next(path for path in (there, *there.parents) if path.exists())
+        return here.stat().st_dev == parent.stat().st_dev
+    return False
 
 
 def _is_same(source: Store, target: Store) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
 from chronotile.check.capped_findings import MOST, CappedFindings, capped
+from chronotile.check.check_array import find_problems
 from chronotile.check.engine_open_cost import (
     Consolidated,
     OpenCost,
@@ -34,18 +35,19 @@ from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
-from chronotile.tables.prices import S3_US_EAST, Prices
-from chronotile.visibility.lifelines import fragment_count, lifelines
+from chronotile.visibility.lifelines import fragment_count, lifeline_batches
 from chronotile.visibility.rules import overlaps, schema_at
-from chronotile.visibility.view import Delete, Update
+from chronotile.visibility.view import Delete, Update, tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.check.findings import Finding
     from chronotile.check.looked_at import Reach
     from chronotile.log import Log
     from chronotile.storage.store import Entry
+
+T = TypeVar("T")
 
 _TYPES = {
     "string": pa.string(),
@@ -77,7 +79,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
         "warnings bigint, infos bigint, stale string, log_bytes bigint, "
         + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
-        + ", open_lists bigint, open_cost double, engine_open_lists bigint, engine_open_cost double"
+        + ", open_lists bigint, engine_open_lists bigint"
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -102,11 +104,11 @@ many files hold it; `loose_commits` counts those with a file of their own, `frag
 that table, `errors`, `warnings` and `infos` all findings, also those that `findings` only counts,
 as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
-each file then has to be listed. `our_open_requests` counts `open_requests`, `engine_open_cost`
-those of an engine, null if a `.meta` cannot be opened, or if those of a large array are large too;
-how many of them list, and what all of them cost by `prices`, stands beside them. In `fragments` the
-columns from `cells` on are null unless a reader asks for them, as each fragment then costs a read
-of its footer. `stale` is null unless a run of the pipeline could not read the array: then it names
+each file then has to be listed. `open_requests` are those of an open by this package, of which
+`open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
+`.meta` cannot be opened. In `fragments` the columns
+from `cells` on are null unless a reader asks for them, as each fragment then costs a read of its
+footer. `stale` is null unless a run of the pipeline could not read the array: then it names
 the older run whose rows all tables repeat."""
 
 TABLES: dict[str, pa.Schema] = {
@@ -136,6 +138,8 @@ READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
 
 WINDOWED = ("commits", "conditions", "fragments", "changes")
 """The tables whose rows have a time, so that a window can choose among them."""
+BATCH_ROWS = 1 << 16
+"""Rows of a table that are made at once, at most: memory does not grow with them."""
 STREAMED = ("commits", "conditions", "findings", "changes")
 """The tables that a stream can follow: each commit, each finding that was not there before, and the
 rows that each commit changed."""
@@ -154,8 +158,6 @@ class ArrayTables:
     """How far the findings go."""
     measured: Sequence[Entry] | None = None
     """The array's files with their sizes, if they were asked for."""
-    prices: Prices = S3_US_EAST
-    """Of the requests that an open takes."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed."""
 
@@ -165,18 +167,30 @@ class ArrayTables:
         With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
         touches it.
         """
-        return gathered(TABLES[name], [self.piece(name)])
+        return gathered(TABLES[name], self.pieces(name))
 
-    def piece(self, name: str) -> Piece:
-        """The rows of one table as they are at hand: those of many arrays become one table."""
-        made: Piece = getattr(self, f"_{name}")()
-        return made
+    def pieces(self, name: str) -> Iterable[Piece]:
+        """Give the rows of one table, as they are at hand, in pieces of at most `BATCH_ROWS`.
+
+        What has to be read is read before this returns. Rows of an array with many commits are made
+        as they are taken.
+        """
+        return self._taken(getattr(self, f"_{name}")())
+
+    def batches(self, name: str) -> Iterable[pa.Table]:
+        """Give what `pieces` gives as tables."""
+        return self._taken(gathered(TABLES[name], [piece]) for piece in self.pieces(name))
+
+    def _taken(self, made: Iterable[T]) -> Iterable[T]:
+        return made if len(self.log.history.table) > BATCH_ROWS else [*made]
 
     @cached_property
     def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
-        found = self.log.check(log_only=self.check == "log", deep=self.check == "deep")
-        return capped(self.log.array, found, self.max_findings)
+        log, deep = self.log, self.check == "deep"
+        store = None if self.check == "log" else log.storage if deep else log.store
+        found = find_problems(log.history, log.rules, store, deep=deep)
+        return capped(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> Columns:
         """The rows that touch the window."""
@@ -185,7 +199,7 @@ class ArrayTables:
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
         return Columns(self.log.array, table)
 
-    def _arrays(self) -> Rows:
+    def _arrays(self) -> list[Piece]:
         history = self.log.history
         table, rules = history.table, self.log.rules
         newest = schema_at(history, MAX_TIMESTAMP)
@@ -204,10 +218,10 @@ class ArrayTables:
             "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
             "log_bytes": history.bytes_read,
             **self._sizes(),
-            **cost_columns(history, self._engine_open(), self.prices),
+            **cost_columns(history, self.engine_open),
             **severity_columns(self.findings),
         }
-        return Rows([row])
+        return [Rows([row])]
 
     def _sizes(self) -> dict[str, int]:
         """The columns of `arrays` that tell of sizes."""
@@ -217,50 +231,56 @@ class ArrayTables:
         sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
         return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
-    def _engine_open(self) -> OpenCost | None:
+    @cached_property
+    def engine_open(self) -> OpenCost | None:
+        """What an engine's open costs; None if a `.meta` cannot be opened."""
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
         held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
         return None if held is None else open_cost(self.log.rules, held)
 
-    def _commits(self) -> Columns:
-        return self._in_window(commit_rows(self.log.history.table))
+    def _commits(self) -> Iterator[Piece]:
+        table = self.log.history.table
+        for first in range(0, len(table), BATCH_ROWS):
+            yield self._in_window(commit_rows(table, first, first + BATCH_ROWS))
 
-    def _conditions(self) -> Rows:
-        view = self.log.view(0, MAX_TIMESTAMP)
-        commits: list[Delete] = sorted(
-            [*view.deletes, *view.updates], key=lambda commit: (commit.t1, commit.t2, commit.name)
-        )
+    def _conditions(self) -> list[Piece]:
+        commits = [commit for commit, _ in tile_commits(self.log.rules, MAX_TIMESTAMP)]
+        commits.sort(key=lambda commit: (commit.t1, commit.t2, commit.name))
         rows = [
             {"array": self.log.array} | condition_row(commit)
             for commit in commits
             if overlaps(commit.t1, commit.t2, self.start, self.end)
         ]
-        return Rows(rows)
+        return [Rows(rows)]
 
-    def _fragments(self) -> Columns:
-        lines = lifelines(self.log.rules)
-        if not self.cells:
-            return self._in_window(lines)
-        facts = self.log.fragments()
-        place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
-        for name in FACTS.names[4:]:
-            lines = lines.append_column(FACTS.field(name), facts[name].take(place))
-        # The name of an old fragment tells no version; its footer does.
-        version = pc.coalesce(facts["version"].take(place), lines["version"])
-        lines = lines.set_column(lines.schema.get_field_index("version"), "version", version)
-        return self._in_window(lines)
+    def _fragments(self) -> Iterable[Piece]:
+        batches = lifeline_batches(self.log.rules, BATCH_ROWS)
+        if self.cells:
+            facts = self.log.fragments()
+            return (self._in_window(_with_facts(lines, facts)) for lines in batches)
+        return map(self._in_window, batches)
 
-    def _usage(self) -> pa.Table:
+    def _usage(self) -> list[Piece]:
         usage = self.log.usage()
         arrays = pa.repeat(self.log.array, len(usage))
-        return pa.table([arrays, *usage.columns], schema=TABLES["usage"])
+        return [pa.table([arrays, *usage.columns], schema=TABLES["usage"])]
 
-    def _members(self) -> pa.Table:
-        return TABLES["members"].empty_table()  # an array has none: `members_table` is of groups
+    def _members(self) -> list[Piece]:
+        return []  # an array has none: `members_table` is of groups
 
-    def _findings(self) -> Rows:
-        return findings_rows(self.findings.findings())
+    def _findings(self) -> list[Piece]:
+        return [findings_rows(self.findings.findings())]
+
+
+def _with_facts(lines: pa.Table, facts: pa.Table) -> pa.Table:
+    """Add what each fragment holds to rows of `lifelines`."""
+    place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
+    for name in FACTS.names[4:]:
+        lines = lines.append_column(FACTS.field(name), facts[name].take(place))
+    # The name of an old fragment tells no version; its footer does.
+    version = pc.coalesce(facts["version"].take(place), lines["version"])
+    return lines.set_column(lines.schema.get_field_index("version"), "version", version)
 
 
 def condition_row(commit: Delete) -> dict[str, Any]:

@@ -1,108 +1,52 @@
-"""What opening an array costs, and what maintenance would save.
+"""What it costs this package to open an array; `engine_open_cost` counts what it costs an engine.
 
 In: the history of an array. Out: numbers of requests, as an object store bills them. Touches no
 storage.
 
 An open lists the folders of the array, and reads every `.con`, `.ign`, `.vac`, `.del` and `.upd`,
 the schemas and their enumerations. A listing comes in pages of 1,000 names, each a request; a
-`.wrt` is never read, but it takes its place in a page. Consolidating and vacuuming commits leaves
-one `.con` for all writes, and no `.ign`; the files of deletes and updates, which the engine needs,
-stay, as do `.vac` files and what lies in other folders.
+`.wrt` is never read, but it takes its place in a page.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from chronotile.format.kinds import WRITES
 from chronotile.storage.place import PAGE
 
 if TYPE_CHECKING:
     from chronotile.check.engine_open_cost import OpenCost
     from chronotile.history.read_history import History
-    from chronotile.tables.prices import Prices
-
-_READ = (".con", ".ign")
-_MERGED = (*WRITES, *_READ)
-"""Files that maintenance merges, whether an open reads them or not."""
 
 
-class Names(NamedTuple):
-    """How many names the two large folders of an array have."""
-
-    commits: int
-    fragments: int
-
-
-def names_in(history: History) -> Names:
-    """The names that were listed."""
-    return Names(len(history.listing.commits), len(history.listing.fragments))
-
-
-def open_requests(history: History, names: Names | None = None) -> int:
-    """The requests that an open of the array costs.
-
-    Args:
-        history: What was read of it.
-        names: How many names there are, if the history has only some of them.
-    """
+def open_requests(history: History) -> int:
+    """Count the requests that an open of the array costs."""
     listing = history.listing
     reads = history.requests - listing.requests + listing.heads
-    return reads + open_lists(history, names)
+    return reads + open_lists(history)
 
 
-def open_lists(history: History, names: Names | None = None) -> int:
-    """Those of them that list."""
+def open_lists(history: History) -> int:
+    """Count those of them that list."""
     listing = history.listing
     root = (*listing.root_commits, *listing.root_fragments)
-    counts = (*(names or names_in(history)), *map(len, (listing.fragment_meta, listing.meta, root)))
-    further_pages = sum(_pages(count) - 1 for count in counts)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    further_pages = sum(_pages(len(names)) - 1 for names in folders)
     return listing.requests - listing.heads + listing.absent_folders + further_pages
 
 
-def cost_columns(
-    history: History, engine: OpenCost | None, prices: Prices, names: Names | None = None
-) -> dict[str, int | float | None]:
-    """The columns of `arrays` that tell what an open costs, in requests and in money.
+def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
+    """Count the requests of an open, and those of them that list: columns of `arrays`.
 
     Args:
         history: What was read of the array.
         engine: What an open by an engine costs, if that is known.
-        prices: Of requests.
-        names: As in `open_requests`.
     """
-    requests, lists = open_requests(history, names), open_lists(history, names)
-    row: dict[str, int | float | None] = {
-        "open_requests": requests,
-        "open_lists": lists,
-        "open_cost": prices.cost(lists=lists, reads=requests - lists),
-    }
+    row = {"open_requests": open_requests(history), "open_lists": open_lists(history)}
     if engine is not None:
-        reads = engine.requests - engine.lists
-        row |= {
-            "engine_open_requests": engine.requests,
-            "engine_open_lists": engine.lists,
-            "engine_open_cost": prices.cost(lists=engine.lists, reads=reads),
-        }
+        row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
     return row
-
-
-def requests_after_maintenance(history: History, names: Names | None = None) -> int:
-    """The requests that an open would cost after commits are consolidated and vacuumed.
-
-    Args:
-        history: What was read of the array.
-        names: How many names there are, if the history lacks those of some writes.
-    """
-    commits, count = history.listing.commits, (names or names_in(history)).commits
-    unmerged = sum(not name.endswith(_MERGED) for name in commits)
-    read = sum(name.endswith(_READ) for name in commits)
-    now = open_requests(history, names)
-    if count == unmerged and not any(name.endswith(".del") for name in commits):
-        return now
-    saved = read - 1 + _pages(count) - _pages(unmerged + 1)
-    return now - max(saved, 0)
 
 
 def _pages(count: int) -> int:

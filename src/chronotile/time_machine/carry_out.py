@@ -12,7 +12,10 @@ The order, so that a stop at any point leaves the old cells or the new ones:
   2. if fragments must be hidden and others committed again: a `.vac` that hides the new ones, and
      the `.con` that commits them. Every window is as before;
   3. the switch, one file: the `.con` of a replay or of a publication; or the `.vac`. If that is
-     there already, for step 2, its content is exchanged: it now hides the old ones, not the new;
+     there already, for step 2, its content is exchanged: it now hides the old ones, not the new.
+     An engine's vacuum removes what a `.vac` lists, also the new ones of step 2; and an engine's
+     consolidation that began earlier brings back what the switch hides. So we look before and
+     after the switch, and take it back if the new ones are not there, or the old ones come back;
   4. the schema and then the metadata of then, if they differ: a file each. The cells go first: the
      schema of now shows cells of then as TileDB shows old cells after an evolution, and nothing
      that is written meanwhile meets a schema without its fields. If the moment of all these files
@@ -26,8 +29,9 @@ The order, so that a stop at any point leaves the old cells or the new ones:
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.change.change_report import Step, put
 from chronotile.change.consolidate import (
@@ -39,18 +43,29 @@ from chronotile.change.consolidate import (
 )
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import count_text
+from chronotile.check.fragment_health import READ_AT_ONCE
 from chronotile.errors import ChangedError, StorageError
 from chronotile.format import commit_files
-from chronotile.format.commit_files import commit_name, encode_lines, encode_record, write_uri
+from chronotile.format.commit_files import (
+    commit_name,
+    decode_ign,
+    decode_vac,
+    encode_exchanged,
+    encode_lines,
+    encode_record,
+    write_uri,
+)
 from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.compared_put import put_compared
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, ObjectExistsError
-from chronotile.storage.swap import swap
 from chronotile.storage.transfer import Transfer
+from chronotile.time_machine.past_state import refuse_newer
 from chronotile.time_machine.replay import vac_name
+from chronotile.time_machine.under_way import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,6 +75,11 @@ if TYPE_CHECKING:
     from chronotile.time_machine.replay import Replay
 
 _LONGEST_WAIT_MS = 10_000
+_VACUUMED = "the array is being vacuumed"
+
+
+Files: TypeAlias = tuple[tuple[str, int | None], ...]
+"""Names in a folder, and sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +91,8 @@ class Copy:
     """In the source."""
     name: str
     """The new one."""
-    files: tuple[tuple[str, int | None], ...]
-    """Names in the folder, and sizes."""
+    files: Files
+    is_link: bool
 
     @property
     def size(self) -> int:
@@ -101,15 +121,26 @@ class Plan:
     """URIs of the commits that are new."""
     last: int = 0
     """The moment from which on all is to be seen."""
+    effect: Effect = field(default_factory=Effect)
+    """On fragments that others write meanwhile."""
+    written: tuple[tuple[str, Files], ...] = ()
+    """Names and files of new fragments that were written before, and not copied."""
+
+    @property
+    def fragments(self) -> dict[str, Files]:
+        """The files of each new fragment, by its folder."""
+        new = (*((copy.name, copy.files) for copy in self.copies), *self.written)
+        return {f"{FRAGMENTS}/{name}": files for name, files in new}
 
     def steps(self) -> tuple[Step, ...]:
         """What is done, a step each fragment and file."""
         copies = tuple(
             Step(
-                op="copy",
+                op="link" if copy.is_link else "copy",
                 path=f"{FRAGMENTS}/{copy.name}",
                 size=copy.size,
                 reason=f"{copy.folder} again, {count_text(len(copy.files), 'file')}",
+                fragment_files=len(copy.files),
             )
             for copy in self.copies
         )
@@ -118,20 +149,37 @@ class Plan:
         return (*self.commits.steps, *copies, *self.needed, *shown)
 
 
-def copy_of(source: Store, folder: str, name: str) -> Copy:
+def copy_of(source: Store, target: Store, folder: str, name: str) -> Copy:
     """Lists a fragment's folder, to copy it."""
     entries = source.list_prefix(folder, sizes=True)
     files = tuple((entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries)
-    return Copy(source=source, folder=folder, name=name, files=files)
+    is_link = Transfer(source, target).links
+    return Copy(source=source, folder=folder, name=name, files=files, is_link=is_link)
 
 
 def plan_steps(
-    store: Store, history: History, replay: Replay, others: tuple[Step, ...], wipe: bytes
+    store: Store,
+    history: History,
+    replay: Replay,
+    others: tuple[Step, ...],
+    wipe: bytes = b"",
+    written: tuple[tuple[str, Files], ...] = (),
 ) -> Plan:
-    """The steps of a replay; `wipe` is the tile of the delete that matches every row."""
+    """Plan the steps of a replay.
+
+    Args:
+        store: Where the array is.
+        history: What was read of it.
+        replay: What is hidden and committed.
+        others: Files of the schema and of metadata.
+        wipe: The tile of the delete that matches every row.
+        written: New fragments that are there already, and that no commit names.
+    """
     version = write_version(history)
-    copies = tuple(copy_of(store, one.part.folder, one.name) for one in replay.again)
-    writes = [write_uri(one.name) for one in replay.again]
+    refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
+    copies = tuple(copy_of(store, store, one.part.folder, one.name) for one in replay.again)
+    names = [*(copy.name for copy in copies), *(name for name, _ in written)]
+    writes = [write_uri(name) for name in names]
     deletes = {record.uri: record.tile or wipe for record in replay.deletes}
     added = (*writes, *deletes)
     commits = plan_commits(history) if added else CommitsPlan()
@@ -146,19 +194,22 @@ def plan_steps(
     elif con is None:
         switch = put(vac, encode_lines(hidden), reason)
     else:
-        new = encode_lines(_line(f"{FRAGMENTS}/{one.name}") for one in replay.again)
-        veil = (put(vac, new, "hides the copies until all is there"), con)
-        data = encode_lines(hidden)
+        new = encode_lines(_line(f"{FRAGMENTS}/{name}") for name in names)
+        veil = (put(vac, new, "hides the new fragments until all is there"), con)
+        data = encode_exchanged(hidden, new)
         switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data)
+    effect = Effect(tuple(part.name for part in replay.hidden))
     return Plan(
         commits=commits,
         copies=copies,
+        written=written,
         veil=veil,
         others=others,
         switch=switch,
         files=files,
         added=added,
         last=replay.last,
+        effect=Effect(wiped=replay.first) if replay.deletes else effect,
     )
 
 
@@ -194,34 +245,35 @@ def put_aside(store: Store, history: History, plan: Plan) -> tuple[Step, ...]:
     return extra
 
 
-def carry_out(
-    store: Store, history: History, plan: Plan, *, alone: bool = True, wait: bool = True
-) -> tuple[str, ...]:
+def carry_out(store: Store, history: History, plan: Plan, *, wait: bool = True) -> tuple[str, ...]:
     """Changes the array, in the order of the module's text; gives notes on what came meanwhile.
 
     Args:
         store: Where the array is.
         history: What the plan was made from.
         plan: The steps.
-        alone: Whether the plan is right only for the commits that were read.
         wait: Wait for the moment, if it is just ahead.
 
     Raises:
-        ChangedError: Somebody else changed the array before anything was to be seen; try again.
+        ChangedError: Somebody else changed the array before anything was to be seen, or removed
+            what is shown, or brings back what is hidden: all is as before; try again.
     """
     is_ahead = now_ms() < plan.last
     extra = put_aside(store, history, plan)
+    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra))}
+    _refuse_fresh(store, known)
+    if (problem := _problem(store, history, plan, known)) is not None:
+        raise ChangedError(store.uri, f"{problem}; nothing has changed")
     for step in plan.veil:
         put_again(store, step)
-    known = {*history.listing.commits, *_in_commits((*plan.commits.steps, *extra, *plan.veil))}
-    fresh = set(store.list_names(COMMITS).files) ^ known if alone else ()
-    if fresh:
-        problem = f"expected the commits as they were read, found {min(fresh)} changed"
-        raise ChangedError(store.uri, f"{problem}; try again")
-    if plan.switch is not None and plan.switch.op == "replace":
-        swap(store, plan.switch.path, plan.veil[0].data, plan.switch.data)
-    elif plan.switch is not None:
-        put_compared(store, plan.switch.path, plan.switch.data)
+    known |= _in_commits(plan.veil)
+    if plan.veil:
+        _refuse_fresh(store, known)
+    if plan.switch is not None:
+        _switch(store, plan, plan.switch)
+        if (problem := _problem(store, history, plan, known)) is not None:
+            _take_back(store, plan, plan.switch)
+            raise ChangedError(store.uri, f"{problem}; the change is taken back")
     for step in plan.others:
         put_compared(store, step.path, step.data)
     is_ahead = is_ahead and now_ms() <= plan.last
@@ -229,11 +281,100 @@ def carry_out(
         put_compared(store, step.path, step.data)
     if wait:
         wait_until(plan.last)
-    if not alone:
-        return ()
     known |= _in_commits(plan.steps())
-    late = sorted(set(store.list_names(COMMITS).files) - known)
+    listed = set(store.list_names(COMMITS).files)
+    # A vacuum removes the `.vac` with what it lists now, or with what it listed before the switch.
+    is_vacuumed = not _in_commits(plan.veil) <= listed
+    if is_vacuumed and (problem := _problem(store, history, plan, known)) is not None:
+        raise ChangedError(store.uri, f"{problem}; the rows are as before")
+    late = sorted(listed - known)
     return (*_mixed(plan, is_ahead=is_ahead), *_late(plan, late))
+
+
+def _refuse_fresh(store: Store, known: set[str]) -> None:
+    fresh = set(store.list_names(COMMITS).files) ^ known
+    if fresh:
+        problem = f"expected the commits as they were read, found {min(fresh)} changed"
+        raise ChangedError(store.uri, f"{problem}; try again")
+
+
+def _switch(store: Store, plan: Plan, switch: Step) -> None:
+    """Shows the new fragments in place of the old ones, in one step."""
+    if switch.op == "replace":
+        store.exchange(switch.path, plan.veil[0].data, switch.data)
+    else:
+        put_compared(store, switch.path, switch.data)
+
+
+def _take_back(store: Store, plan: Plan, switch: Step) -> None:
+    """Shows the old fragments in place of the new ones, in one step."""
+    if switch.op == "replace":
+        lines = decode_vac(plan.veil[0].data, switch.path)
+        with suppress(ChangedError):  # Gone: then nothing hides the old ones.
+            store.exchange(switch.path, switch.data, encode_exchanged(lines, switch.data))
+    else:
+        store.remove([switch.path])
+
+
+def _problem(store: Store, history: History, plan: Plan, known: set[str]) -> str | None:
+    """Say why the new fragments do not show, or the old ones come back; None if all is well."""
+    for file in sorted(set(store.list_names(COMMITS).files) - known):
+        if file.endswith(".ign"):
+            with suppress(MissingObjectError):
+                ignored = decode_ign(store.read(f"{COMMITS}/{file}"), file)
+                if not set(plan.added).isdisjoint(ignored):
+                    problem = f"expected new fragments to show, found them ignored by {file}"
+                    return f"{problem}: {_VACUUMED}"
+    if (lost := _lost(store, plan)) is not None:
+        return lost
+    if plan.effect == Effect():
+        return None
+    ours = {folder.rpartition("/")[2] for folder in plan.fragments}
+    new = set(store.list_names(FRAGMENTS).folders).difference(history.listing.fragments, ours)
+    for text in sorted(new):
+        if (why := plan.effect.why_in_the_way(text)) is not None:
+            return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
+    return None
+
+
+def refuse_lost(store: Store, plan: Plan) -> None:
+    """Look at the new fragments before a file commits them.
+
+    Raises:
+        ChangedError: One is gone, or a part of it: nobody relies on it yet.
+    """
+    if (problem := _lost(store, plan)) is not None:
+        raise ChangedError(store.uri, f"{problem}; nothing has changed, try again")
+
+
+def take_back_lost(store: Store, plan: Plan) -> None:
+    """Look at the new fragments after a file committed them, and take it back if one is gone.
+
+    A vacuum that takes them for orphans looks at the commits once more before they go for good:
+    see `orphan_fragments`. So one of the two sees the other.
+
+    Raises:
+        ChangedError: One is gone, or a part of it.
+    """
+    if plan.switch is not None and (problem := _lost(store, plan)) is not None:
+        _take_back(store, plan, plan.switch)
+        raise ChangedError(store.uri, f"{problem}; the change is taken back, try again")
+
+
+def _lost(store: Store, plan: Plan) -> str | None:
+    """Say which new fragment is not there; None if all are."""
+    fragments = plan.fragments
+    threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
+    looks = ahead(lambda folder: _is_there(store, folder, fragments[folder]), fragments, threads)
+    for folder, is_there in zip(fragments, looks, strict=True):
+        if not is_there:
+            return f"expected {folder} to stay, found it removed: {_VACUUMED}"
+    return None
+
+
+def _is_there(store: Store, folder: str, files: Files) -> bool:
+    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+    return found == {f"{folder}/{name}": size for name, size in files}
 
 
 def _mixed(plan: Plan, *, is_ahead: bool) -> Iterator[str]:
@@ -278,11 +419,8 @@ def _copy(store: Store, copy: Copy) -> None:
     except MissingObjectError as cause:
         problem = "expected it to stay, found it gone: the array is changing; try again"
         raise ChangedError(cause.where, problem) from cause
-    found = {entry.path: entry.size for entry in store.list_prefix(new, sizes=True)}
-    wanted = {f"{new}/{name}": size for name, size in copy.files}
-    if found != wanted:
-        files = count_text(len(found), "file")
-        problem = f"expected a copy of {copy.folder}, found {files} with differences"
+    if not _is_there(store, new, copy.files):
+        problem = f"expected a copy of {copy.folder}, found differences"
         raise StorageError(store.uri_of(new), problem)
 
 

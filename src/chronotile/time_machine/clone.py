@@ -53,6 +53,7 @@ from chronotile.visibility.rules import Rules, visible_metadata
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from chronotile.change.change_report import Op
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry
@@ -112,9 +113,10 @@ def clone(
         raise ChronotileError(here.uri, problem)
     plan = make_plan(here, history, (first, last), frozenset(without))
     _refuse_others(there, plan)
+    transfer = Transfer(here, there, link)
     if not dry_run:
-        _run(plan, here, there, link)
-    steps, notes = tuple(plan.steps()), tuple(plan.notes)
+        _run(plan, transfer, here, there, link)
+    steps, notes = tuple(plan.steps(transfer, link)), tuple(plan.notes)
     return Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
 
 
@@ -127,6 +129,8 @@ class Plan(NamedTuple):
     """Metadata and enumerations: path in the source -> path in the clone."""
     schemas: tuple[tuple[str, str], ...]
     """Likewise, in the order in which they go."""
+    sizes: dict[str, int | None]
+    """Bytes of these files, by their paths in the source."""
     puts: tuple[Step, ...]
     labels: dict[str, Plan]
     """Folder of a dimension label's array -> the plan of its clone."""
@@ -142,21 +146,25 @@ class Plan(NamedTuple):
         for folder, plan in self.labels.items():
             yield from (f"{folder}/{path}" for path in plan.paths())
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, transfer: Transfer, link: Link) -> Iterator[Step]:
         """What is done, a step each fragment."""
+        op: Op = "link" if transfer.links else "copy"
         for folder, files in self.folders.items():
-            size = sum(entry.size or 0 for entry in files)
-            yield Step(op="copy", path=folder, size=size, reason=count_text(len(files), "file"))
+            count = len(files)
+            total = sum(entry.size or 0 for entry in files)
+            reason = count_text(count, "file")
+            yield Step(op=op, path=folder, size=total, reason=reason, fragment_files=count)
+        op = "copy" if link == "symbolic" else op
         for path in self.small:
-            yield Step(op="copy", path=path, size=None, reason="visible at the window")
+            size = self.sizes.get(path)
+            yield Step(op=op, path=path, size=size, reason="visible at the window")
         yield from self.puts
         for folder, plan in self.labels.items():
-            for step in plan.steps():
-                yield Step(
-                    op=step.op, path=f"{folder}/{step.path}", size=step.size, reason=step.reason
-                )
+            for step in plan.steps(transfer, link):
+                yield replace(step, path=f"{folder}/{step.path}")
         for path, new in self.schemas:
-            yield Step(op="copy", path=new, size=None, reason=f"the schema {path}")
+            size = self.sizes.get(path)
+            yield Step(op=op, path=new, size=size, reason=f"the schema {path}")
 
 
 def make_plan(
@@ -177,6 +185,11 @@ def make_plan(
         folders={part.folder: store.list_prefix(part.folder, sizes=True) for part in state.parts},
         small=small,
         schemas=_schemas(history, state),
+        sizes={
+            entry.path: entry.size
+            for folder in ("", SCHEMA, ENUMERATIONS, META)
+            for entry in store.list_dir(folder, sizes=True).files
+        },
         puts=tuple(_commits(history, state, stand_ins)),
         labels={
             folder: _plan_below(store.child(folder), window, history.key)
@@ -264,9 +277,9 @@ def _refuse_others(there: Store, plan: Plan) -> None:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
 
 
-def _run(plan: Plan, here: Store, there: Store, link: Link) -> None:
+def _run(plan: Plan, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
     try:
-        _carry_out(plan, Transfer(here, there, link), here, there, link)
+        _carry_out(plan, transfer, here, there, link)
     except MissingObjectError as cause:
         problem = "expected it to stay, found it gone: the source is changing; try again"
         raise ChangedError(cause.where, problem) from cause
@@ -287,7 +300,7 @@ def _carry_out(plan: Plan, transfer: Transfer, here: Store, there: Store, link: 
         put_again(there, step)
     for folder, inner in plan.labels.items():
         source, target = here.child(folder), replace(there, place=there.place.child(folder))
-        _run(inner, source, target, link)
+        _run(inner, Transfer(source, target, link), source, target, link)
     _compare_sizes(there, sizes)
     for path, new in plan.schemas:
         small.files({path: new})

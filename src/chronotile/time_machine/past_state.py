@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import RefusedError
+from chronotile.check.fragment_health import NEWER
 from chronotile.errors import ChronotileError
-from chronotile.format.names import MAX_TIMESTAMP, Name, parse_name, time_order
+from chronotile.format.names import MAX_TIMESTAMP, Name, is_newer, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.gaps import gap_in
@@ -75,6 +76,18 @@ class State:
     def names(self) -> frozenset[str]:
         """The names of the fragments."""
         return frozenset(part.name.text for part in self.parts)
+
+
+def refuse_newer(array: str, parts: Iterable[Part]) -> None:
+    """Refuse to hide, or to copy under another name, fragments of a version that is not known.
+
+    Raises:
+        RefusedError: There is one among them.
+    """
+    for part in parts:
+        if is_newer(part.folder):
+            problem = f"expected fragments of known format versions, found {part.folder}"
+            raise RefusedError(array, f"{problem}: {NEWER}; pip install --upgrade chronotile")
 
 
 class UnreachableError(RefusedError):

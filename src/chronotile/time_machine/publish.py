@@ -6,43 +6,75 @@ report. Leaves the staging arrays as they are.
 The fragments' folders go first, as links or copies: no commit names them yet. Then one `.con`
 commits all of them: an open sees none of them or all. A staging array must be sound, which `check`
 says first, and must have no delete or update in force: in the target it would hit other rows too.
+A delete of the target that is later than a staged fragment would hide rows of it: that is refused,
+unless the caller allows it.
+
+A copy with a time of its own has a uuid that comes from the name of its source. So a second run, of
+a command that was killed or that was done, knows the fragments that are in the target already, and
+leaves them out. What was there and is out of sight now is published again only if the caller says
+so: nobody can tell whether its rows live on in a merged fragment. Just before the `.con` is put,
+the target's commits are looked at once more: another run may have been faster.
 
 A fragment names its schema by the file. If the target has no file of that name, it gets it from the
-staging array, where the schema before it in the target's own order says the same.
+staging array, unless a window would then see another schema than before. Schemas are compared by
+what they say: `tiledb.Array.create(staging, target.schema)` makes a file of another name.
 """
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.change_report import Before, Report, Step, put, tell
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.sound_array import sound_history
+from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
+from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
-from chronotile.format.commit_files import write_uri
+from chronotile.format.commit_files import commit_name, decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import ENUMERATIONS, FRAGMENTS, SCHEMA
-from chronotile.format.names import MAX_TIMESTAMP, new_name, time_order
-from chronotile.format.schema import cell_layout
-from chronotile.format.timestamps import time_text
+from chronotile.format.kinds import COMMITS, ENUMERATIONS, FRAGMENTS, SCHEMA, TILES
+from chronotile.format.names import (
+    MAX_TIMESTAMP,
+    Name,
+    format_name,
+    parse_name,
+    time_order,
+    try_parse,
+)
+from chronotile.format.schema import more_content
+from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_history import read_history
+from chronotile.history.read_history import SchemaFile, read_history
+from chronotile.storage.compared_put import put_compared
 from chronotile.storage.store import Store, open_store
-from chronotile.time_machine.carry_out import Plan, carry_out, con_step, copy_of
-from chronotile.time_machine.past_state import Past
+from chronotile.time_machine.carry_out import (
+    Plan,
+    con_step,
+    copy_of,
+    put_aside,
+    refuse_lost,
+    take_back_lost,
+)
+from chronotile.time_machine.past_state import Past, refuse_newer
 from chronotile.visibility.rules import Rules, schema_at
+from chronotile.visibility.view import Update, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from chronotile.format.schema import Enumeration
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.time_machine.past_state import Part
+    from chronotile.visibility.view import Delete
 
 
 def publish(
@@ -50,19 +82,25 @@ def publish(
     target: str,
     *,
     at: Moment | None = None,
+    again: bool = False,
+    allow_hidden: bool = False,
     dry_run: bool = False,
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     before: Before = None,
 ) -> Report:
-    """Makes all fragments of staging arrays visible in another array, in one step.
+    """Make all fragments of staging arrays visible in another array, in one step.
+
+    Fragments that are there already stay as they are: the report has a note on them.
 
     Args:
         staging: Paths or URIs of staging arrays, or one of them.
         target: A path or a URI.
         at: The moment that the first fragment gets; the others follow in their order, a
             millisecond each. Without it all keep their own times.
+        again: Publish also fragments that are, or were, in the target already.
+        allow_hidden: Go on although a later delete of the target hides rows of the fragments.
         dry_run: Change nothing.
         key: The key of the arrays, if they are encrypted: they must share it.
         storage_options: What the storage needs to know.
@@ -70,8 +108,9 @@ def publish(
         before: Called with the planned steps, before the first.
 
     Raises:
-        RefusedError: An array is damaged, schemas differ, a staging array has deletes in force, or
-            a fragment is in the target already.
+        RefusedError: An array is damaged, schemas differ, a staging array has deletes in force, a
+            later delete would hide rows, or a fragment was in the target and is out of sight.
+        ChangedError: Somebody else publishes the same, or deletes, meanwhile; nothing is visible.
 
     >>> publish([], "memory:doc-nowhere")
     Traceback (most recent call last):
@@ -81,7 +120,9 @@ def publish(
     places = [staging] if isinstance(staging, str) else list(staging)
     if not places:
         raise ChronotileError(opened.uri, "expected staging arrays, found none")
-    load = Load(opened, key)
+    command = f"chronotile publish {' '.join(places)} {opened.uri}"
+    wish = Wish(command, "--at now", again=again, allow_hidden=allow_hidden)
+    load = Load(opened, key, wish)
     for place in places:
         load.add(open_store(place, storage_options))
     plan, report = load.plan(None if at is None else moment_in(opened, load.history, at))
@@ -89,7 +130,11 @@ def publish(
     if dry_run or not report.steps:
         return report
     tell(before, report)
-    carry_out(opened, load.history, plan, alone=False)
+    put_aside(opened, load.history, plan)
+    load.refuse_changed(plan)
+    assert plan.switch is not None  # there are steps
+    put_compared(opened, plan.switch.path, plan.switch.data)
+    take_back_lost(opened, plan)
     return report
 
 
@@ -100,6 +145,24 @@ class _Staged(NamedTuple):
     part: Part
 
 
+class _Copy(NamedTuple):
+    """A staged fragment, and the name that it gets."""
+
+    staged: _Staged
+    name: Name
+
+
+class Wish(NamedTuple):
+    """What the caller wants, besides times."""
+
+    command: str
+    """What a hint is made of: the command, without options."""
+    from_now: str
+    """The options with which all of it shows from now on."""
+    again: bool
+    allow_hidden: bool
+
+
 class Load:
     """What is about to be published in one array.
 
@@ -107,16 +170,17 @@ class Load:
         RefusedError: The array is damaged.
     """
 
-    def __init__(self, store: Store, key: bytes | str | None) -> None:
+    def __init__(self, store: Store, key: bytes | str | None, wish: Wish) -> None:
         history, _ = sound_history(store, key)
         if history.listing.enumerations:
             history = read_history(store, key=key, labels=True)
         self.store, self.history, self.key = store, history, key
-        self.staged: list[_Staged] = []
+        self.rules, self.wish = Rules(history), wish
+        self.staged: dict[str, _Staged] = {}
         self.puts: dict[str, Step] = {}
         latest = schema_at(history, MAX_TIMESTAMP)
         assert latest is not None  # a listing without a schema is no array
-        self.wanted = _Content(store, history, latest.path)
+        self.wanted = self._content(store, history, latest.path)
 
     def add(self, source: Store) -> None:
         """Takes the visible fragments of a staging array.
@@ -133,6 +197,7 @@ class Load:
             problem = f"expected a sound array, found {wrong[0].code} in {wrong[0].path}"
             raise RefusedError(source.uri, f"{problem}: {wrong[0].message}", tuple(wrong))
         state = Past(source, rules).now()
+        refuse_newer(source.uri, state.parts)
         for item in (*state.deletes, *state.updates):
             problem = f"expected no delete or update in force, found {item.name.text}"
             hint = "in the target it would hit other rows too: consolidate with purge first"
@@ -144,7 +209,10 @@ class Load:
             if not part.folder.startswith(f"{FRAGMENTS}/"):
                 problem = f"expected fragments from version 12 on, found {part.name.text}"
                 raise RefusedError(source.uri, problem)
-            self.staged.append(_Staged(source, part))
+            if part.name.text in self.staged:
+                problem = f"expected every fragment once, found {part.name.text} twice"
+                raise RefusedError(source.uri, problem)
+            self.staged[part.name.text] = _Staged(source, part)
         self._take_schemas(source, history, [part.name.text for part in state.parts])
 
     def _take_schemas(self, source: Store, history: History, names: list[str]) -> None:
@@ -155,40 +223,76 @@ class Load:
             files.add(read_head(raw.raw, name).schema_name or "")
         there = {item.text for item in self.history.schemas}
         for file in sorted(files):
-            found = _Content(source, history, f"{SCHEMA}/{file}")
-            if found != self.wanted:
+            path = f"{SCHEMA}/{file}"
+            if self._content(source, history, path) != self.wanted:
                 problem = f"expected the schema of {self.store.uri}, found another in {file}"
                 raise RefusedError(source.uri, problem)
             if file not in there:
                 self._refuse_other_past(source, file)
-                path = f"{SCHEMA}/{file}"
-                for label in found.labels:
+                schema = next(item.schema for item in history.schemas if item.path == path)
+                for _, label in () if schema is None else schema.enumeration_files:
                     where = f"{ENUMERATIONS}/{label}"
                     if where not in self.history.listing.enumerations:
                         reason = "labels of the staged fragments"
                         self.puts[where] = put(where, source.read(where), reason)
                 self.puts[path] = put(path, source.read(path), "the schema of staged fragments")
 
+    def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
+        """What a schema says, whatever its file and those of its enumerations are called.
+
+        An array that the engine made from the target's schema may lack the files of enumerations:
+        it names those of the target.
+        """
+        schema = next((item.schema for item in history.schemas if item.path == path), None)
+        if schema is None:
+            raise RefusedError(store.uri, f"expected a readable schema, found {path}")
+        labels = _labels(self.history) | _labels(history)
+        own = [labels[file] for _, file in schema.enumeration_files if file in labels]
+        named = replace(schema.with_enumerations(own), file=None, enumeration_files=())
+        payload = tiles.decode(store.read(path), path, key=history.key).payload
+        return named, more_content(payload, path)
+
     def _refuse_other_past(self, source: Store, file: str) -> None:
-        """Refuses a schema whose own time would change what an older window sees."""
-        before = [item for item in self.history.schemas if item.text < file]
-        beside = before[-1] if before else self.history.schemas[0]
-        if _Content(self.store, self.history, beside.path) != self.wanted:
-            problem = f"expected a schema that is later than the target's, found {file}"
-            hint = f"chronotile clone {self.store.uri} STAGING --start now makes one that fits"
-            raise RefusedError(source.uri, f"{problem}; {hint}")
+        """Refuse a schema that a window would see in place of one that says something else."""
+        new = SchemaFile(path=f"{SCHEMA}/{file}", name=try_parse(file), schema=None)
+        listed = sorted((*self.history.schemas, new), key=lambda one: (bool(one.name), one.text))
+        after = replace(self.history, schemas=tuple(listed))
+        for end in {0, *(one.name.t2 for one in listed if one.name is not None)}:
+            before = schema_at(self.history, end)
+            assert before is not None  # a listing without a schema is no array
+            is_seen = schema_at(after, end) is new
+            if is_seen and self._content(self.store, self.history, before.path) != self.wanted:
+                problem = f"expected a schema that is later than the target's, found {file}"
+                clone = f"chronotile clone {shell_word(self.store.uri)} STAGING --start now"
+                hint = f"{clone} makes one that fits"
+                raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> tuple[Plan, Report]:
-        """The steps, and a report of them.
+        """Plan the steps, and a report of them.
 
         Args:
             at: The moment that the first fragment gets; None if all keep their own.
 
         Raises:
-            RefusedError: A fragment cannot get another time, or is there already.
+            RefusedError: A fragment cannot get another time, a later delete would hide rows of it,
+                or it was in the target and is out of sight.
         """
-        plan, notes = self._plan(at)
-        notes = notes or ["nothing is staged"]
+        copies = self._copies(at)
+        notes = [*self._notes(copies, at)] if self.staged else ["nothing is staged"]
+        writes = [write_uri(one.name.text) for one in copies]
+        plan = Plan()
+        if copies:
+            commits = plan_commits(self.history)
+            plan = Plan(
+                commits=commits,
+                copies=tuple(
+                    copy_of(one.staged.store, self.store, one.staged.part.folder, one.name.text)
+                    for one in copies
+                ),
+                needed=tuple(self.puts.values()),
+                switch=con_step(self.history, commits, writes, {}),
+                added=tuple(writes),
+            )
         report = Report(
             "publish",
             self.store.uri,
@@ -199,69 +303,199 @@ class Load:
         )
         return plan, report
 
-    def _plan(self, at: int | None) -> tuple[Plan, list[str]]:
-        staged = sorted(self.staged, key=lambda one: time_order(one.part.name))
-        if not staged:
-            return Plan(), []
+    def _copies(self, at: int | None) -> list[_Copy]:
+        """Name the fragments that are not in the target yet, in their order."""
+        staged = sorted(self.staged.items(), key=lambda item: time_order(item[1].part.name))
+        ignored = map(_stem, self.history.table.ignores)
+        traces = {} if self.wish.again else self._traces(self._committed.union(ignored))
+        copies: list[_Copy] = []
+        for number, (text, one) in enumerate(staged):
+            if any(map(self._is_shown, traces.get(text, ()))):
+                continue
+            self._refuse_unseen(text, traces.get(text, ()))
+            if at is not None and one.part.cells_timed:
+                problem = f"expected fragments that can get another time, found {text}"
+                raise RefusedError(one.store.uri, f"{problem}, whose cells keep their own")
+            name = one.part.name if at is None else self._named(one.part.name, at + number)
+            if name.text in self._committed or write_uri(name.text) in self.history.table.ignores:
+                problem = f"expected no fragment {name.text}, found it"
+                raise RefusedError(self.store.uri, f"{problem}; --at TIME gives it another time")
+            copies.append(_Copy(one, name))
+        self._refuse_hidden(copies)
+        return copies
+
+    def refuse_changed(self, plan: Plan) -> None:
+        """Look at the target once more, just before the copies are committed.
+
+        Raises:
+            ChangedError: Another run has committed them, a delete has come that hides rows, or a
+                vacuum has removed a copy.
+        """
+        refuse_lost(self.store, plan)
+        steps = {step.path.rpartition("/")[2] for step in plan.commits.steps}
+        names = set(self.store.list_names(COMMITS).files) - {*self.history.listing.commits, *steps}
+        uris = [f"{COMMITS}/{name}" for name in sorted(names)]
+        for path, data in self.store.read_many([uri for uri in uris if uri.endswith(".con")]):
+            if isinstance(data, ChronotileError):
+                raise data
+            uris += [record.uri for record in decode_con(data, path)]
+        fresh = {_stem(uri): uri for uri in uris}
+        traces = {} if self.wish.again else self._traces(fresh)
+        copied = (copy.folder.rpartition("/")[2] for copy in plan.copies)
+        unwanted = [name for source in copied for name in traces.get(source, ())]
+        first = min((commit_name(uri).t1 for uri in plan.added), default=0)
+        for text, uri in fresh.items() if not self.wish.allow_hidden else ():
+            name = try_parse(text)
+            if uri.endswith(TILES) and name is not None and name.t2 >= first:
+                unwanted.append(text)
+        for text in unwanted:
+            problem = f"expected that nobody else publishes this or deletes, found {text}"
+            raise ChangedError(self.store.uri, f"{problem}; try again")
+
+    def _named(self, source: Name, at: int) -> Name:
+        """Name a copy, so that a second run knows it again; short ids differ all the same."""
+        head = secrets.token_hex(8) if self.wish.again else _half(f"{source.text} {at}")
+        return parse_name(format_name(at, at, head + _half(source.text), source.version))
+
+    @cached_property
+    def _committed(self) -> frozenset[str]:
+        """The names of all writes of the target."""
         table = self.history.table
-        here = {table.name(row) for row in range(len(table))}
+        return frozenset(table.name(row) for row in self.rules.fragments.tolist())
+
+    @cached_property
+    def _visible(self) -> frozenset[str]:
+        table = self.history.table
+        return frozenset(map(table.name, self.rules.visible(0, MAX_TIMESTAMP)[0].tolist()))
+
+    def _traces(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Find the names, among some of the target, of each staged fragment and its copies."""
+        sources = {key: text for text in self.staged for key in (text, _half(text))}
+        found: dict[str, list[str]] = {}
+        for text in names:
+            # In a name of any era the uuid is the part of 32 digits.
+            halves = (word[16:] for word in text.split("_") if len(word) == 32)
+            source = next((sources[key] for key in (text, *halves) if key in sources), None)
+            if source is not None:
+                found.setdefault(source, []).append(text)
+        return found
+
+    def _is_shown(self, text: str) -> bool:
+        """Tell whether a fragment of the target, or one that was merged from it, is visible."""
+        waiting, seen = [text], {text}
+        while waiting:
+            name = waiting.pop()
+            if name in self._visible:
+                return True
+            merged = self._merged_into.get(name, set()) & self._committed
+            waiting += merged - seen
+            seen |= merged
+        return False
+
+    @cached_property
+    def _merged_into(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for vacuum in self.history.vacuums:
+            for target in vacuum.targets:
+                found.setdefault(target, set()).add(vacuum.name.text)
+        return found
+
+    def _refuse_unseen(self, source: str, traces: Sequence[str]) -> None:
+        """Refuse a fragment that was in the target: its rows may live on, or may be gone."""
+        for text in traces:
+            problem = (
+                f"expected a fragment that was never in the target, found {source}: "
+                f"it was there as {text}, and was merged, removed or hidden since"
+            )
+            way = " ".join(filter(None, (self.wish.command, self.wish.from_now, "--again")))
+            raise RefusedError(self.store.uri, f"{problem}; {way} shows its rows once more")
+
+    def _refuse_hidden(self, copies: list[_Copy]) -> None:
+        """Refuse if a delete of the target would hide rows, unless that is allowed."""
+        found = [] if self.wish.allow_hidden else list(self._hidden(copies))
+        if not found:
+            return
+        delete, hidden = max(found, key=lambda pair: pair[0].t2)
+        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        what, how_many = _told(delete), _counted(hidden)
+        problem = f"expected that all rows show, found {what}{others}, which would hide {how_many}"
+        is_ahead = delete.t2 >= now_ms()
+        options = f"--at {delete.t2 + 1}" if is_ahead else self.wish.from_now
+        ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]
+        if any(one.staged.part.cells_timed for one in copies):
+            ways = []  # they cannot get another time
+        ways.append("--allow-hidden leaves them out of sight")
+        raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
+
+    def _hidden(self, copies: list[_Copy]) -> Iterator[tuple[Delete, list[_Copy]]]:
+        """The deletes and updates of the target that may hide rows of the copies, and of which."""
+        view = View(self.rules, 0, MAX_TIMESTAMP)
+        # The engine does not see an update in a `.con`.
+        for one in (*view.deletes, *(update for update in view.updates if not update.offset)):
+            hidden = [copy for copy in copies if copy.name.t1 <= one.t2]
+            if hidden and not removes_nothing(one):
+                yield one, hidden
+
+    def _notes(self, copies: list[_Copy], at: int | None) -> Iterator[str]:
+        if copies:
+            staged = [one.staged for one in copies]
+            arrays = count_text(len({one.store.uri for one in staged}), "staging array")
+            cells = [one.part.cells for one in staged]
+            known = [count for count in cells if count is not None]
+            words = f" with {count_text(sum(known), 'cell')}" if len(known) == len(cells) else ""
+            when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
+            yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
+            yield "metadata of staging arrays is not published"
+        there = len(self.staged) - len(copies)
+        if there:
+            verb = "is" if there == 1 else "are"
+            yield f"{count_text(there, 'staged fragment')} {verb} already there"
+        for delete, hidden in self._hidden(copies):
+            yield f"{_told(delete)} is later: {_counted(hidden)} stay out of sight"
+        names = {one.name.text for one in copies}
+        left = sum(map(len, self._traces(self.rules.uncommitted.keys() - names).values()))
+        if left:
+            copied = count_text(left, "copy", "copies")
+            command = f"chronotile vacuum {self.store.uri} --whole-orphans --orphan-age 0"
+            yield f"an earlier run left {copied} that no commit names; {command} removes them"
+        table = self.history.table
         taken = {*table.uris.t1.tolist(), *table.uris.t2.tolist()}
-        notes: list[str] = []
-        names: list[str] = []
-        for number, (source, part) in enumerate(staged):
-            if at is not None and part.cells_timed:
-                problem = f"expected fragments that can get another time, found {part.name.text}"
-                raise RefusedError(source.uri, f"{problem}, whose cells keep their own")
-            moment = 0 if at is None else at + number
-            name = part.name.text if at is None else new_name(moment, moment, part.name.version)
-            if name in here or name in names:
-                raise RefusedError(self.store.uri, f"expected no fragment {name}, found it")
-            if taken & ({moment} if at is not None else {part.name.t1, part.name.t2}):
-                notes.append(f"{name} has the time of another commit: their order is not defined")
-            names.append(name)
-        copies = tuple(
-            copy_of(source, part.folder, name)
-            for (source, part), name in zip(staged, names, strict=True)
-        )
-        writes = [write_uri(name) for name in names]
-        commits = plan_commits(self.history)
-        switch = con_step(self.history, commits, writes, {})
-        needed = tuple(self.puts.values())
-        notes[:0] = _told(staged, at)
-        plan = Plan(
-            commits=commits,
-            copies=copies,
-            needed=needed,
-            switch=switch,
-            added=tuple(writes),
-        )
-        return plan, notes
+        for one in copies:
+            if taken & {one.name.t1, one.name.t2}:
+                text = one.name.text
+                yield f"{text} has the time of another commit: their order is not defined"
 
 
-def _told(staged: list[_Staged], at: int | None) -> Iterator[str]:
-    arrays = count_text(len({source.uri for source, _ in staged}), "staging array")
-    cells = [part.cells for _, part in staged]
+def _stem(uri: str) -> str:
+    return uri.rpartition("/")[2].rpartition(".")[0]
+
+
+def _half(text: str) -> str:
+    """Half a uuid that comes from a text."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _told(delete: Delete) -> str:
+    kind = "update" if isinstance(delete, Update) else "delete"
+    when = f"{delete.t2} ({time_text(delete.t2)})"
+    return f"the {kind} {delete.name} of {when}, {text_or_name(delete)!r:.120}"
+
+
+def _counted(hidden: list[_Copy]) -> str:
+    """Count the rows that a delete may hide: no more than the fragments have."""
+    cells = [one.staged.part.cells for one in hidden]
     known = [count for count in cells if count is not None]
-    words = f" with {count_text(sum(known), 'cell')}" if len(known) == len(cells) else ""
-    when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
-    yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
-    yield "metadata of staging arrays is not published"
+    rows = f"up to {count_text(sum(known), 'row')}" if len(known) == len(cells) else "rows"
+    return f"{rows} in {count_text(len(hidden), 'fragment')}"
 
 
-class _Content:
-    """What a schema says, whatever its file and those of its enumerations are called."""
-
-    def __init__(self, store: Store, history: History, path: str) -> None:
-        schemas = {item.path: item.schema for item in history.schemas}
-        schema = schemas.get(path)
-        if schema is None:
-            raise RefusedError(store.uri, f"expected a readable schema, found {path}")
-        payload = tiles.decode(store.read(path), path, key=history.key).payload
-        self.labels = [file for _, file in schema.enumeration_files]
-        named = replace(schema, file=None, enumeration_files=())
-        self._said = named, cell_layout(payload, path)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Content) and self._said == other._said
-
-    __hash__ = None  # type: ignore[assignment]  # compared only
+def _labels(history: History) -> dict[str, Enumeration]:
+    """The labels of an array's enumerations, by file."""
+    return {
+        file: field.enumeration
+        for item in history.schemas
+        if item.schema is not None
+        for name, file in item.schema.enumeration_files
+        for field in item.schema.attributes
+        if field.enumeration_name == name and field.enumeration is not None
+    }

@@ -6,11 +6,13 @@ to commit again under new names, and the moments that they get. Touches nothing.
 Three ways, the cheapest that does:
 
   hide     every wanted fragment is visible already: a `.vac` dated R hides the others.
-  again    some are hidden by the `.vac` of a fragment that was merged from them: they are committed
-           again at R, and with them all that is later, so that the order stays.
-  replay   deletes must go, or must be applied again: they have no end, and touch every cell that is
-           not later. One `.con` holds a delete of everything at R, and after it all fragments and
-           deletes of the wanted state, in their order, a millisecond each.
+  again    some are hidden by the `.vac` of a fragment that was merged from them, or their rows by a
+           delete that must go: they are committed again at R, and with them all that is later, so
+           that the order stays. A `.vac` hides the others.
+  replay   the same, and deletes must be applied again: they have no end, and touch every cell that
+           is not later, so that they must show in the same step as the fragments. One `.con` holds
+           a delete of everything at R, and after it all fragments and deletes of the wanted state,
+           in their order, a millisecond each. No write that is dated before R ever shows then.
 
 A copy of a fragment is as old as its new name says. Only a fragment that keeps a time for each cell
 (it was merged from others) stays as old as it was: it cannot be moved behind a delete, or behind a
@@ -26,8 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import codec
-from chronotile.conditions.match_nothing import matches_no_row
-from chronotile.conditions.tree import negate
+from chronotile.conditions.match_nothing import matches_every_row
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, version_of
@@ -116,12 +117,12 @@ class _Plan:
         self.cut = min((part.name.t1 for part in moved), default=None)
         conditions = (*wanted.deletes, *wanted.updates)
         again = self.cut is not None and any(item.name.t1 >= self.cut for item in conditions)
-        self.is_replay = bool(wanted.parts) and (bool(self.undone) or again)
+        self.is_replay = bool(wanted.parts) and again
 
     def stuck(self, *, allows_duplicates: bool) -> frozenset[str]:
         """Fragments whose cells would have to move in time, and cannot."""
         timed = [part.name for part in self.wanted.parts if part.cells_timed]
-        if self.is_replay:
+        if self.is_replay or self.undone:
             return frozenset(name.text for name in timed)
         found = {n.text for n in timed if self.cut is not None and n.t2 >= self.cut}
         found |= {part.name.text for part in self.wanted.parts if self._is_past_a_delete(part)}
@@ -207,7 +208,7 @@ def _refuse_old(past: Past, again: tuple[Again, ...] | list[Again]) -> None:
 
 
 def wipe_tile(past: Past, key: bytes | None) -> bytes:
-    """The tile of a delete that matches every row: the negation of one that matches none.
+    """The tile of a delete that matches every row.
 
     Raises:
         RefusedError: The schema cannot be read.
@@ -215,7 +216,7 @@ def wipe_tile(past: Past, key: bytes | None) -> bytes:
     latest = schema_at(past.history, MAX_TIMESTAMP)
     if latest is None or latest.schema is None:
         raise RefusedError(past.history.array, "expected a readable schema, found none")
-    condition = negate(matches_no_row(latest.schema))
+    condition = matches_every_row(latest.schema)
     return tiles.encode(codec.encode(condition), version=latest.schema.version, key=key)
 
 

@@ -15,6 +15,7 @@ from chronotile.change.change_report import Before, Report, tell
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.read_tags import moment_in
+from chronotile.errors import shell_word
 from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms, time_text
@@ -27,6 +28,7 @@ from chronotile.time_machine.schema_and_metadata import (
     metadata_back,
     schema_back,
 )
+from chronotile.time_machine.under_way import look_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -92,17 +94,18 @@ def restore(
         change.bring(lambda apart: past.at(0, end, apart=apart), more=bool(back))
     except UnreachableError as error:
         later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
-        raise _with_hint(error, later) from error
+        raise _with_hint(error, later, end) from error
     others = [one.step(history, change.last) for one in back]
     words = f"it is as it was at {end} ({time_text(end)})"
     report = change.run("restore", tuple(others), words, before, dry_run=dry_run)
-    return replace(report, notes=(*report.notes, *_notes_on_labels(opened)))
+    return replace(report, notes=(*report.notes, *_notes_on_labels(opened, end)))
 
 
-def _notes_on_labels(store: Store) -> Iterator[str]:
+def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
     """Dimension labels are arrays by themselves, which change by themselves."""
     for folder in store.list_dir(LABELS).folders:
-        yield f"{folder} stays as it is: chronotile restore {store.uri_of(folder)} brings it back"
+        command = f"chronotile restore {shell_word(store.uri_of(folder))} --to {end}"
+        yield f"{folder} stays as it is: {command} brings it back"
 
 
 def undelete_from(
@@ -124,15 +127,17 @@ def undelete_from(
     try:
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
-        raise _with_hint(error, [name]) from error
+        raise _with_hint(error, [name], None) from error
     words = f"{name} no longer hides a row"
     return change.run("undelete", (), words, before, dry_run=dry_run)
 
 
-def _with_hint(error: UnreachableError, deletes: list[str]) -> UnreachableError:
+def _with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
     """The refusal, with the other ways that there are."""
-    ways = [f"chronotile undelete {error.where} {name} --ever" for name in deletes[:1]]
-    ways += ["chronotile restore --rewrite, which lets the engine write the rows of then anew"]
+    array = shell_word(error.where)
+    ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
+    to = "TIME" if end is None else end
+    ways += [f"chronotile restore {array} --to {to} --rewrite: TileDB writes the rows as they were"]
     return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
 
 
@@ -190,12 +195,13 @@ class Change:
         """Carries the change out, unless it is a dry run, and reports it."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
         plan = plan_steps(self.store, self.history, self.replay, others, wipe)
+        under_way = look_under_way(self.store, self.rules, plan.effect)
         report = Report(
             command,
             self.store.uri,
             dry_run=dry_run,
             steps=plan.steps(),
-            notes=tuple(self._notes(plan, words)),
+            notes=(*self._notes(plan, words), *under_way),
             added=plan.added,
             hidden=() if self.replay.deletes else self._hidden(),
         )
@@ -215,6 +221,12 @@ class Change:
         replay = self.replay
         until = "" if replay.first == replay.last else f", whole from {replay.last} on"
         yield f"from {replay.first} ({time_text(replay.first)}) on {words}{until}"
+        if replay.deletes:
+            when = f"{replay.first} ({time_text(replay.first)})"
+            yield (
+                f"this takes a delete of everything at {when}: a write that is dated before it, "
+                "and comes later, never shows"
+            )
         after = {one.part.name.text for one in replay.again}
         after |= {part.name.text for part in self.wanted.parts}
         gone = [part for part in replay.hidden if part.name.text not in after]
@@ -236,7 +248,7 @@ class Change:
         if replay.hidden and not replay.deletes:
             yield (
                 "a vacuum by the engine removes what is out of sight, also from windows that end "
-                "before: until then, chronotile undo takes this back"
+                f"before: until then, chronotile undo {shell_word(self.store.uri)} takes this back"
             )
 
 

@@ -17,7 +17,7 @@ from chronotile.change.change_report import Step, put
 from chronotile.change.sound_array import array_version
 from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.array_metadata import MetadataItem, encode_items, removal_item
 from chronotile.format.kinds import META, SCHEMA
@@ -83,7 +83,9 @@ def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
         lacking = set(fields(commit.stored)) - known
         if lacking:
             problem = f"expected deletes on fields of {then.text}, found {commit.name}"
-            hint = f"chronotile undelete {history.array} {commit.name} --ever takes it out"
+            hint = (
+                f"chronotile undelete {shell_word(history.array)} {commit.name} --ever takes it out"
+            )
             names = shown(sorted(lacking))
             raise RefusedError(history.array, f"{problem}, which names {names}; {hint}")
     yield Back(SCHEMA, data, f"the schema of then again: {then.text}")

@@ -60,6 +60,7 @@ def add_tag(
 
     Raises:
         RefusedError: There is such a tag already, or the moment cannot be read whole any more.
+        ReadError: There may be such a tag, in metadata that cannot be read.
 
     >>> add_tag("memory:doc-nowhere", "v1")
     Traceback (most recent call last):
@@ -69,7 +70,8 @@ def add_tag(
     history = read_history(opened, key=key)
     check_name(name, opened.uri)
     moment = now_ms() if at is None else moment_in(opened, history, at)
-    known = tags_of(opened, history).own.get(name)
+    tags = tags_of(opened, history)
+    known = (tags if move else tags.checked(opened.uri)).own.get(name)
     if known == moment:
         return Report("tag", opened.uri, dry_run=dry_run, steps=(), notes=("it is there",))
     refuse_taken(opened.uri, name, known, move=move)
@@ -91,6 +93,7 @@ def remove_tag(
 
     Raises:
         RefusedError: There is no such tag.
+        ReadError: There may be such a tag, in metadata that cannot be read.
 
     >>> remove_tag("memory:doc-nowhere", "v1")
     Traceback (most recent call last):
@@ -99,7 +102,8 @@ def remove_tag(
     opened = store or open_store(array, storage_options)
     history = read_history(opened, key=key)
     tags = tags_of(opened, history)
-    if name not in tags.own:
+    if name not in tags.own and name not in tags.odd:
+        tags.checked(opened.uri)
         of_group = any(other == name for other, _ in tags.of_groups)
         hint = "; it is one of a group: name the group" if of_group else ""
         raise RefusedError(opened.uri, f"expected the name of a tag, found {name!r:.120}{hint}")

@@ -2,10 +2,10 @@
 
 In: an array, the name of a delete or update. Out: the array without its effect, and a report.
 
-From a moment on: everything is replayed without it, after every other commit (see `replay`), and
-history stays as it is. Or for ever: its file goes into the quarantine, and every window changes. A
-fragment that has applied it notes it by name (F14): one that matches no row takes its place then,
-and the rows of that fragment stay away.
+From a moment on: all fragments are committed again, after every other commit, and the old ones go
+out of sight (see `replay`); history stays as it is. Or for ever: its file goes into the quarantine,
+and every window changes. A fragment that has applied it notes it by name (F14): one that matches no
+row takes its place then, and the rows of that fragment stay away.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
 from chronotile.storage.store import Store, open_store
@@ -91,7 +91,7 @@ def _undelete_ever(
     if not dry_run:
         tell(before, report)
         mend(store, kept, mending, moves, report.at_ms)
-    return replace(report, quarantine=kept.uri, restore=f"chronotile undo {store.uri}")
+    return replace(report, quarantine=kept.uri, restore=f"chronotile undo {shell_word(store.uri)}")
 
 
 def _mending(store: Store, name: str, key: bytes | str | None) -> Mending:

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change import quarantine
-from chronotile.change.change_report import Before, Report, Step, tell
+from chronotile.change.change_report import FOLDERS, Before, Report, Step, tell
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.errors import BadTimeError
+from chronotile.errors import BadTimeError, ChangedError, shell_word
 from chronotile.format.commit_files import (
     commit_name,
     decode_vac,
@@ -34,7 +34,6 @@ from chronotile.history.read_footers import FooterReader, RawFooter
 from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import Store, open_store
-from chronotile.storage.swap import swap
 from chronotile.time_machine.past_state import Past
 from chronotile.time_machine.undo_record import FINAL, UndoRecord, find_report, read_record
 from chronotile.visibility.rules import Rules
@@ -86,24 +85,35 @@ def undo(
     record = read_record(opened, document)
     _Judge(opened, history, record).judge()
     moves = tuple(moves_of(record))
-    copied = [step["path"] for step in document["steps"] if step.get("op") == "copy"]
-    done = Report(
-        "undo",
-        opened.uri,
-        dry_run=dry_run,
-        steps=moves,
-        notes=tuple(_notes(opened, document, copied)),
-        undoes=place,
-    )
+    copied = [step["path"] for step in document["steps"] if step.get("op") in FOLDERS]
+    done = Report("undo", opened.uri, dry_run=dry_run, steps=moves, undoes=place)
     kept = quarantine.new_quarantine(opened, done.at_ms)
+    done = replace(done, notes=tuple(_notes(opened, document, copied, kept.uri)))
     if not dry_run:
         tell(before, done)
         kept.declare(moves, (), done.at_ms)
         if record.veil is not None:
-            path, shown, hidden = record.veil
-            swap(opened, path, shown, hidden)
+            _show_again(opened, record, record.veil, key)
         kept.move(moves)
     return replace(done, quarantine=kept.uri)
+
+
+def _show_again(
+    store: Store, record: UndoRecord, veil: tuple[str, bytes, bytes], key: bytes | str | None
+) -> None:
+    """Shows what the change hid in place of what it showed, or leaves all as it was.
+
+    Raises:
+        RefusedError: A vacuum removes what the change hid.
+    """
+    path, shown, hidden = veil
+    store.exchange(path, shown, hidden)
+    try:
+        _Judge(store, read_history(store, key=key), record).refuse_vacuumed()
+    except RefusedError:
+        with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
+            store.exchange(path, hidden, shown)
+        raise
 
 
 def refuse_final(store: Store, document: Mapping[str, Any]) -> None:
@@ -148,12 +158,15 @@ def moves_of(record: UndoRecord) -> Iterator[Step]:
         yield Step(op="move", path=one.path, size=len(data), reason=one.reason, data=data)
 
 
-def _notes(store: Store, document: Mapping[str, Any], copied: list[str]) -> Iterator[str]:
+def _notes(
+    store: Store, document: Mapping[str, Any], copied: list[str], kept: str
+) -> Iterator[str]:
     yield taken_back(document)
     if copied:
         folders = count_text(len(copied), "copy", "copies")
-        command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0"
-        yield f"{folders} of fragments stay, which no commit names; {command} removes them"
+        command = f"chronotile vacuum {shell_word(store.uri)} --whole-orphans --orphan-age 0"
+        stay = f"{folders} of fragments stay, which no commit names"
+        yield f"{stay}: once {kept} is removed, {command} removes them"
 
 
 class _Judge:
@@ -167,7 +180,7 @@ class _Judge:
 
     def judge(self) -> None:
         """Raises an error if it cannot."""
-        self._refuse_vacuumed()
+        self.refuse_vacuumed()
         self._refuse_merged()
         self._refuse_lost()
         self._refuse_used_schema()
@@ -175,7 +188,8 @@ class _Judge:
     def _refused(self, problem: str) -> RefusedError:
         return RefusedError(self.store.uri, f"expected a change that can be taken back, {problem}")
 
-    def _refuse_vacuumed(self) -> None:
+    def refuse_vacuumed(self) -> None:
+        """Refuses if a fragment that the change hid is gone."""
         meta = set(self.history.listing.meta)
         table = self.history.table
         effective = {table.name(row) for row in Rules(self.history).fragments.tolist()}

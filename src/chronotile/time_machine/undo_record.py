@@ -14,7 +14,12 @@ from chronotile.change.beside_array import folder_beside
 from chronotile.change.change_report import Report
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import commit_name, decode_con, encode_lines
+from chronotile.format.commit_files import (
+    commit_name,
+    decode_con,
+    encode_exchanged,
+    encode_lines,
+)
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA
 from chronotile.storage.place import is_path
@@ -182,13 +187,18 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
         if step["op"] == "replace":
             exchanged.add(path)
     added = frozenset(str(uri) for uri in document.get("added", ()))
+    writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
+    lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
+    veiled = set(encode_lines(lines).split(b"\n"))
     puts, veil = [], None
     for path, (digests, reason) in known.items():
         try:
             data = store.read(path)
         except MissingObjectError:
             continue
-        if hashlib.sha256(data).hexdigest() not in digests:
+        # Exchanged again, by an undo that was broken off or a change that was taken back.
+        is_veil = path in exchanged and set(data.split(b"\n")) == veiled
+        if hashlib.sha256(data).hexdigest() not in digests and not is_veil:
             problem = f"expected {path} as it was put, found other bytes"
             raise RefusedError(store.uri, f"{problem}: it cannot be taken back")
         if added and path.endswith(".con") and not _holds_any(data, path, added):
@@ -196,9 +206,7 @@ def _read_record(store: Store, document: Mapping[str, Any]) -> UndoRecord:
             continue
         puts.append(Put(path, data, reason))
         if path in exchanged:
-            writes = [uri for uri in document.get("added", ()) if str(uri).endswith(".wrt")]
-            lines = [f"/{FRAGMENTS}/{commit_name(uri).text}" for uri in writes]
-            veil = (path, data, encode_lines(lines))
+            veil = (path, data, data if is_veil else encode_exchanged(lines, data))
     hidden = frozenset(str(name) for name in document.get("hidden", ()))
     return UndoRecord(tuple(puts), added, hidden, veil)
 

@@ -20,6 +20,8 @@ from chronotile.history import text_columns
 from chronotile.visibility.rules import Rule, first_end
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chronotile.format.names import Name
     from chronotile.visibility.rules import Rules
 
@@ -39,57 +41,59 @@ SCHEMA = pa.schema(
 are null if none does; the second is null if the fragment never goes. `reason` says why later
 windows, or all windows, do not see it."""
 
+_REASONS = [rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)]
+
 
 def lifelines(rules: Rules) -> pa.Table:
-    """One row per fragment, committed or not."""
-    history, rows = rules.history, rules.fragments
-    table, uris = history.table, history.table.uris
-    counted = pa.table(
-        [
-            text_columns.names(table, rows),
-            pa.array(uris.t1[rows]),
-            pa.array(uris.t2[rows]),
-            text_columns.versions(table, rows),
-            *(_unending(rules) or _lives(rules)),
-        ],
-        schema=SCHEMA,
-    )
-    never = _never(rules)
-    return pa.concat_tables([counted, _never_table(never)]) if never else counted
+    """Give one row per fragment, committed or not."""
+    return pa.concat_tables(lifeline_batches(rules, max(len(rules.fragments), 1)))
 
 
-def _lives(rules: Rules) -> list[pa.Array]:
-    """The columns from `visible_from` on."""
-    count, begin = len(rules.fragments), rules.first_ends
-    gone = np.full(count, MAX_TIMESTAMP, np.uint64)
-    hider = np.zeros(count, np.int64)
-    paths: list[str | None] = [None]
-    for at, vacuum in rules.first_hidden_by().items():
-        gone[at] = first_end(vacuum.name, dense=rules.history.dense)
-        hider[at] = len(paths)
-        paths.append(vacuum.path)
-    seen = (begin < gone) & ~rules.missing
-    ends = seen & (gone != MAX_TIMESTAMP)
-    reasons = pa.array([rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)])
-    reason = np.where(rules.missing & (begin < gone), 2, (gone != MAX_TIMESTAMP).astype(np.int8))
-    return [
-        pa.array(begin, mask=~seen),
-        pa.array(gone - np.uint64(1), mask=~ends),
-        reasons.take(pa.array(reason)),
-        pa.array(paths, pa.string()).take(pa.array(hider)),
-    ]
+def lifeline_batches(rules: Rules, most: int) -> Iterator[pa.Table]:
+    """Give the rows of `lifelines` in tables of some rows each; there is one table at least."""
+    table, rows, lives = rules.history.table, rules.fragments, _Lives(rules)
+    for first in range(0, max(len(rows), 1), most):
+        some = rows[first : first + most]
+        yield pa.table(
+            [
+                text_columns.names(table, some),
+                pa.array(table.uris.t1[some]),
+                pa.array(table.uris.t2[some]),
+                text_columns.versions(table, some),
+                *lives.columns(slice(first, first + most)),
+            ],
+            schema=SCHEMA,
+        )
+    if never := _never(rules):
+        yield _never_table(never)
 
 
-def _unending(rules: Rules) -> list[pa.Array] | None:
-    """What `_lives` gives if every fragment is seen, and none ever goes, as in most logs."""
-    begin = rules.first_ends
-    if rules.history.vacuums or not len(begin) or begin.max() == MAX_TIMESTAMP:
-        return None
-    if rules.missing.any():
-        return None
-    count = len(begin)
-    never, nobody = pa.nulls(count, pa.uint64()), pa.nulls(count, pa.string())
-    return [pa.array(begin), never, pa.repeat(Rule.INSIDE.value, count), nobody]
+class _Lives:
+    """The first and the last `end` that sees each fragment, and what hides it then."""
+
+    def __init__(self, rules: Rules) -> None:
+        count = len(rules.fragments)
+        self._begin, self._missing = rules.first_ends, rules.missing
+        self._gone = np.full(count, MAX_TIMESTAMP, np.uint64)
+        self._hider = np.zeros(count, np.int32)
+        self._paths: list[str | None] = [None]
+        for at, vacuum in rules.first_hidden_by().items():
+            self._gone[at] = first_end(vacuum.name, dense=rules.history.dense)
+            self._hider[at] = len(self._paths)
+            self._paths.append(vacuum.path)
+
+    def columns(self, some: slice) -> list[pa.Array]:
+        """Give the columns from `visible_from` on, of some fragments."""
+        begin, gone, missing = self._begin[some], self._gone[some], self._missing[some]
+        goes = gone != MAX_TIMESTAMP
+        seen = (begin < gone) & ~missing
+        reason = np.where(missing & (begin < gone), 2, goes.astype(np.int8))
+        return [
+            pa.array(begin, mask=~seen),
+            pa.array(gone - np.uint64(1), mask=~(seen & goes)),
+            pa.array(_REASONS).take(pa.array(reason)),
+            pa.array(self._paths, pa.string()).take(pa.array(self._hider[some])),
+        ]
 
 
 def fragment_count(rules: Rules) -> int:

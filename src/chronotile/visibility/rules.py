@@ -40,6 +40,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -49,6 +50,7 @@ from chronotile.format.kinds import DEL, FRAGMENTS, OK, UPD, WRT
 from chronotile.format.names import MAX_TIMESTAMP, time_order, try_parse
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
+from chronotile.history.missing_fragments import match_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -316,10 +318,12 @@ class Rules:
         table, listing = self.history.table, self.history.listing
         if not listing.root_fragments and self._every_folder_is_committed():
             return {}
-        known = set(text_columns.names(table, np.flatnonzero(table.uris.ext <= OK)).to_pylist())
-        names = sorted(name for name in listing.fragments if name not in known)
-        paths = {name: f"{FRAGMENTS}/{name}" for name in names}
-        return paths | {name: name for name in listing.root_fragments if name not in known}
+        rows = np.flatnonzero(table.uris.ext <= OK)
+        inside, in_root = (
+            sorted(compress(names, ~match_names(table, rows, names)[1]))
+            for names in (listing.fragments, listing.root_fragments)
+        )
+        return {name: f"{FRAGMENTS}/{name}" for name in inside} | {name: name for name in in_root}
 
     def _every_folder_is_committed(self) -> bool:
         """Whether there are as many folders as writes that have one: false if nobody can say."""

@@ -279,17 +279,18 @@ class View:
     @cached_property
     def deletes(self) -> Sequence[Delete]:
         """The deletes in force, in order."""
-        rows = self.rules.in_force(self.rules.deletes, self.start, self.end)
-        return LazySequence(rows, lambda at: self._commit(Delete, int(rows[at])))
+        return self._commits(Delete, self.rules.deletes)
 
     @cached_property
     def updates(self) -> Sequence[Update]:
         """The updates in force, in order."""
-        rows = self.rules.in_force(self.rules.updates, self.start, self.end)
-        return LazySequence(rows, lambda at: self._commit(Update, int(rows[at])))
+        return self._commits(Update, self.rules.updates)
 
-    def _commit(self, kind: type[C], row: int) -> C:
-        return make_commit(self.history, kind, row, self._schema_file)
+    def _commits(self, kind: type[C], effective: I64) -> Sequence[C]:
+        # Without `self` in it: a view in a cycle would keep a large history in memory.
+        rows = self.rules.in_force(effective, self.start, self.end)
+        history, in_force = self.history, self._schema_file
+        return LazySequence(rows, lambda at: make_commit(history, kind, int(rows[at]), in_force))
 
     @cached_property
     def _schema_file(self) -> SchemaFile | None:

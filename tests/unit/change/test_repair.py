@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -292,3 +293,150 @@ def test_an_array_that_is_a_whole_bucket_has_no_quarantine(s3: S3Server, bucket:
     with pytest.raises(StorageError, match="below a folder"):
         repair(array.uri, storage_options=s3.options)
     assert store.read("__commits/notes.wrt") == b""
+
+
+FULL = ((10, 10), (20, 20), (30, 30))
+
+
+@pytest.fixture
+def lost(tmp_path: pathlib.Path) -> EngineArray:
+    """An array whose only `.con` is gone."""
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    lose_commits(array)
+    return array
+
+
+def lose_commits(array: EngineArray) -> None:
+    consolidate(array.uri)
+    vacuum(array.uri, loose_deletes=True)
+    (con,) = array.files("__commits", "*.con")
+    (array.commits_folder / con).unlink()
+
+
+def test_lost_commits_are_put_back_on_request(lost: EngineArray) -> None:
+    assert lost.answer() == ()
+    (finding, *_) = open_log(lost.uri).check()
+    assert f"chronotile repair {lost.uri} --commit-orphans" in finding.hint
+    report = repair(lost.uri)
+    assert not report.steps
+    assert f"chronotile repair {lost.uri} --commit-orphans" in report.notes[0]
+    planned = repair(lost.uri, commit_orphans=True, dry_run=True)
+    assert lost.answer() == ()
+    report = repair(lost.uri, commit_orphans=True)
+    assert [step.reason for step in report.steps] == [step.reason for step in planned.steps]
+    assert report.steps[0].reason == "commits 3 whole fragments that no commit names"
+    assert not report.findings
+    assert lost.answer() == FULL
+    assert lost.answer(0, 25) == FULL[:2]
+    assert "3 whole fragments (3 cells) without a commit: unfinished writes" in report.notes[0]
+    assert "deletes and updates that stood only in a lost .con stay lost" in report.notes[1]
+    assert not repair(lost.uri, commit_orphans=True).steps
+    lost.write(40, {40: 40})
+    lost.consolidate("commits")
+    lost.vacuum("commits")
+    assert lost.answer() == (*FULL, (40, 40))
+
+
+def test_commits_that_were_put_back_can_be_taken_back(lost: EngineArray) -> None:
+    before = read_all(lost.folder)
+    report = repair(lost.uri, commit_orphans=True)
+    assert report.quarantine
+    restore(lost.uri, report.quarantine)
+    assert read_all(lost.folder) == before
+
+
+def test_a_fragment_that_is_not_whole_gets_no_commit(lost: EngineArray) -> None:
+    (name,) = lost.files("__fragments", "__20_*")
+    (lost.folder / "__fragments" / name / "a0.tdb").unlink()
+    report = repair(lost.uri, commit_orphans=True)
+    assert any(
+        note.startswith(f"__fragments/{name} stays without a commit") for note in report.notes
+    )
+    assert lost.answer() == (FULL[0], FULL[2])
+
+
+def test_a_fragment_that_an_ign_names_gets_no_commit(lost: EngineArray) -> None:
+    (name,) = lost.files("__fragments", "__20_*")
+    (lost.commits_folder / f"__20_20_{'0' * 32}_22.ign").write_text(f"__commits/{name}.wrt\n")
+    report = repair(lost.uri, commit_orphans=True)
+    assert any(".ign says that it was removed" in note for note in report.notes)
+    assert lost.answer() == (FULL[0], FULL[2])
+
+
+def test_merged_fragments_and_their_sources_get_commits(tmp_path: pathlib.Path) -> None:
+    """The `.vac` hides the sources as before; those of a vacuum that has begun stay away."""
+    array = EngineArray(tmp_path / "array").create(sparse=False, duplicates=False)
+    for at in (10, 20):
+        array.write(at, dict.fromkeys(range(at), at))
+    array.consolidate("fragments")
+    before = array.answers([(0, 15), (0, 25)])
+    lose_commits_only(array)
+    repair(array.uri, commit_orphans=True)
+    assert array.answers(before) == before
+    lose_commits_only(array)
+    shutil.rmtree(array.folder / "__fragments" / array.files("__fragments", "__20_20_*")[0])
+    report = repair(array.uri, commit_orphans=True)
+    assert sum("a vacuum removes what" in note for note in report.notes) == 1
+    assert array.answer(0, 25) == before[(0, 25)]
+
+
+def lose_commits_only(array: EngineArray) -> None:
+    for path in array.commits_folder.iterdir():
+        if path.suffix != ".vac":
+            path.unlink()
+
+
+def test_a_merge_without_its_vac_is_told(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create(duplicates=True)
+    for at in (10, 20):
+        array.write(at, {at: at})
+    array.consolidate("fragments")
+    for path in array.commits_folder.iterdir():
+        path.unlink()
+    report = repair(array.uri, commit_orphans=True, dry_run=True)
+    assert any("spans the times of 2 other fragments" in note for note in report.notes)
+
+
+def test_a_delete_that_was_lost_with_its_con_gets_a_stand_in(tmp_path: pathlib.Path) -> None:
+    """F14: a fragment has applied it, and without it the engine's next merge crashes."""
+    array = healthy(tmp_path / "array")
+    array.consolidate("fragments")
+    vacuum(array.uri)
+    before = array.answer()
+    lose_commits(array)
+    report = repair(array.uri, commit_orphans=True)
+    assert sorted(step.path[-4:] for step in report.steps) == [".con", ".del"]
+    assert array.answer() == before
+    assert not report.findings
+    array.write(40, {40: 40})
+    array.consolidate("fragments")
+    assert array.answer() == (*before, (40, 40))
+
+
+def test_a_copy_that_a_change_is_making_gets_no_commit(lost: EngineArray) -> None:
+    (name,) = lost.files("__fragments", "__20_*")
+    records = lost.folder.parent / "array.reports"
+    records.mkdir()
+    steps = [{"op": "copy", "path": f"__fragments/{name}"}]
+    record = records / "20240501T080000.120Z-restore-begun.json"
+    record.write_text(json.dumps({"state": "begun", "steps": steps}))
+    report = repair(lost.uri, commit_orphans=True)
+    assert any(f"it is a copy of array.reports/{record.name}" in note for note in report.notes)
+    assert lost.answer() == (FULL[0], FULL[2])
+    record.write_text("{")
+    with pytest.raises(BadFileError, match="expected the record of a change"):
+        repair(lost.uri, commit_orphans=True)
+
+
+def test_without_its_key_no_fragment_of_an_encrypted_array_gets_a_commit(
+    tmp_path: pathlib.Path,
+) -> None:
+    key = "0123456789abcdef0123456789abcdef"
+    array = EngineArray(tmp_path / "array", key=key).create()
+    array.write(10, {10: 10})
+    lose_commits(array)
+    assert not repair(array.uri, commit_orphans=True).steps
+    repair(array.uri, commit_orphans=True, key=key)
+    assert array.answer() == FULL[:1]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from support.engine_arrays import EngineArray
 
 from chronotile.change.consolidate import consolidate
-from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.change.vacuum import vacuum
 from chronotile.cli.maintain import ChangeReport
 from chronotile.errors import ChangedError
@@ -160,19 +158,19 @@ def orphan(array: EngineArray) -> str:
     return commit.name.removesuffix(".wrt")
 
 
-def test_orphans_go_only_if_asked_and_old(array: EngineArray) -> None:
+def test_orphans_go_only_if_asked_and_old(
+    array: EngineArray, request: pytest.FixtureRequest
+) -> None:
     name = orphan(array)
     folder = array.folder / "__fragments" / name
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in files:
+        os.utime(path, (1, 1))
     assert not vacuum(array.uri).steps
     report = vacuum(array.uri, whole_orphans=True)
-    assert not report.steps
+    assert not report.steps, "it is young, whatever time its files have got"
     assert any("too young" in note for note in report.notes)
-    old = time.time() - HOURS_24 / 1000 - 60
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in files[1:]:
-        os.utime(path, (old, old))
-    assert not vacuum(array.uri, whole_orphans=True).steps, "one file of it is young"
-    os.utime(files[0], (old, old))
+    request.getfixturevalue("two_days_later")
     assert len(vacuum(array.uri, whole_orphans=True, dry_run=True).steps) == len(files)
     assert folder.exists()
     before = array.answers([(0, 15), (0, 99)])
@@ -180,6 +178,20 @@ def test_orphans_go_only_if_asked_and_old(array: EngineArray) -> None:
     assert not folder.exists()
     assert len(array.files("__fragments")) == 3
     assert array.answers(before) == before
+
+
+def test_a_folder_without_a_file_is_as_old_as_itself(
+    array: EngineArray, request: pytest.FixtureRequest
+) -> None:
+    """A write makes its folder first."""
+    folder = array.folder / "__fragments" / f"__50_50_{'0' * 32}_22"
+    folder.mkdir()
+    report = vacuum(array.uri, orphans=True)
+    assert any("too young" in note for note in report.notes)
+    assert folder.exists()
+    request.getfixturevalue("two_days_later")
+    vacuum(array.uri, orphans=True)
+    assert not folder.exists()
 
 
 def test_an_orphan_that_is_committed_meanwhile_stays(array: EngineArray) -> None:

@@ -192,7 +192,7 @@ def test_nothing_goes_for_a_merged_file_that_cannot_be_read(
     path.unlink() if damage == "gone" else path.write_bytes(path.read_bytes()[:-5])
     report = vacuum(array.uri, mode="array-meta")
     assert not report.steps
-    assert "is kept" in report.notes[0]
+    assert any("is kept" in note for note in report.notes)
 
 
 def test_a_vacuum_file_that_takes_metadata_back_stays(array: EngineArray) -> None:

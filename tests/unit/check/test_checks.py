@@ -76,7 +76,9 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     elsewhere |= {"fragment-damaged", "fragment-file-missing", "delete-lost", "delete-hits-older"}
     elsewhere |= {"many-small-fragments", "metadata-unconsolidated"}
     elsewhere |= {"tag-unreadable"}  # `test_tags`
+    elsewhere |= {"restore-undone", "late-write-hidden"}  # `test_restore_race`
     elsewhere |= {"fragment-file-extra", "cells-unopened"}
+    elsewhere |= {"version-unknown"}  # `test_newer_fragments`
     elsewhere |= {code for code in CODES if code.startswith(("member-", "as-of-"))}  # of groups
     elsewhere |= {"stray-array", "many-member-lists"}
     assert shown | elsewhere == set(CODES)

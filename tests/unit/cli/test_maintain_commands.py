@@ -203,3 +203,15 @@ def test_what_cannot_be_mended_is_told(
     assert status == 1
     assert [item["code"] for item in document["findings"]] == ["con-truncated"]
     assert run(capsys, "repair", array.uri, "--accept-loss")[0] == 0
+
+
+def test_repair_commits_orphans(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in array.commits_folder.iterdir():
+        path.unlink()
+    status, planned = run_json(capsys, "repair", array.uri, "--commit-orphans", "--dry-run")
+    assert (status, len(array.answer()), len(planned["steps"])) == (0, 0, 1)
+    status, out, _ = run(capsys, "repair", array.uri, "--commit-orphans")
+    assert status == 0
+    assert "commits 3 whole fragments that no commit names" in " ".join(out.split())
+    assert "to undo: chronotile repair" in out
+    assert len(array.answer()) == 3

@@ -108,7 +108,7 @@ def test_assignments(text: str, value: object) -> None:
         (["a=x"], "expected a field of the schema"),
         (["a=3000000000"], "a number from"),
         (["a=2.5"], "whole number"),
-        (["a=1 2"], "expected one value"),
+        (["a=1 2"], "expected an operator or the end, found '2'"),
         (["t=1970-01-03T01"], "whole number of DATETIME_DAY"),
         (["col=gren"], "did you mean 'green'"),
         (['a=hex("00")'], "expected 4 bytes"),

@@ -1,4 +1,4 @@
-"""Updates that look at few rows do the same as updates that look at all of them."""
+"""Changes that are played on columns do what they do to each row by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from support.strategies import PLAIN_OPS, make_field
 
-from chronotile.conditions.column import Column
 from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
@@ -19,18 +18,15 @@ from chronotile.conditions.tree import (
     Op,
     UpdateValue,
     flatten,
+    fold,
     member_of,
     negate,
 )
+from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.rows.cells.cell_columns import stored_type
-from chronotile.rows.cells.cell_source import CellBatch
 from chronotile.rows.changes_in_force import Change
-from chronotile.rows.updates import number_grid, played_batch, sought_spans, spans_in_column
-from chronotile.rows.updates.play_changes import Play
-from chronotile.rows.updates.played_batch import PlayedBatch
-from chronotile.rows.updates.rows_updates_can_match import candidates
-from chronotile.rows.updates.sought_spans import SoughtSpans
+from chronotile.rows.play_changes import NOBODY, Play
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,6 +45,7 @@ FIELDS = (
     make_field("blob", Datatype.BLOB, num=VAR_NUM),
     make_field("sized", Datatype.STRING_ASCII, num=2),
 )
+BY_NAME = {field.name: field for field in FIELDS}
 FLOATS = (-np.inf, -3.0, -1.5, -0.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan)
 POOLS: dict[str, tuple[Any, ...]] = {
     "d": (-(2**63), 1 - 2**63, -1, 0, 1, 70_000, 2**63 - 1),
@@ -119,77 +116,87 @@ class Chance(random.Random):
         return columns, np.array([self.randint(0, 5) for _ in range(count)], np.uint64)
 
 
-@pytest.fixture
-def always_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every update that can looks up its rows on a grid, in several blocks."""
-    monkeypatch.setattr(sought_spans, "_ONE_IN", 0)
-    monkeypatch.setattr(spans_in_column, "_FEW_SPANS", 0)
-    monkeypatch.setattr(number_grid, "_BLOCK", 5)
-    monkeypatch.setattr(played_batch, "_FEW", 1)
+class Row:
+    """One row, on which changes act one after the other."""
+
+    def __init__(self, cells: dict[str, bytes | Cell], written: int) -> None:
+        self.cells, self.written, self.time = cells, written, written
+        self.alive, self.done_by = True, NOBODY
+
+    def act(self, number: int, change: Change) -> bool:
+        """Let a change act; tell whether it touched the row."""
+        newest = change.t - (change.values is not None)
+        if not self.alive or self.written > newest:
+            return False
+        if change.values is None:
+            if self.satisfies(change.stored, Sense.STORED):
+                return False
+            self.alive = False
+        else:
+            new = {name: self.cell(name, raw) for name, raw in change.values}
+            same = all(
+                numbered(name, self.cells[name]) == numbered(name, new[name]) for name in new
+            )
+            if same or not self.satisfies(change.predicate, Sense.PREDICATE):
+                return False
+            self.cells.update(new)
+            self.time = change.t
+        self.done_by = number
+        return True
+
+    def satisfies(self, node: Condition, sense: Sense) -> bool:
+        return fold(
+            node,
+            lambda leaf: leaf_truth(leaf, BY_NAME[leaf.field], self.cells[leaf.field], sense),
+            lambda part, truths: all(truths) if isinstance(part, AllOf) else any(truths),
+        )
+
+    @staticmethod
+    def cell(name: str, raw: bytes) -> bytes | Cell:
+        return Cell.NULL if not raw and BY_NAME[name].nullable else raw
 
 
-@pytest.mark.usefixtures("always_looked_up")
+def numbered(name: str, cell: bytes | Cell) -> object:
+    """A cell as it is compared: 0.0 is -0.0, and NaN is NaN."""
+    code = BY_NAME[name].datatype.code
+    if isinstance(cell, Cell) or code is None:
+        return cell
+    (number,) = struct.unpack(f"<{code}", cell)
+    return "NaN" if number != number else number
+
+
 @pytest.mark.parametrize("first", range(0, 600, 100))
-def test_few_rows_are_looked_at_and_none_is_missed(first: int) -> None:
+def test_columns_change_as_each_row_does(first: int) -> None:
     for seed in range(first, first + 100):
         chance = Chance(seed)
         changes = [chance.change(number) for number in range(chance.randint(1, 8))]
-        compare(chance.batch(), sorted(changes, key=lambda change: change.t), seed)
-
-
-def compare(
-    batch: tuple[list[pa.Array], npt.NDArray[np.uint64]], acting: list[Change], seed: int
-) -> None:
-    slow = Play(FIELDS, *batch)
-    sought = SoughtSpans(FIELDS, acting)
-    bases = {name: column.base for name, column in slow.columns.items()}
-    quick = Play(FIELDS, *batch, candidates=candidates(sought, bases))
-    for number, change in enumerate(acting):
-        assert quick.act(number, change).tolist() == slow.act(number, change).tolist(), seed
-    for name, column in slow.columns.items():
-        now, then = quick.columns[name].cells(), column.cells(np.arange(len(batch[1])))
-        now.validate(full=True)
-        assert repr(now.to_pylist()) == repr(then.to_pylist()), (seed, name)
-    assert quick.alive.tolist() == slow.alive.tolist()
-    assert quick.times.tolist() == slow.times.tolist()
-    assert quick.done_by.tolist() == slow.done_by.tolist()
-    played = PlayedBatch(FIELDS, CellBatch(tuple(batch[0]), batch[1], frozenset()), acting, sought)
-    played.play()
-    assert played.alive.tolist() == slow.alive.tolist(), seed
-    assert played.is_whole == slow.alive.all(), seed
-    assert played.times.tolist() == slow.times.tolist(), seed
-    shown = {name: repr(column.cells().to_pylist()) for name, column in slow.columns.items()}
-    # It may write over its cells, so no one else may ask for them then.
-    assert {name: repr(played.cells(name).to_pylist()) for name in shown} == shown, seed
-
-
-def test_an_update_that_matches_few_rows_is_looked_up_and_one_that_matches_many_is_not() -> None:
-    """Else the quick way would be quick for nobody."""
-    whole, place = FIELDS[3], FIELDS[0]
-    columns = {
-        "whole": Column(whole, pa.array(np.arange(50_000) % 1000, pa.int32())),
-        "d": Column(place, pa.array(np.arange(50_000))),
-    }
-    seven = Compare(field="whole", op=Op.EQ, value=raw(whole, 7))
-    wheres: dict[str, Condition] = {
-        "few": seven,
-        "many": Compare(field="whole", op=Op.LT, value=raw(whole, 500)),
-        "none": Compare(field="whole", op=Op.GT, value=raw(whole, 2000)),
-        "fewer": AllOf(parts=(Compare(field="d", op=Op.LT, value=raw(place, 40_000)), seven)),
-    }
-    updates = [
-        Change(name=name, t=9, stored=negate(where), values=(UpdateValue("whole", raw(whole, 1)),))
-        for name, where in wheres.items()
-    ]
-    look = candidates(SoughtSpans([whole, place], updates), columns)
-    few, none, fewer = (look.cover(name) for name in ("few", "none", "fewer"))
-    assert few is not None
-    assert look.rows(few.spans[0]).tolist() == list(range(7, 50_000, 1000))
-    assert look.cover("many") is None
-    assert none is not None
-    assert look.rows(none.spans[0]).tolist() == []
-    assert fewer is not None
-    assert fewer.spans == few.spans
+        columns, times = chance.batch()
+        lists = [column.to_pylist() for column in columns]
+        rows = [
+            Row(
+                {
+                    field.name: Cell.NULL if value is None else raw(field, value)
+                    for field, value in zip(FIELDS, values, strict=True)
+                },
+                time,
+            )
+            for *values, time in zip(*lists, times.tolist(), strict=True)
+        ]
+        play = Play(FIELDS, columns, times)
+        for number, change in enumerate(sorted(changes, key=lambda change: change.t)):
+            touched = [at for at, row in enumerate(rows) if row.act(number, change)]
+            assert play.act(number, change).tolist() == touched, seed
+        for field, cells in zip(FIELDS, play.cells(), strict=True):
+            cells.validate(full=True)
+            now = [Cell.NULL if one is None else raw(field, one) for one in cells.to_pylist()]
+            assert now == [row.cells[field.name] for row in rows], (seed, field.name)
+        assert play.alive.tolist() == [row.alive for row in rows], seed
+        assert play.times.tolist() == [row.time for row in rows], seed
+        assert play.done_by.tolist() == [row.done_by for row in rows], seed
+        some = np.arange(0, len(rows), 2)
+        assert [repr(column.to_pylist()) for column in play.cells(some)] == [
+            repr(column.to_pylist()[::2]) for column in play.cells()
+        ]
 
 
 def test_only_a_row_that_has_all_the_values_already_is_left_alone() -> None:
@@ -204,4 +211,4 @@ def test_only_a_row_that_has_all_the_values_already_is_left_alone() -> None:
     play = Play([whole, double], columns, np.zeros(4, np.uint64))
     assert play.act(0, update).tolist() == [1, 2, 3]
     assert play.act(1, update).tolist() == []
-    assert play.columns["double"].cells().to_pylist() == [0.5] * 4
+    assert play.cells()[1].to_pylist() == [0.5] * 4

@@ -182,13 +182,13 @@ def test_parse() -> None:
 
 def test_versions_that_are_not_known() -> None:
     (old, *_) = CASES["era-one"].array.rglob(METADATA)
-    with pytest.raises(UnknownVersionError, match=r"expected a version from 3 to 22, found 2$"):
+    with pytest.raises(UnknownVersionError, match=r"expected a version from 3 to 23, found 2$"):
         ct.parse(old)
     found = ct.parse(fragment(SPARSE, "__50_50_"))
     assert isinstance(found, FragmentMetadataFile)
     start, data = found.frame.footer_start, found.data
-    newer = data[:start] + struct.pack("<I", 23) + data[start + 4 :]
-    with pytest.raises(UnknownVersionError, match=r"found 23$"):
+    newer = data[:start] + struct.pack("<I", 24) + data[start + 4 :]
+    with pytest.raises(UnknownVersionError, match=r"found 24$"):
         ct.parse(newer, "fragment-metadata")
     with pytest.raises(BadFileError, match="found no commit file, schema or metadata"):
         ct.parse(newer)
@@ -200,6 +200,6 @@ def test_a_fragment_of_an_unknown_version_is_not_called_damaged(tmp_path: Path) 
     path = fragment(array, "__10_10_")
     data = path.read_bytes()
     start = len(data) - 8 - int.from_bytes(data[-8:], "little")
-    path.write_bytes(data[:start] + struct.pack("<I", 23) + data[start + 4 :])
+    path.write_bytes(data[:start] + struct.pack("<I", 24) + data[start + 4 :])
     codes = {finding.code for finding in ct.open_log(str(array)).check()}
     assert "fragment-damaged" not in codes

@@ -20,23 +20,25 @@ from chronotile.change.vacuum import vacuum
 from chronotile.dataset.find_arrays import Fleet, Found
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history.listing import list_array
 from chronotile.history.read_history import read_history
 from chronotile.spark.pipeline import runs
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.pushed_filters import Condition, Filters
-from chronotile.spark.source.read_share import pieces_of
+from chronotile.spark.source.read_share import rows_of_array
 from chronotile.spark.source.shares import shares
+from chronotile.spark.stream.offsets import fingerprint_of
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import TABLES, ArrayTables
 from chronotile.tables.gathered_rows import LAST
-from chronotile.tables.our_open_requests import open_requests, requests_after_maintenance
-from chronotile.tables.prices import Prices, read_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from support.servers import S3Server
+
+    from chronotile.check.engine_open_cost import OpenCost
 
 
 ALL = tuple(CASES.values())
@@ -47,8 +49,7 @@ def log_of(case: Case) -> ct.Log:
 
 
 def tables_of(array: str, options: Options, names: tuple[str, ...]) -> Mapping[str, pa.Table]:
-    (tables,) = pieces_of(array, options, names)
-    return tables
+    return {name: pa.concat_tables(rows_of_array(array, options, name)) for name in names}
 
 
 def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -136,8 +137,6 @@ def test_the_row_of_an_array_counts_its_other_rows(case: Case) -> None:
     requests, lists = requests_in_a_bucket(case)
     assert requests - row["open_requests"] in again
     assert lists - row["open_lists"] in again
-    reads = row["open_requests"] - row["open_lists"]
-    assert row["open_cost"] == pytest.approx(row["open_lists"] * 5e-6 + reads * 4e-7)
     severities = [found.severity for found in log.check(log_only=True)]
     assert (row["errors"], row["warnings"], row["infos"]) == tuple(
         severities.count(word) for word in ("error", "warning", "info")
@@ -154,10 +153,8 @@ def test_requests_of_an_engine_are_those_that_check_tells(tmp_path: Path) -> Non
         return requests
 
     assert told() == 6 + 3 * fragments
-    dear = Prices(lists=1000, reads=10, currency="EUR")
-    (row,) = ArrayTables(ct.open_log(array), prices=dear).table("arrays").to_pylist()
+    (row,) = ArrayTables(ct.open_log(array)).table("arrays").to_pylist()
     assert row["engine_open_lists"] == 5, "the five folders that an engine lists"
-    assert row["engine_open_cost"] == 5 + (1 + 3 * fragments) / 100
     report = consolidate(array, mode="fragment-meta")
     assert report.engine_open_requests == (6 + 3 * fragments, 7)
     assert told() == 7
@@ -165,33 +162,24 @@ def test_requests_of_an_engine_are_those_that_check_tells(tmp_path: Path) -> Non
     assert told() is None, "a .meta that cannot be opened"
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (b"lists = 1", "reads: expected the price of 1,000 requests, found None"),
-        (b"lists = true\nreads = 1", "lists: expected the price"),
-        (b"lists = -1\nreads = 1", "lists: expected the price"),
-        (b"lists = 1\nreads = 1\ngets = 2", "expected only lists, reads, .* found 'gets'"),
-        (b"lists = 1\nreads = 1\nname = 2", "name: expected a text"),
-        (b"lists = ", "expected prices in TOML"),
-    ],
-)
-def test_prices_that_make_no_sense(text: bytes, problem: str, tmp_path: Path) -> None:
-    (tmp_path / "prices.toml").write_bytes(text)
-    with pytest.raises(ct.ChronotileError, match=problem):
-        read_prices(str(tmp_path / "prices.toml"))
-
-
-def test_maintenance_saves_what_it_is_said_to_save(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("commits", "saved"), [(2_100, 2 + 3 * 2_098 - 1), (30, 3 * 28 - 1)])
+def test_maintenance_saves_what_it_is_said_to_save(
+    commits: int, saved: int, tmp_path: Path
+) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
-    maker.array(tmp_path / "a", 2_100, seed=3, deletes=7, loose=2_050)
-    before = ct.open_log(str(tmp_path / "a")).history
-    expected = requests_after_maintenance(before)
-    consolidate(str(tmp_path / "a"))
-    vacuum(str(tmp_path / "a"), mode="commits")
-    after = ct.open_log(str(tmp_path / "a")).history
-    assert open_requests(after) == expected
-    assert open_requests(before) - expected == 2, "two pages; the files of deletes stay"
+    array = str(tmp_path / "a")
+    maker.array(tmp_path / "a", commits, seed=3, deletes=2, loose=commits - 10)
+
+    def engine_open() -> OpenCost:
+        found = ArrayTables(ct.open_log(array)).engine_open
+        assert found is not None
+        return found
+
+    before = engine_open()
+    consolidate(array, mode="all")
+    vacuum(array, mode="commits")
+    assert engine_open().requests == before.requests_after_maintenance
+    assert before.requests - before.requests_after_maintenance == saved
 
 
 def test_a_window_keeps_the_rows_that_touch_it() -> None:
@@ -436,3 +424,18 @@ def test_usage_of_a_bucket_is_read_with_the_options_of_the_storage(
     )
     rows = tables_of(array, options, ("usage",))["usage"].to_pylist()
     assert sum(row["bytes"] for row in rows) == sum(f.path.stat().st_size for f in case.files())
+
+
+def test_every_new_name_changes_the_fingerprint(tmp_path: Path) -> None:
+    array = tmp_path / "array"
+    shutil.copytree(next(iter(ALL)).array, array)
+    store, name = open_store(array), f"__7_7_{'ab' * 16}_22"
+    seen = {fingerprint_of(list_array(store), {})}
+    for folder in ("__fragments", "__commits", "__schema", "__fragment_meta", "__meta"):
+        (array / folder).mkdir(exist_ok=True)
+        if folder == "__fragments":
+            (array / folder / name).mkdir()
+        else:
+            (array / folder / f"{name}.wrt").touch()
+        seen.add(fingerprint_of(list_array(store), {}))
+    assert len(seen) == 6

@@ -20,6 +20,7 @@ from support.servers import FAULTS, random_plan, scripted_plan
 from chronotile.errors import (
     ArrayNotFoundError,
     BadNameError,
+    ChangedError,
     ChronotileError,
     StorageError,
     TooLargeError,
@@ -92,6 +93,7 @@ def operations(store: Store) -> dict[str, Callable[[str], object]]:
         "read": lambda path: store.read(path),
         "read_range": lambda path: store.read_range(path, 0, 1),
         "put": lambda path: store.put_if_absent(path, b"x"),
+        "exchange": lambda path: store.exchange(path, b"x", b"y"),
         "remove": lambda path: store.remove(["fine", path]),
         "remove_folder": lambda path: store.remove_folder(path),
         "duplicate from": lambda path: store.duplicate({path: "target"}),
@@ -253,6 +255,19 @@ def test_put_never_overwrites(store: Store) -> None:
             store.put_if_absent("a/b", data)
         assert caught.value.where == store.uri_of("a/b")
     assert store.read("a/b") == b"first"
+    assert paths_of(store) == ["a/b"]
+
+
+def test_an_exchange_takes_the_place_of_known_bytes_only(store: Store) -> None:
+    with pytest.raises(ChangedError, match="found it gone or with other bytes"):
+        store.exchange("a/b", b"first", b"second")
+    assert paths_of(store) == []
+    store.put_if_absent("a/b", b"first")
+    store.exchange("a/b", b"first", b"second")
+    store.exchange("a/b", b"first", b"second")
+    with pytest.raises(ChangedError, match="found it gone or with other bytes"):
+        store.exchange("a/b", b"first", b"third")
+    assert store.read("a/b") == b"second"
     assert paths_of(store) == ["a/b"]
 
 
@@ -707,6 +722,15 @@ def test_put_knows_its_own_object(proxy: FaultProxy, bucket: str, fault: Fault) 
     with pytest.raises(ObjectExistsError):
         store.put_if_absent("a", b"yours")
     assert store.read("a") == b"mine"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_exchange_knows_its_own_bytes(proxy: FaultProxy, bucket: str, fault: Fault) -> None:
+    store = served(proxy, bucket)
+    store.put_if_absent("a", b"old")
+    proxy.plan = scripted_plan("PUT", fault, fault)
+    store.exchange("a", b"old", b"new")
+    assert store.read("a") == b"new"
 
 
 @pytest.mark.parametrize("fault", ["drop", "reset", "500", "503", "cut"])

@@ -11,7 +11,6 @@ from chronotile.storage import unnamed_file
 from chronotile.storage.local_disk import Disk
 from chronotile.storage.place import LEFTOVER, ObjectExistsError, Place
 from chronotile.storage.store import open_store
-from chronotile.storage.swap import swap
 
 if TYPE_CHECKING:
     import pathlib
@@ -48,11 +47,11 @@ def test_a_put_shows_nothing_before_it_is_whole(
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.wrt"]
 
 
-def test_a_swap_leaves_one_file(tmp_path: pathlib.Path, names_seen: set[str]) -> None:
+def test_an_exchange_leaves_one_file(tmp_path: pathlib.Path, names_seen: set[str]) -> None:
     store = open_store(str(tmp_path))
     store.put_if_absent("__commits/a.ign", b"old")
     names_seen.clear()
-    swap(store, "__commits/a.ign", b"old", b"new")
+    store.exchange("__commits/a.ign", b"old", b"new")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.ign"]
     assert (tmp_path / "__commits" / "a.ign").read_bytes() == b"new"
     parts = {name for name in names_seen if LEFTOVER.fullmatch(name)}

@@ -26,7 +26,7 @@ def test_the_rows_of_a_fleet_are_those_of_each_array() -> None:
     logs = [ct.open_log(str(case.array), key=case.key) for case in CASES.values()]
     tables = [ArrayTables(log, start, end) for log in logs for start, end in WINDOWS]
     for name in SCHEMAS:
-        whole = gathered(TABLES[name], [one.piece(name) for one in tables])
+        whole = gathered(TABLES[name], [piece for one in tables for piece in one.pieces(name)])
         assert whole.schema.equals(TABLES[name])
         assert whole.to_pylist() == [row for one in tables for row in one.table(name).to_pylist()]
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -421,15 +421,121 @@ def test_zoom_pan_search_and_dark(shipped: Path, page: Page) -> None:
     shows = "text => document.querySelector('#chart').textContent.includes(text)"
     page.click("#closer")
     page.click("#closer")
-    page.wait_for_function(shows.replace("document", "!document"), arg="2024-05-17")
+    page.wait_for_function(shows.replace("document", "!document"), arg="2024-05-03")
     page.locator("#plot").focus()
-    for _ in range(9):
-        page.keyboard.press("ArrowRight")
-    page.wait_for_function(shows, arg="2024-05-16")
-    page.click("#whole")
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
     page.wait_for_function(shows, arg="2024-05-01")
+    page.click("#whole")
+    page.wait_for_function(shows, arg="2024-05-15")
     page.fill("#search", "REGION == 'test'")
     assert page.locator("#commits li").count() == 1
+
+
+KNOB = """() => {
+  const model = JSON.parse(document.getElementById("model").textContent);
+  const slider = document.getElementById("slider");
+  const box = slider.getBoundingClientRect();
+  const [low, high, value] = [slider.min, slider.max, slider.value].map(Number);
+  const lines = [...document.querySelectorAll('#chart line[stroke="#1b7837"]')];
+  return {
+    knob: box.left + 8 + (value - low) / (high - low) * (box.width - 16),
+    lines: lines.map((line) => line.getBoundingClientRect().left),
+    wide: high - low,
+    away: slider.classList.contains("away"),
+    moment: model.moments.findIndex((one) => one.ms === document.body.dataset.moment),
+    atKnob: model.moments.findLastIndex((one) => one.x === value),
+    heading: document.getElementById("moment").textContent,
+    texts: model.moments.map((one) => one.ms),
+  };
+}"""
+
+
+def knob(page: Page) -> dict[str, Any]:
+    """The knob: it stands at the moment that the heading names, above its line in the picture."""
+    apart = f"(({KNOB})()).lines.every((line) => Math.abs(line - (({KNOB})()).knob) < 3)"
+    page.wait_for_function(f"() => (({KNOB})()).away || {apart}")
+    found: dict[str, Any] = page.evaluate(KNOB)
+    assert f"(end = {found['texts'][found['moment']]})" in found["heading"]
+    assert found["away"] == found["heading"].endswith(" what the picture shows")
+    if not found["away"]:
+        assert found["atKnob"] == found["moment"]
+    return found
+
+
+def test_zooming_keeps_the_chosen_moment_in_place(shipped: Path, page: Page) -> None:
+    open_page(page, shipped)
+    for place in (0, 3, 7):
+        page.click("#whole")
+        page.evaluate("place => showMoment(place)", place)
+        first = knob(page)
+        for clicks in (1, 1, 22):
+            for _ in range(clicks):
+                page.click("#closer")
+            closer = knob(page)
+            assert closer["knob"] == pytest.approx(first["knob"], abs=1)
+        assert closer["wide"] == pytest.approx(first["wide"] / 1e6), "no closer than this"
+        page.locator("#plot").focus()
+        for key in ("-", "-", "+"):
+            page.keyboard.press(key)
+            assert knob(page)["knob"] == pytest.approx(first["knob"], abs=1)
+
+
+def test_a_moment_outside_of_the_picture_has_no_knob(shipped: Path, page: Page) -> None:
+    open_page(page, shipped)
+    for _ in range(4):
+        page.click("#closer")
+    at_the_end = knob(page)
+    slider = page.locator("#slider")
+    with_knob = slider.screenshot()
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowLeft")
+    away = knob(page)
+    assert away["away"]
+    assert away["moment"] == at_the_end["moment"], "to look elsewhere chooses no other moment"
+    assert slider.screenshot() != with_knob
+    page.fill("#search", "amount")
+    assert knob(page)["away"]
+    page.click("#back")
+    back = knob(page)
+    assert (back["away"], back["moment"]) == (False, at_the_end["moment"] - 1)
+    assert back["wide"] == pytest.approx(away["wide"])
+    for _ in range(back["moment"]):
+        page.click("#back")
+        assert not knob(page)["away"]
+    page.click("#now")
+    assert not knob(page)["away"]
+
+
+def test_a_click_on_the_slider_chooses_the_moment_before_it(shipped: Path, page: Page) -> None:
+    open_page(page, shipped)
+    page.evaluate("showMoment(7)")
+    for _ in range(6):
+        page.click("#closer")
+    box = page.locator("#slider").bounding_box()
+    assert box is not None
+    assert knob(page)["moment"] == 7
+    page.mouse.click(box["x"] + 9, box["y"] + box["height"] / 2)
+    before = knob(page)
+    assert (before["moment"], before["away"]) == (6, False), "the picture moves to it"
+
+
+def test_the_wheel_zooms_about_the_pointer(shipped: Path, page: Page) -> None:
+    open_page(page, shipped)
+    page.evaluate("showMoment(3)")
+    first = knob(page)
+    box = page.locator("#chart svg").bounding_box()
+    assert box is not None
+    page.mouse.move(first["knob"], box["y"] + 60)
+    page.keyboard.down("Control")
+    wide = first["wide"]
+    for _ in range(5):
+        page.mouse.wheel(0, -100)
+        page.wait_for_function("wide => slider.max - slider.min < wide", arg=wide)
+        closer = knob(page)
+        assert closer["knob"] == pytest.approx(first["knob"], abs=3), "a pointer has whole pixels"
+        wide = closer["wide"]
+    page.keyboard.up("Control")
 
 
 def test_deletes_of_a_long_history_are_listed(

@@ -10,7 +10,6 @@ from support.engine_arrays import EngineArray
 from support.lifeline_views import lifeline_differences
 
 import chronotile as ct
-from chronotile.visibility import lifelines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,16 +33,6 @@ def test_the_reason_is_that_of_explain_afterwards(case: str) -> None:
         assert said[0] == row["reason"]
         if row["reason"] in ("superseded", "ignored"):
             assert said[1] == row["because"]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_lives_that_never_end_are_told_as_any_other(
-    case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rules = log_of(case).rules
-    quick = lifelines.lifelines(rules)
-    monkeypatch.setattr(lifelines, "_unending", lambda _: None)
-    assert lifelines.lifelines(rules).equals(quick)
 
 
 def test_one_life(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from chronotile.rows.differences.dense_diff import dense_pairs
 from chronotile.rows.differences.log_diff import refuse_gone_moments
 from chronotile.rows.differences.row_pairs import Pairs, diff_schema, pairs_table
 from chronotile.rows.open_for_rows import schema_in_force
-from chronotile.rows.updates.play_changes import NOBODY, Play
+from chronotile.rows.play_changes import NOBODY, Play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,8 +66,7 @@ def _commits(
     times = np.where(by == NOBODY, play.times[rows], moments[by])
     names = np.array([*(change.name for change in changes), None], object)[by]
     written = np.flatnonzero(by == NOBODY)
-    cells = [c.base.cells.take(pa.array(rows[written])) for c in play.columns.values()]
-    names[written] = writers.names(times[written], cells)
+    names[written] = writers.names(times[written], play.cells(rows[written]))
     return names.tolist(), times
 
 
@@ -90,7 +89,7 @@ def _pairs_of_cells(log: Log, schema_file: SchemaFile, first: int, last: int) ->
         names, times = _commits(plays[1], changes, writers, np.arange(len(batch.times)))
         rows = np.flatnonzero((times > np.uint64(first)) & (was | plays[1].alive))
         if len(rows):
-            before, after = (tuple(c.cells(rows) for c in p.columns.values()) for p in plays)
+            before, after = (play.cells(rows) for play in plays)
             alive = plays[1].alive[rows]
             yield Pairs(before, was[rows], after, alive, [names[at] for at in rows], times[rows])
 
@@ -161,7 +160,7 @@ def _changed_since(log: Log, schema_file: SchemaFile, first: int, last: int) -> 
         times = np.where(play.done_by == NOBODY, play.times, moments[play.done_by])
         rows = np.flatnonzero(times > np.uint64(first))
         names, when = _commits(play, changes, writers, rows)
-        cells = {field.name: play.columns[field.name].cells(rows) for field in schema.fields}
+        cells = {f.name: cells for f, cells in zip(schema.fields, play.cells(rows), strict=True)}
         found.append(pa.table(cells | said(names, when, play.alive[rows])))
     return pa.concat_tables(found).combine_chunks() if found else pa.table({"x": []})
 
@@ -183,7 +182,7 @@ def rows_at(
         for number, change in enumerate(changes):
             play.act(number, change)
         rows = np.flatnonzero(play.alive)
-        cells = {field.name: play.columns[field.name].cells(rows) for field in schema.fields}
+        cells = {f.name: cells for f, cells in zip(schema.fields, play.cells(rows), strict=True)}
         table = pa.table(cells | {"was": pa.array(np.ones(len(rows), bool))})
         found.append(
             table.join(places, keys=places.column_names, join_type="left semi", use_threads=False)

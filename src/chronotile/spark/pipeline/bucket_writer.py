@@ -56,11 +56,6 @@ class BucketWriter:
             if len(piece):
                 self._tables[name].add(piece)
 
-    def discard(self) -> None:
-        """Drops what is left; no run knows the files that were put."""
-        for table in self._tables.values():
-            table.discard()
-
     def close(self) -> tuple[Part, ...]:
         """Writes what is left, and gives all files."""
         for table in self._tables.values():
@@ -125,11 +120,6 @@ class _OneTable:
             data = buffer.read()
         self._parts.append(self._run.put(self._name, data, self._rows_written, self._bucket))
         self._file, self._buffer, self._rows_written = None, None, 0
-
-    def discard(self) -> None:
-        if self._file is not None and self._buffer is not None:
-            self._file.close()
-            self._buffer.close()
 
     def close(self, words: Mapping[bytes, bytes]) -> list[Part]:
         self._put(words)

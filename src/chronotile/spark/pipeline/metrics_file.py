@@ -39,11 +39,11 @@ METRICS = {
     "chronotile_fragments": "Fragments of all arrays.",
     "chronotile_log_bytes": "Bytes of commit logs.",
     "chronotile_files_read": "Files that the run read.",
-    "chronotile_open_requests": "Requests that opening every array once costs.",
-    "chronotile_open_cost": "What these requests cost, by the prices of the run.",
-    "chronotile_open_requests_after_maintenance": "The same after maintenance.",
+    "chronotile_engine_open_requests": "Requests of an engine that opens every array once.",
+    "chronotile_engine_open_requests_after_maintenance": "The same after maintenance.",
+    "chronotile_open_requests": "Requests of chronotile to open every array once.",
     "chronotile_findings": "Findings, by severity and code.",
-    "chronotile_array_open_requests": "Requests that an open of the costliest arrays costs.",
+    "chronotile_array_engine_open_requests": "Requests of an engine's open, the costliest arrays.",
     "chronotile_maintenance_arrays": "Arrays that maintenance looked at, by command and outcome.",
 }
 """Metric -> its meaning. All are gauges."""
@@ -113,13 +113,13 @@ def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, s
         yield "chronotile_bytes", {}, totals.bytes
     yield "chronotile_log_bytes", {}, totals.log_bytes
     yield "chronotile_files_read", {}, summary.files_read
+    yield "chronotile_engine_open_requests", {}, totals.engine_open_requests
+    yield "chronotile_engine_open_requests_after_maintenance", {}, totals.engine_requests_after
     yield "chronotile_open_requests", {}, totals.open_requests
-    yield "chronotile_open_cost", {"currency": summary.prices.currency}, summary.open_cost
-    yield "chronotile_open_requests_after_maintenance", {}, totals.requests_after
     for severity, code, count in totals.findings:
         yield "chronotile_findings", {"severity": severity, "code": code}, count
     for cost, array in totals.worst:
-        yield "chronotile_array_open_requests", {"array": array}, cost
+        yield "chronotile_array_engine_open_requests", {"array": array}, cost
     yield from _maintenance(summary.maintained)
 
 

@@ -41,7 +41,8 @@ RUNS = pa.schema(
         *((name, pa.int64()) for name in ("arrays", "arrays_read", "arrays_unchanged")),
         *((name, pa.int64()) for name in ("arrays_unreadable", "commits", "fragments")),
         *((name, pa.int64()) for name in ("arrays_measured", "bytes", "log_bytes")),
-        *((name, pa.int64()) for name in ("open_requests", "open_requests_after_maintenance")),
+        *((name, pa.int64()) for name in ("engine_open_requests", "open_requests")),
+        ("engine_open_requests_after_maintenance", pa.int64()),
         *((name, pa.int64()) for name in ("errors", "warnings", "infos")),
         *((name, pa.int64()) for name in ("new_findings", "resolved_findings")),
     ]
@@ -102,8 +103,9 @@ def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) ->
     row |= {name: getattr(totals, name) for name in summed}
     row["arrays_measured"] = totals.measured
     row["bytes"] = totals.bytes if totals.measured else None
+    row["engine_open_requests"] = totals.engine_open_requests
+    row["engine_open_requests_after_maintenance"] = totals.engine_requests_after
     row["open_requests"] = totals.open_requests
-    row["open_requests_after_maintenance"] = totals.requests_after
     for severity in ("error", "warning", "info"):
         row[f"{severity}s"] = sum(n for one, _, n in totals.findings if one == severity)
     return pa.Table.from_pylist([row], schema=RUNS)

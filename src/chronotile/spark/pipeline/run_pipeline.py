@@ -8,7 +8,7 @@ read, the run publishes nothing; else it repeats their rows from the last run th
 and marks them as stale.
 
 Nothing in the driver grows with the fleet: it knows buckets and their files (see `buckets`), and of
-arrays their number. What a fleet costs, in requests, hours and money, the README tells.
+arrays their number. The README says what a fleet costs, in requests and hours.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from chronotile.spark.source.options import Options
 
-FORMAT = 6
+FORMAT = 7
 """The format of what a run leaves for the next one, which uses no run of another format."""
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
@@ -140,7 +140,6 @@ def run(
         maintained=maintained,
         inventory_age_s=pipeline.inventory_age_s,
         committed=committed,
-        prices=job.options.prices,
     )
 
 
@@ -227,8 +226,9 @@ class _Pipeline:
         row = run_row(run_.name, run_.started_ms, done.totals, counts)
         last = last_run(self._job.out, self._job.out_storage)
         before = list(last.tables("run_history")) if last else []
-        before = [table for table in before if table.schema.names == RUNS.names]
-        return run_.write("run_history", pa.concat_tables([*before, row])[-RUNS_MAX:])
+        # Runs of an older version may lack a column, or have one more.
+        table = pa.concat_tables([*before, row], promote_options="default").select(RUNS.names)
+        return run_.write("run_history", table[-RUNS_MAX:])
 
     def _read(self, run_: Run, older: OlderRun) -> Done:
         """Reads the whole fleet, and what could not be read once more."""
@@ -340,9 +340,7 @@ class _Pipeline:
         options = self._job.options
         has_key = options.key is not None or options.key_file is not None
         most = options.max_findings
-        prices = options.prices.to_json()
-        asked = {"has_key": has_key, "max_findings": most, "version": __version__}
-        return {**asked, "prices": prices}
+        return {"has_key": has_key, "max_findings": most, "version": __version__}
 
     def _plan_words(self) -> dict[str, Any]:
         """What must be equal in two runs if one goes on with what the other has read."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from chronotile.check.capped_findings import number_told
-from chronotile.tables.prices import S3_US_EAST, Prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,16 +38,16 @@ class Totals:
     """Of these arrays."""
     log_bytes: int = 0
     """Read of the commit logs."""
+    engine_open_requests: int = 0
+    """Requests that it takes an engine to open every array once, in a bucket."""
+    engine_requests_after: int = 0
+    """The same after commits and footers are consolidated and vacuumed."""
     open_requests: int = 0
-    """Requests that it takes to open every array once."""
-    open_lists: int = 0
-    """Those of them that list."""
-    requests_after: int = 0
-    """Requests that this takes after maintenance."""
+    """Requests that it takes this package to open every array once."""
     findings: tuple[tuple[str, str, int], ...] = ()
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
-    """(requests, array), the most first."""
+    """(requests of an engine's open, array), the most first."""
 
     def __add__(self, other: Totals) -> Totals:
         names = [one.name for one in fields(self)]
@@ -66,14 +65,16 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     (('info', 'x', 1),)
     """
     if name == "arrays":
-        summed = ("commits", "fragments", "bytes", "log_bytes", "open_requests", "open_lists")
+        opens = ("engine_open_requests", "open_requests")
+        summed = ("commits", "fragments", "bytes", "log_bytes", *opens)
         sums: dict[str, Any] = {name: pc.sum(table[name]).as_py() or 0 for name in summed}
-        costs = pc.fill_null(table["open_requests"], 0).to_pylist()
-        worst = _worst(zip(costs, table["array"].to_pylist(), strict=True))
+        known = table.filter(pc.field("engine_open_requests").is_valid())
+        pairs = (known[name].to_pylist() for name in ("engine_open_requests", "array"))
+        worst = _worst(zip(*pairs, strict=True))
         measured = len(table) - table["bytes"].null_count
         return Totals(arrays=len(table), measured=measured, worst=worst, **sums)
     if name == "listings":
-        return Totals(requests_after=pc.sum(table["requests_after"]).as_py() or 0)
+        return Totals(engine_requests_after=pc.sum(table["requests_after"]).as_py() or 0)
     if name == "findings":
         names = ("severity", "code", "path", "message")
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
@@ -114,21 +115,13 @@ class Summary:
     """(outcome, arrays) of maintenance, if there was any."""
     inventory_age_s: float | None = None
     """How old the inventory was, if the arrays were found in one."""
-    prices: Prices = S3_US_EAST
-    """Of the requests."""
     committed: tuple[Committed, ...] = ()
     """What became of each table of Delta or Iceberg."""
 
     @property
     def saved(self) -> int:
-        """Requests that maintenance would save, if every array is opened once."""
-        return self.totals.open_requests - self.totals.requests_after
-
-    @property
-    def open_cost(self) -> float:
-        """What it costs to open every array once, by the prices of the run."""
-        lists = self.totals.open_lists
-        return self.prices.cost(lists=lists, reads=self.totals.open_requests - lists)
+        """Requests that maintenance would save, if an engine opens every array once."""
+        return self.totals.engine_open_requests - self.totals.engine_requests_after
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -152,11 +145,12 @@ class Summary:
                 {"severity": severity, "code": code, "count": count}
                 for severity, code, count in totals.findings
             ],
-            "worst": [{"array": array, "open_requests": cost} for cost, array in totals.worst],
+            "worst": [
+                {"array": array, "engine_open_requests": cost} for cost, array in totals.worst
+            ],
+            "engine_open_requests": totals.engine_open_requests,
+            "engine_open_requests_after_maintenance": totals.engine_requests_after,
             "open_requests": totals.open_requests,
-            "open_cost": self.open_cost,
-            "prices": self.prices.to_json(),
-            "open_requests_after_maintenance": totals.requests_after,
             "maintained": dict(self.maintained),
             "inventory_age_s": self.inventory_age_s,
             "committed": [one._asdict() for one in self.committed],

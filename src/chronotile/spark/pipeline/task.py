@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.check.findings import finding
 from chronotile.dataset.check_all import UNREADABLE, may_pass, words
@@ -25,7 +25,6 @@ from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import folder_times
 from chronotile.spark.known_listing import known_store
-from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.pipeline.bucket_writer import BucketWriter
 from chronotile.spark.pipeline.buckets import NO_BUCKET
 from chronotile.spark.pipeline.interrupted_run import note_done
@@ -37,23 +36,21 @@ from chronotile.spark.pipeline.unchanged_arrays import (
     Noted,
     is_unchanged,
     note,
-    note_large,
 )
 from chronotile.spark.pipeline.unreadable_limit import Unread
 from chronotile.spark.source.read_share import array_tables, in_order
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, findings_rows, tables_of_unreadable
-from chronotile.tables.gathered_rows import Rows, rows_of
-from chronotile.tables.large_tables import LargeTables
+from chronotile.tables.gathered_rows import Columns, Rows, rows_of
 from chronotile.tables.measured_array import MeasuredArray, measure_array
-from chronotile.tables.our_open_requests import requests_after_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
+    from chronotile.check.engine_open_cost import OpenCost
     from chronotile.dataset.find_arrays import Unlisted
     from chronotile.spark.bucket_share import BucketShare, Place
     from chronotile.spark.pipeline.older_run_rows import OlderBucket
@@ -61,6 +58,8 @@ if TYPE_CHECKING:
     from chronotile.spark.source.options import Options
     from chronotile.storage.store import Entry, Store
     from chronotile.tables.gathered_rows import Piece
+
+    _Tables: TypeAlias = Mapping[str, Iterable[Piece]]
 
 AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
@@ -180,7 +179,6 @@ class _Bucket:
         self._task = task
         self._reads = _Reads()
         self._writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
-        self._large: list[BucketWriter] = []
         self._unchanged: list[str] = []
         self._findings: list[dict[str, Any]] = []
         self._noted: dict[str, Noted] = {}
@@ -206,10 +204,9 @@ class _Bucket:
             for name, rows in older.rows(self._unchanged, ()):
                 self._writer.add({name: rows})
         changes = self._changes(places, {*unread, *hidden})
-        writers = (self._writer, *self._large)
         return Done(
-            parts=(*(part for writer in writers for part in writer.close()), *changes),
-            totals=sum((writer.totals for writer in writers), Totals()),
+            parts=(*self._writer.close(), *changes),
+            totals=self._writer.totals,
             unchanged=len(self._unchanged),
             unread=tuple(Unread(*pair) for pair in list(unread.items())[:UNREAD_MAX]),
             unread_count=len(unread),
@@ -220,10 +217,13 @@ class _Bucket:
             reads=self._reads.counts.total(),
         )
 
-    def _add(self, pieces: Mapping[str, Piece]) -> None:
-        self._writer.add(pieces)
-        if self._task.older is not None:
-            self._findings += rows_of(pieces["findings"])
+    def _add(self, tables: _Tables) -> None:
+        for name, pieces in tables.items():
+            for piece in pieces:
+                self._writer.add({name: piece})
+                if name == "findings" and self._task.older is not None:
+                    assert not isinstance(piece, Columns)
+                    self._findings += rows_of(piece)
 
     def _changes(self, there: Collection[str], left: Collection[str]) -> tuple[Part, ...]:
         """Writes which findings came and went, on the arrays that were read or are gone."""
@@ -256,8 +256,6 @@ class _Bucket:
                     failed[array] = outcome
                 elif outcome is None:
                     self._unchanged.append(array)
-                elif isinstance(outcome, _Large):
-                    failed |= self._add_large(outcome)
                 else:
                     self._add(outcome)
             # A list may miss what was just written: then an array looks as if it were gone.
@@ -268,29 +266,7 @@ class _Bucket:
             waiting = tuple(failed)
         return failed
 
-    def _add_large(self, large: _Large) -> dict[str, Exception]:
-        """Writes the rows of a large array, in files of its own; gives it if it fails."""
-        task, array = self._task, large.store.uri
-        writer = BucketWriter(task.run, task.share.bucket, WRITTEN, "listings")
-        try:
-            for tables in large.tables.stream(tuple(SCHEMAS)):
-                writer.add(tables)
-                if task.older is not None and "findings" in tables:
-                    self._findings += tables["findings"].to_pylist()
-        except Exception as error:  # one bad array must not stop a fleet
-            writer.discard()
-            if not may_pass(error) and not isinstance(error, ArrayNotFoundError):
-                self._add(self._without(array, error))
-                return {}
-            return {array: error}
-        assert large.tables.listing is not None
-        times = large.tables.folder_times
-        noted = note_large(large.store, large.tables.listing, large.began_ms, times)
-        writer.add({"listings": _listing(array, noted, large.tables.requests_after)})
-        self._large.append(writer)
-        return {}
-
-    def _outcome(self, place: Place) -> dict[str, Piece] | _Large | Exception | None:
+    def _outcome(self, place: Place) -> _Tables | Exception | None:
         """The rows of an array; None if it is unchanged; an error if another try may succeed."""
         try:
             if place.entries is not None:
@@ -306,16 +282,14 @@ class _Bucket:
         store = open_store(array, self._task.options.storage_options)
         return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
 
-    def _by_inventory(self, place: Place) -> dict[str, Piece] | _Large | None:
+    def _by_inventory(self, place: Place) -> _Tables | None:
         """Reads an array by a listing that is known; if that is outdated, by another."""
         store, after = self._store(place.uri), self._task.fresh_ms
         entries = place.entries or ()
         known = known_store(store, entries, after)
         return self._tables(known, None if known is store else entries)
 
-    def _tables(
-        self, store: Store, known: tuple[Entry, ...] | None = None
-    ) -> dict[str, Piece] | _Large | None:
+    def _tables(self, store: Store, known: tuple[Entry, ...] | None = None) -> _Tables | None:
         options, array, began_ms = self._task.options, store.uri, now_ms()
         # Cells can go bad while the listing stays the same.
         noted = None if options.check == "deep" else self._noted.get(array)
@@ -325,37 +299,26 @@ class _Bucket:
         opened = MeasuredArray(store, known)
         if options.sizes and known is None:
             opened = measure_array(store)
-        log = open_or_divide(opened.store, options)
-        if isinstance(log, LargeTables):
-            return _Large(store, log, began_ms)
+        log = options.open_log(opened.store)
         tables = array_tables(log, options, opened.entries if options.sizes else None)
-        made = {name: tables.piece(name) for name in SCHEMAS}
+        made = {name: tables.pieces(name) for name in SCHEMAS}
         now = note(store, log.history.listing, began_ms, times)
-        after = requests_after_maintenance(log.history)
-        return {**made, "listings": _listing(array, now, after)}
+        return {**made, "listings": [_listing(array, now, tables.engine_open)]}
 
-    def _without(self, array: str, error: Exception) -> dict[str, Piece]:
+    def _without(self, array: str, error: Exception) -> _Tables:
         """The rows of an array that is damaged or gone."""
         if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
             gone = "it is gone: it was there when the fleet was listed"
             item = finding(array, UNREADABLE, "", gone, severity="warning")
-            return {"findings": findings_rows((item,)), "listings": _listing(array)}
+            return {"findings": [findings_rows((item,))], "listings": [_listing(array)]}
         made = tables_of_unreadable(array, error)
-        return {**{name: made[name] for name in SCHEMAS}, "listings": _listing(array)}
+        return {**{name: [made[name]] for name in SCHEMAS}, "listings": [_listing(array)]}
 
     def _is_gone(self, array: str) -> bool:
         try:
             return not open_store(array, self._task.options.storage_options).exists()
         except ChronotileError:
             return False
-
-
-class _Large(NamedTuple):
-    """A large array, whose tables are made as they are written."""
-
-    store: Store
-    tables: LargeTables
-    began_ms: int
 
 
 class _Reads:
@@ -371,5 +334,6 @@ class _Reads:
                 self.counts[f"{array}/{path}"] += 1
 
 
-def _listing(array: str, noted: Noted = NOTHING, requests_after: int | None = None) -> Rows:
-    return Rows([{"array": array, **noted._asdict(), "requests_after": requests_after}])
+def _listing(array: str, noted: Noted = NOTHING, engine_open: OpenCost | None = None) -> Rows:
+    after = engine_open and engine_open.requests_after_maintenance
+    return Rows([{"array": array, **noted._asdict(), "requests_after": after}])

@@ -70,20 +70,6 @@ def note(
     return Noted(marks=json.dumps({"folders": dict(times), "files": stamps}))
 
 
-def note_large(
-    store: Store, listing: Listing, began_ms: int, times: Mapping[str, int | None]
-) -> Noted:
-    """What to note of a large array: in a bucket, where nothing is marked, nothing.
-
-    Args:
-        store: Where the array is.
-        listing: What belongs to no time: it has the names of all files that are read.
-        began_ms: When reading began.
-        times: What `listing.folder_times` gave before that.
-    """
-    return Noted(None, note(store, listing, began_ms, times).marks) if times else NOTHING
-
-
 def is_unchanged(store: Store, noted: Noted, began_ms: int) -> bool:
     """Whether an array is as it was noted.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from chronotile.spark.large_arrays import PartPartition, divided, read_parts
 from chronotile.spark.source.change_table import (
     ChangePartition,
     change_partitions,
@@ -23,7 +22,7 @@ from chronotile.spark.source.chosen_columns import choose, with_choice
 from chronotile.spark.source.inventory_shares import ListedPartition, inventory_partitions
 from chronotile.spark.source.options import OF_STREAMS, Options, read_options
 from chronotile.spark.source.pushed_filters import Filters, FilterTaker
-from chronotile.spark.source.read_share import BATCH_ROWS, read_share
+from chronotile.spark.source.read_share import read_share
 from chronotile.spark.source.shares import Share, find_fleet, group_shares, shares
 from chronotile.spark.source.tag_windows import with_tags_of_roots
 from chronotile.spark.stream.reader import CommitStream
@@ -106,11 +105,8 @@ class TableReader(DataSourceReader):
             return [*parts] or [SharePartition(Share(()))]
         if self.options.table == "members":
             return [SharePartition(share) for share in group_shares(fleet) or (Share(()),)]
-        large = divided(fleet.arrays, self.options)
-        small = fleet._replace(arrays=tuple(one for one in fleet.arrays if one.uri not in large))
-        tasks: list[InputPartition] = [one for parts in large.values() for one in parts]
-        tasks += map(SharePartition, shares(small, self.options.partition_bytes))
-        return tasks or [SharePartition(Share(()))]
+        tasks = shares(fleet, self.options.partition_bytes)
+        return [SharePartition(share) for share in tasks or (Share(()),)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one share."""
@@ -125,10 +121,6 @@ class TableReader(DataSourceReader):
                 yield choose(self.options, twinned(kept))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, PartPartition):
-            for table in read_parts(partition, self.options):
-                yield from table.to_batches(BATCH_ROWS)
-            return
         if isinstance(partition, ListedPartition):
             yield from read_share(Share(partition.arrays), partition.options(self.options))
             return

@@ -1,8 +1,7 @@
 """The options of the data source.
 
 In: the text that Spark hands over. Out: `Options`, checked: an unknown option, or a value that
-makes no sense, is an error before anything is read. Reads no file but those of URIs, of a key and
-of prices.
+makes no sense, is an error before anything is read. Reads no file but those of URIs and of a key.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import READABLE, SCHEMAS, STREAMED, WINDOWED
 from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.measured_array import MeasuredArray
-from chronotile.tables.prices import S3_US_EAST, Prices, read_prices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +62,6 @@ KNOWN = {
     "partition_bytes": "bytes of commit files that one task reads",
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "maxfindings": "findings of one code and severity that are listed of an array",
-    "prices": "a TOML file with the prices of requests, for the columns `open_cost` of `arrays`",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
     "state": "streams only: a folder for what has been read, if an offset would be too long",
     "maxarrayspertrigger": "streams only: the most arrays that one batch reads",
@@ -111,8 +108,6 @@ class Options:
     """In a task: look for commits that are newer than this."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed of an array."""
-    prices: Prices = S3_US_EAST
-    """Of the requests that an open takes."""
     push_filters: bool = False
     state: str | None = None
     max_arrays: int | None = None
@@ -131,13 +126,9 @@ class Options:
         known = known_store(store, entries, self.known_until)
         return MeasuredArray(known, None if known is store else entries)
 
-    def open_log(self, store: Store, largest: int | None = None) -> Log:
-        """The log of an array.
-
-        Raises:
-            LargeArrayError: It has more than `largest` bytes of commits.
-        """
-        return Log(read_history(store, key=self.read_key(), largest=largest), store)
+    def open_log(self, store: Store) -> Log:
+        """Read the log of an array."""
+        return Log(read_history(store, key=self.read_key()), store)
 
     def told(self) -> dict[str, str | bool]:
         """How much the rows of an array tell."""
@@ -207,7 +198,6 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         inventory=options.get("inventory"),
         fresh=_flag("fresh", options),
         max_findings=_count("maxfindings", options.get("maxfindings"), "findings") or MOST,
-        prices=read_prices(options["prices"], storage) if "prices" in options else S3_US_EAST,
         push_filters=_flag("push_filters", options),
         state=options.get("state"),
         max_arrays=_count("maxarrayspertrigger", options.get("maxarrayspertrigger")),

@@ -15,21 +15,20 @@ from chronotile.dataset.check_all import may_pass, unlisted, words
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError, ChangedError
-from chronotile.spark.large_arrays import open_or_divide
 from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.place import MissingObjectError, find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.tables.array_tables import (
+    BATCH_ROWS,
     ArrayTables,
     findings_table,
     members_table,
     tables_of_unreadable,
 )
-from chronotile.tables.large_tables import LargeTables
 from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -43,8 +42,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-BATCH_ROWS = 1 << 16
-"""Rows of one Arrow batch, at most."""
 AHEAD = 8
 """Arrays of a bucket that one task reads at once: most of the time it waits for answers."""
 
@@ -54,32 +51,28 @@ def open_array(array: str, options: Options) -> Log:
     return options.open_log(options.opened(array).store)
 
 
-def pieces_of(
-    array: str, options: Options, names: tuple[str, ...]
-) -> Iterable[Mapping[str, pa.Table]]:
-    """Some tables of one array, in whatever state it is; those of a large one come in pieces.
+def rows_of_array(array: str, options: Options, name: str) -> Iterable[pa.Table]:
+    """Give the rows of one table of an array, in whatever state it is, in tables of some rows each.
 
     Raises:
         BadTimeError: The array has no tag of the name that stands for a time.
     """
     try:
         opened = options.opened(array)
-        if options.sizes and "arrays" in names and opened.entries is None:
+        if options.sizes and name == "arrays" and opened.entries is None:
             opened = measure_array(opened.store)
-        log = open_or_divide(opened.store, options, names)
-        if isinstance(log, LargeTables):
-            return log.stream(names)  # what fails in the midst of it fails the task
+        log = options.open_log(opened.store)
         tables = array_tables(log, options, opened.entries if options.sizes else None)
-        return ({name: tables.table(name) for name in names},)
+        return tables.batches(name)
     except BadTimeError:
         raise
     except Exception as error:  # one bad array must not stop a fleet
         if array in options.known and isinstance(error, MissingObjectError | ChangedError):
             # The inventory is outdated: look again.
-            return pieces_of(array, replace(options, known={}), names)
+            return rows_of_array(array, replace(options, known={}), name)
         if may_pass(error):
             _log.warning("no rows of %s: %s", array, words(error))
-        return (tables_of_unreadable(array, error),)
+        return (tables_of_unreadable(array, error)[name],)
 
 
 def array_tables(
@@ -92,7 +85,6 @@ def array_tables(
         check=options.check,
         cells=options.cells,
         measured=measured,
-        prices=options.prices,
         max_findings=options.max_findings,
     )
 
@@ -115,11 +107,10 @@ def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
         for group in share.arrays:
             yield from members_of(group, options).to_batches(BATCH_ROWS)
         return
-    make = partial(pieces_of, options=options, names=(name,))
-    for _, pieces in in_order(make, share.arrays):
-        for tables in pieces:
-            if name in tables:
-                yield from tables[name].to_batches(BATCH_ROWS)
+    make = partial(rows_of_array, options=options, name=name)
+    for _, tables in in_order(make, share.arrays):
+        for table in tables:
+            yield from table.to_batches(BATCH_ROWS)
     if name == "findings":
         yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
 

@@ -57,6 +57,6 @@ def _moment(options: Options, moment: int | str) -> int | str:
             dataset = open_dataset(root, options.read_key(), options.storage_options)
         except ArrayNotFoundError:
             return moment
-        moments.add(dataset.known_tags.moment(moment))
+        moments.add(dataset.known_tags.checked(dataset.uri).moment(moment))
     found = moments.pop() if len(moments) == 1 else None
     return moment if found is None else min(found, LAST)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -106,7 +107,7 @@ def fingerprint_of(listing: Listing, stamps: Mapping[str, str]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for kind in fields(listing):
         names = getattr(listing, kind.name)
-        if isinstance(names, tuple):
+        if isinstance(names, Sequence):
             text = "\n".join((kind.name, *sorted(names), ""))
             digest.update(text.encode("utf-8", "surrogatepass"))
     lines = (f"{path} {stamp}" for path, stamp in stamps.items())

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from chronotile.spark.source.chosen_columns import choose
-from chronotile.spark.source.read_share import BATCH_ROWS
 from chronotile.spark.stream.changed_arrays import Watch
 from chronotile.spark.stream.next_batch import planner_of
 from chronotile.spark.stream.task import ArrayPartition, CommitPartition, read_arrays, read_commits
+from chronotile.tables.array_tables import BATCH_ROWS
 from chronotile.tables.time_twins import twinned
 
 if TYPE_CHECKING:
