@@ -92,9 +92,9 @@ def _not_whole(
     array, health = history.array, every[path]
     if health.state is State.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
-        hint = "nothing to run: to renew it, consolidate its fragments with the engine"
+        renew = "nothing to run: to renew it, consolidate its fragments with the engine"
         yield finding(
-            array, "fragment-damaged", health.file, message, severity="warning", hint=hint
+            array, "fragment-damaged", health.file, message, severity="warning", hint=renew
         )
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
@@ -125,9 +125,9 @@ def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -
         return
     for damage in opener.check(health.path):
         severity: Severity | None = "warning" if is_hidden else None
-        hint = _HIDDEN if is_hidden else "nothing to run: bring the file back from a copy"
-        if damage.code == "fragment-file-extra":
-            hint = None
+        hint: str | None = "nothing to run: bring the file back from a copy"
+        if is_hidden or damage.code == "fragment-file-extra":
+            hint = _HIDDEN if is_hidden else None
         yield finding(array, damage.code, damage.file, damage.message, severity=severity, hint=hint)
 
 

@@ -150,9 +150,9 @@ class Plan(NamedTuple):
         """What is done, a step each fragment."""
         op: Op = "link" if transfer.links else "copy"
         for folder, files in self.folders.items():
-            size, count = sum(entry.size or 0 for entry in files), len(files)
+            count, cells = len(files), sum(entry.size or 0 for entry in files)
             reason = count_text(count, "file")
-            yield Step(op=op, path=folder, size=size, reason=reason, fragment_files=count)
+            yield Step(op=op, path=folder, size=cells, reason=reason, fragment_files=count)
         op = "copy" if link == "symbolic" else op
         for path in self.small:
             size = self.sizes.get(path)
