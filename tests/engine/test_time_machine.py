@@ -427,7 +427,7 @@ def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None
                 break
     assert put.path.rpartition("/")[2] in array.files("__commits")
     for step in planned.steps:
-        if step.op == "copy":
+        if step.op in ("link", "copy"):
             (array.folder / step.path).mkdir()
     ct.undo(array.uri)
     kept = set(array.files("__commits")) - set(files)

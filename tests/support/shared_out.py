@@ -54,6 +54,7 @@ SLOW = (
     "test_lines_to_columns",
     "test_unneeded_deletes",
     "test_group_publish_race",
+    "test_followed_hints",
     "test_usage",
     "test_hostile_names",
     "test_spark_rows",

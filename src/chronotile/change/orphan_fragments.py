@@ -84,7 +84,8 @@ def find_orphans(
     for path, health in inspect(store, history, paths).items():
         files = store.list_prefix(path, sizes=True)
         if path in copies:
-            notes.append(f"{path} is a copy that {copies[path]} has begun: it stays")
+            notes.append(f"{path} is a copy of a change that has not ended: it stays")
+            notes.append(f"if that was broken off, run it again, or remove {copies[path]}")
         elif _is_younger(store.newest_ms(path), older_than_ms):
             notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
         elif health.is_broken or (whole and health.is_whole):

@@ -6,7 +6,8 @@ and read.
 
 The order, so that a stop at any point leaves every window as it was:
 
-  1. put an `.ign` for the writes of fragments that are about to go, in a `.con` or not: a
+  1. look again that the `.vac` files list the fragments that are about to go, and that the merged
+     ones are there; put an `.ign` for the writes of those that go, in a `.con` or not: a
      consolidation that is under way may still write them into one;
   2. remove their own commit files: from here on these writes are not effective;
   3. remove their folders, and then the `.vac` files that listed them;
@@ -14,7 +15,8 @@ The order, so that a stop at any point leaves every window as it was:
      unless the caller asks, as the engine looks for them when it consolidates (F1);
   5. remove `.con` files if another holds all of their effective commits (see `con_coverage`), and
      read those again that hold what went: if one is gone, put its commits back;
-  6. remove `.ign` files that name no write of any `.con` that is left;
+  6. put the `.ign` again if the engine has removed it and a `.con` needs it; remove `.ign` files
+     that name no write of any `.con` that is left;
   7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;
   8. if the caller asks, remove orphans (see `orphan_fragments`), and deletes that no fragment needs
      (see `unneeded_deletes`).
@@ -231,6 +233,12 @@ class _CommitFiles:
             if one.commit_uri in own
         )
         self.folders = _folders(store, removal)
+        lines = {vacuum.path: vacuum.lines for vacuum in history.vacuums}
+        self.still_hidden = StillHidden(
+            {one.because: lines[one.because] for one in removal.fragments},
+            frozenset(removal.relied_on),
+            tuple(folder.path for folder in self.folders),
+        )
         self.vacuums = tuple(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         )
@@ -251,7 +259,8 @@ class _CommitFiles:
 
     def stages(self) -> Iterable[Stage]:
         """The steps, in the order of the module's text."""
-        yield Stage(name="ignore", seen=_SAME, steps=self.new_ignores)
+        looks = (self.still_hidden,) if self.folders else ()
+        yield Stage(name="ignore", seen=_SAME, looks=looks, steps=self.new_ignores)
         yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)
         old: list[Step] = []
         files: list[Step] = []
@@ -289,7 +298,8 @@ class _CommitFiles:
         free = (*self._passing(), *self.ignores)
         candidates = tuple(s.path for s in (*self.new_ignores, *self.ignores))
         if candidates:
-            look = FreeIgnores(self.coverage, candidates, frozenset(s.path for s in free))
+            planned, ignored = frozenset(s.path for s in free), frozenset(self.ignored)
+            look = FreeIgnores(self.coverage, candidates, planned, self.new_ignores, ignored)
             yield Stage(name=".ign", seen=_SAME, looks=(look,), steps=free)
 
     def _passing(self) -> tuple[Step, ...]:
@@ -342,6 +352,42 @@ def _folders(store: Store, removal: Removal) -> tuple[_Folder, ...]:
             _Folder(one.folder, files, f"listed in {one.because}")
             for one, files in zip(removal.fragments, listed, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StillHidden:
+    """Look whether fragments that are to go may be the only copy by now.
+
+    An undo shows them again, and somebody may have removed what they were merged into. If they are
+    gone already, another vacuum was faster.
+    """
+
+    hidden_by: Mapping[str, tuple[str, ...]]
+    """`.vac` files that list them, with their lines."""
+    held_by: frozenset[str]
+    """Folders of fragments that hold their cells."""
+    folders: tuple[str, ...]
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            ChangedError: They may be.
+        """
+        changed = []
+        for path, data in store.read_many(sorted(self.hidden_by)):
+            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
+                raise data
+            if not isinstance(data, bytes) or decode_vac(data, path) != self.hidden_by[path]:
+                changed.append(path)
+        for folder in sorted(self.held_by):
+            try:
+                store.head(f"{folder}/{METADATA}")
+            except MissingObjectError:
+                changed.append(folder)
+        if changed and any(store.list_dir(folder).files for folder in self.folders):
+            problem = f"expected {changed[0]} as it was read, found it gone or changed"
+            raise ChangedError(store.uri, f"{problem}; try again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,16 +509,27 @@ class FreeIgnores:
     coverage: Coverage = field(repr=False)
     candidates: tuple[str, ...]
     planned: frozenset[str]
+    new: tuple[Step, ...]
+    """The `.ign` that this vacuum put."""
+    ignored: frozenset[str]
+    """URIs of the writes that it names."""
 
     def __call__(self, store: Store) -> Seen:
         """Look; leave those that are still needed, and remove those that became free."""
-        uris = _uris(store, self.coverage, _names(store))
-        writes = {uri for uri in uris if uri.endswith(WRITES)}
+        names = _names(store)
+        writes = {uri for uri in _uris(store, self.coverage, names) if uri.endswith(WRITES)}
+        # The engine removes every `.ign` as soon as one `.con` holds all other commits.
+        again = tuple(
+            step
+            for step in self.new
+            if step.path not in names and not writes.isdisjoint(self.ignored)
+        )
         free = {
             path for path in self.candidates if writes.isdisjoint(_read(store, path, decode_ign))
         }
+        free -= {step.path for step in again}
         more = tuple(
             Step(op="remove", path=path, size=None, reason="names no write of a .con")
             for path in sorted(free - self.planned)
         )
-        return Seen(steps=more, leave=self.planned - free)
+        return Seen(steps=(*again, *more), leave=self.planned - free)

@@ -93,9 +93,9 @@ def _not_whole(
     array, health = history.array, every[path]
     if health.state is State.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
-        hint = "nothing to run: to renew it, consolidate its fragments with the engine"
+        renew = "nothing to run: to renew it, consolidate its fragments with the engine"
         yield finding(
-            array, "fragment-damaged", health.file, message, severity="warning", hint=hint
+            array, "fragment-damaged", health.file, message, severity="warning", hint=renew
         )
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"

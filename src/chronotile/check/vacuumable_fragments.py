@@ -57,6 +57,8 @@ class Removal:
     notes: tuple[str, ...]
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Folders of fragments that stay for windows that are to be kept, and why."""
+    relied_on: frozenset[str] = frozenset()
+    """Folders of the whole fragments that hold what goes."""
 
 
 def removable(
@@ -126,6 +128,9 @@ def removable(
         losses=_merged(losses),
         notes=tuple(notes),
         kept={here[name]: labels for name, labels in held.items() if name in here},
+        relied_on=frozenset(
+            path for one in superseded.values() for path in backing.get(one.because, ())
+        ),
     )
 
 

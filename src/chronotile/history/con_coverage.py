@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,7 +38,7 @@ from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import CommitTable, Mask
     from chronotile.history.uri_columns import I64
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     Records: TypeAlias = Mapping[str, bytes | None]
 
 
-class Con(NamedTuple):
+class _Con(NamedTuple):
     """What decides whether a `.con` can take the place of another."""
 
     path: str
@@ -64,73 +63,6 @@ class Con(NamedTuple):
         """Its place in the order in which `.con` files are kept."""
         made = -rank(self.path)[0] if self.tiles else 0
         return -self.weight, self.has_ignored, made, self.has_repeated, self.path
-
-    def plus(self, other: Con) -> Con:
-        """The same file in two parts of an array together."""
-        return Con(
-            self.path,
-            self.effective + other.effective,
-            self.weight + other.weight,
-            self.tiles + other.tiles,
-            self.has_ignored or other.has_ignored,
-            self.has_repeated or other.has_repeated,
-        )
-
-
-def superseded(
-    cons: Iterable[Con],
-    holds: Callable[[str, str], bool],
-    is_newer: Callable[[str, str], bool] = lambda *_: False,
-) -> dict[str, str | None]:
-    """The `.con` files that can go, each with one that stays and holds its effective commits.
-
-    One without an effective commit needs no other: None stands for it.
-
-    Args:
-        cons: All `.con` files.
-        holds: Whether one holds every effective commit of another.
-        is_newer: Whether one is newer than the `.ign` files that name commits of another.
-    """
-
-    def is_kept_for(one: Con, other: Con) -> bool:
-        if one.weight > other.weight:
-            return one.tiles == other.tiles or rank(one.path) > rank(other.path)
-        if one.has_ignored or other.has_ignored:
-            return not one.has_ignored and is_newer(one.path, other.path)
-        return True
-
-    gone: dict[str, str | None] = {}
-    staying: list[Con] = []
-    for con in sorted(cons, key=Con.place):
-        holders = (
-            one.path for one in staying if holds(one.path, con.path) and is_kept_for(one, con)
-        )
-        if con.effective and (holder := next(holders, None)) is None:
-            staying.append(con)
-        else:
-            gone[con.path] = holder if con.effective else None
-    return gone
-
-
-class ConsInParts:
-    """Which `.con` files can go, of an array that is read in parts."""
-
-    def __init__(self) -> None:
-        self._cons: dict[str, Con] = {}
-        self._unheld: set[tuple[str, str]] = set()
-
-    def add(self, files: Coverage) -> None:
-        """Takes the next part."""
-        for con in files.cons:
-            known = self._cons.get(con.path)
-            self._cons[con.path] = con if known is None else known.plus(con)
-        for pair in permutations(self._cons, 2):
-            if pair not in self._unheld and not files.holds(*pair):
-                self._unheld.add(pair)
-
-    def superseded(self) -> dict[str, str | None]:
-        """The `.con` files that can go."""
-        return superseded(self._cons.values(), lambda *pair: pair not in self._unheld)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +101,7 @@ class Coverage:
         return np.flatnonzero(self.table.source == self._numbers[path])
 
     @cached_property
-    def cons(self) -> list[Con]:
+    def _cons(self) -> list[_Con]:
         """The `.con` files, in the order in which they are kept."""
         found = []
         for path in self._numbers:
@@ -178,7 +110,7 @@ class Coverage:
             # A single file is compared with none: its rows need no common numbers.
             ids = self._ids[rows] if len(self._numbers) > 1 else rows
             found.append(
-                Con(
+                _Con(
                     path=path,
                     effective=int(np.count_nonzero(self._effective[rows])),
                     weight=len(np.unique(ids[~ignored])),
@@ -187,9 +119,9 @@ class Coverage:
                     has_repeated=len(np.unique(ids)) < len(rows),
                 )
             )
-        return sorted(found, key=Con.place)
+        return sorted(found, key=_Con.place)
 
-    def holds(self, one: str, other: str) -> bool:
+    def _holds(self, one: str, other: str) -> bool:
         """Whether a `.con` holds every effective commit of another."""
         mine, wanted = self._own[one], self._own[other]
         if not len(wanted) or not len(mine) or not mine[0] <= wanted[0] <= wanted[-1] <= mine[-1]:
@@ -199,20 +131,37 @@ class Coverage:
     def superseded(self, times: Mapping[str, int] | None = None) -> dict[str, str | None]:
         """The `.con` files that can go, each with one that stays and holds its effective commits.
 
+        One without an effective commit needs no other: None stands for it.
+
         Args:
             times: When `.con` and `.ign` files were written; without it, files that differ only in
                 ignored commits stay.
         """
-        known = times or {}
+        gone: dict[str, str | None] = {}
+        staying: list[_Con] = []
+        for con in self._cons:
+            if not con.effective:
+                gone[con.path] = None
+                continue
+            for one in staying:
+                if self._holds(one.path, con.path) and self._is_kept_for(one, con, times or {}):
+                    gone[con.path] = one.path
+                    break
+            else:
+                staying.append(con)
+        return gone
 
-        def is_newer(one: str, other: str) -> bool:
-            rows = self._rows(other)
-            uris = text_columns.uris(self.table, rows[self.ignored[rows]]).to_pylist()
-            ignores = {self.table.ignores.get(uri, "") for uri in uris}
-            latest = max(known.get(path, MAX_TIMESTAMP) for path in ignores)
-            return known.get(one, 0) > latest
-
-        return superseded(self.cons, self.holds, is_newer)
+    def _is_kept_for(self, one: _Con, other: _Con, times: Mapping[str, int]) -> bool:
+        """Whether nobody removes a `.con` for another that comes later in the order."""
+        if one.weight > other.weight:
+            return one.tiles == other.tiles or rank(one.path) > rank(other.path)
+        if not (one.has_ignored or other.has_ignored):
+            return True
+        rows = self._rows(other.path)
+        uris = text_columns.uris(self.table, rows[self.ignored[rows]]).to_pylist()
+        ignores = {self.table.ignores.get(uri, "") for uri in uris}
+        latest = max((times.get(path, MAX_TIMESTAMP) for path in ignores), default=MAX_TIMESTAMP)
+        return not one.has_ignored and times.get(one.path, 0) > latest
 
     def free_ignores(self, paths: Iterable[str], gone: Collection[str]) -> list[str]:
         """The `.ign` files among some paths that name no write of a `.con` outside `gone`."""
@@ -229,11 +178,11 @@ class Coverage:
 
     def count_held(self, rows: I64) -> int:
         """How many of some rows a `.con` holds too."""
-        if not len(rows) or not self.cons:
+        if not len(rows) or not self._numbers:
             return 0
         in_con = np.zeros(len(self.table), bool)
-        for con in self.cons:
-            in_con[self._ids[self._rows(con.path)]] = True
+        for path in self._numbers:
+            in_con[self._ids[self._rows(path)]] = True
         return int(np.count_nonzero(in_con[self._ids[rows]]))
 
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
@@ -241,7 +190,7 @@ class Coverage:
         kept: dict[int, str] = {}
         wanted = np.zeros(len(self.table), bool)
         wanted[self._ids[rows]] = True
-        for con in reversed(self.cons):
+        for con in reversed(self._cons):
             own = self._ids[self._rows(con.path)]
             kept |= dict.fromkeys(own[wanted[own]].tolist(), con.path)
         for row in rows[self._effective[rows]].tolist():

@@ -417,7 +417,7 @@ def test_a_copy_that_a_change_is_making_gets_no_commit(lost: EngineArray) -> Non
     (name,) = lost.files("__fragments", "__20_*")
     records = lost.folder.parent / "array.reports"
     records.mkdir()
-    steps = [{"op": "copy", "path": f"__fragments/{name}"}]
+    steps = [{"op": "link", "path": f"__fragments/{name}"}]
     record = records / "20240501T080000.120Z-restore-begun.json"
     record.write_text(json.dumps({"state": "begun", "steps": steps}))
     report = repair(lost.uri, commit_orphans=True)

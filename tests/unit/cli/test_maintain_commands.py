@@ -210,8 +210,10 @@ def test_repair_commits_orphans(array: EngineArray, capsys: pytest.CaptureFixtur
         path.unlink()
     status, planned = run_json(capsys, "repair", array.uri, "--commit-orphans", "--dry-run")
     assert (status, len(array.answer()), len(planned["steps"])) == (0, 0, 1)
-    status, out, _ = run(capsys, "repair", array.uri, "--commit-orphans")
+    status, out, err = run(capsys, "repair", array.uri, "--commit-orphans")
     assert status == 0
     assert "commits 3 whole fragments that no commit names" in " ".join(out.split())
-    assert "to undo: chronotile repair" in out
+    assert f"to undo: chronotile undo {array.uri}" in err
     assert len(array.answer()) == 3
+    assert main(["undo", array.uri]) == 0
+    assert len(array.answer()) == 0

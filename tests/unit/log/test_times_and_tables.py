@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> sample.Sample:
     [
         *("rows ARRAY --end T", "rows ARRAY --start T", "visible ARRAY --end T"),
         *("explain ARRAY --end T", "log ARRAY --since T", "log ARRAY --until T"),
-        *("diff ARRAY T now", "diff ARRAY 0 T", "timeline ARRAY -o x.html --now T"),
+        *("diff ARRAY T now", "diff ARRAY 0 T", "timeline ARRAY -o ARRAY.html --now T"),
         *("delete ARRAY --where id==1 --at T", "restore ARRAY --to T", "tag add ARRAY x --at T"),
         *("restore ARRAY --to 2024-05-13 --at T", "clone ARRAY ARRAY-2 --end T"),
         "vacuum ARRAY --keep T --dry-run",
