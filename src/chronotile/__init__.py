@@ -34,9 +34,8 @@ Data moves one way through the rooms: each imports only from those above it.
     history       all that one reading of an array found
     visibility    what an open at a window sees, and why: the rules, and only there
     check         what is wrong, and what to do about it
-    change        deletes, updates, consolidation, vacuum, repair
-    time_machine  clones, and changes that bring a past state back
-    log           the object that users hold: reading, rules, checks and plans meet here
+    log           one array's log: reading, rules and checks meet here
+    change        every change: its plan, the executor, the record, the way back
     single_file   one file by itself, decoded
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
@@ -45,6 +44,9 @@ Data moves one way through the rooms: each imports only from those above it.
     timeline      a picture of a history
     spark         the same for a whole fleet
     cli           the command line
+
+Beside them: `handle`, `array` and `group`, which users hold, and `shims`, the functions of earlier
+versions.
 """
 
 from __future__ import annotations

@@ -259,8 +259,8 @@ class _CommitFiles:
 
     def stages(self) -> Iterable[Stage]:
         """The steps, in the order of the module's text."""
-        looks = (self.still_hidden,) if self.folders else ()
-        yield Stage(name="ignore", seen=_SAME, looks=looks, steps=self.new_ignores)
+        hidden = (self.still_hidden,) if self.folders else ()
+        yield Stage(name="ignore", seen=_SAME, looks=hidden, steps=self.new_ignores)
         yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)
         old: list[Step] = []
         files: list[Step] = []
