@@ -129,7 +129,8 @@ def plan_vacuum(
                 folders=tuple(orphan.path for orphan in found if orphan.is_folder),
             )
         )
-    notes += [*_blocking(commits.loose, shell_word(store.uri)), *metadata.notes]
+    notes += metadata.notes
+    blocking = _blocking(commits.loose, shell_word(store.uri))
     if deletes:
         unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
         notes += unneeded.notes
@@ -141,7 +142,7 @@ def plan_vacuum(
         command="vacuum",
         array=store.uri,
         stages=tuple(stages),
-        losses=(*_losses(removal), *metadata.losses),
+        losses=(*_losses(removal), *metadata.losses, *blocking),
         notes=tuple(notes),
         findings=tuple(doubtful_tags(store.uri, tags)),
         engine_open_requests=requests,

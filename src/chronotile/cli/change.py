@@ -26,6 +26,7 @@ from chronotile.cli.options import (
     shared_option,
     wrong_call,
 )
+from chronotile.errors import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,6 +80,8 @@ class ChangeReport:
             yield f"requests of an engine's open in a bucket: they were {first:,}, {when} {then:,}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
+        if report.operation is not None:
+            yield Text(f"operation: {report.operation}", "dim")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +140,13 @@ class Call:
             changed = done.has_steps
         if changed and not done.dry_run:
             if self.out is not None:
-                Path(self.out).write_text(done.to_json(), encoding="utf-8")
+                try:
+                    Path(self.out).write_text(done.to_json(), encoding="utf-8")
+                except OSError as error:
+                    # The array has changed already: no report undoes that.
+                    say(f"chronotile: the report could not be kept: {error}")
             if done.can_be_undone and self.how["record"]:
-                say(f"to undo: chronotile undo {self.place.uri}")
+                say(f"to undo: chronotile undo {shell_word(self.place.uri)}")
         return status
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.findings import RefusedError
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.log.short_ids import find_name
 
@@ -30,7 +30,7 @@ def find_holder(dataset: Dataset, name: str, *, outside: bool = False) -> tuple[
     holders: dict[str, list[str]] = {}
     for node, log in dataset.read_logs():
         if isinstance(log, ChronotileError):
-            raise RefusedError(dataset.uri, f"expected members that can be read, found {log}")
+            raise ReadError(dataset.uri, f"expected members that can be read, found {log}")
         if not (node.is_inside or outside):
             continue
         view = log.view(end=MAX_TIMESTAMP)

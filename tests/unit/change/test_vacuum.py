@@ -18,6 +18,8 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     import pathlib
 
+    from chronotile.change.plan import Report
+
 
 @pytest.fixture
 def array(tmp_path: pathlib.Path) -> EngineArray:
@@ -117,12 +119,12 @@ def test_a_dense_array_is_told_what_it_loses(tmp_path: pathlib.Path) -> None:
     said: list[str] = []
     files = len(list(array.folder.rglob("*")))
 
-    def announce(note: str) -> None:
+    def before_all(plan: Report) -> None:
         assert len(list(array.folder.rglob("*"))) == files, "said before anything is done"
-        said.append(note)
+        said.extend(plan.losses)
 
     planned = vacuum(array.uri, dry_run=True)
-    report = vacuum(array.uri, announce=announce)
+    report = vacuum(array.uri, before=before_all)
     assert said == list(report.notes) == list(planned.notes)
     assert said[0].startswith("time travel is lost from 10 to 30 ")
     assert array.answers(windows) == before

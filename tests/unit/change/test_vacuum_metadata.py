@@ -140,11 +140,11 @@ def test_merged_metadata_goes_and_it_is_said_first(array: EngineArray) -> None:
     before = metadata(array)
     said: list[str] = []
 
-    def announce(note: str) -> None:
+    def before_all(plan: Report) -> None:
         assert len(array.files("__meta")) == 5
-        said.append(note)
+        said.extend(plan.losses)
 
-    report = vacuum(array.uri, announce=announce)
+    report = vacuum(array.uri, before=before_all)
     (note,) = said
     assert note.startswith("metadata loses time travel from 10 to 30 (")
     assert report.notes == (note,)

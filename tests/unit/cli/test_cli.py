@@ -331,7 +331,7 @@ WRONG_CALLS = [
     (("log",), 2, "log: expected ARRAY, found none"),
     (("log", "ARRAY", "extra"), 2, "extra"),
     (("log", "ARRAY", "--since", "1.5"), 2, "expected ms, an ISO-8601 time, now, or a time ago"),
-    (("log", "ARRAY", "--since", "yesterdy"), 2, "--since: expected ms, an ISO-8601 time"),
+    (("log", "ARRAY", "--since", "yesterdy"), 2, "--start: expected ms, an ISO-8601 time"),
     (("visible", "ARRAY", "--start", "2", "--end", "1"), 2, "a window that ends after it starts"),
     (("log", "ARRAY", "--since", "1", "--until", "0"), 2, "a window that ends after it starts"),
     (("log", "ARRAY", "--kind", "delte"), 2, "--kind"),
@@ -347,7 +347,7 @@ WRONG_CALLS = [
     (("show", "ARRAY"), 3, "expected a file, found a folder"),
     (("show", "ARRAY/no-such-file"), 3, "no-such-file"),
     (("show", "ARRAY/__schema/SCHEMA", "--kind", "del"), 3, "SCHEMA"),
-    (("timeline", "ARRAY"), 2, "expected --output, found none"),
+    (("timeline", "ARRAY"), 2, "expected --out, found none"),
     (("timeline", "ARRAY", "-o", "picture.pdf"), 2, "found 'picture.pdf'"),
     (("timeline", "ARRAY", "-o", "/no/such/folder/x.svg"), 1, "/no/such/folder/x.svg"),
     (("demo", "ARRAY"), 1, "expected an empty folder or an earlier demo"),
@@ -531,7 +531,7 @@ def test_colour_on_a_terminal_and_none_in_a_pipe(sample: Path) -> None:
     ("words", "found"),
     [
         ("chronotile vis", "visible"),
-        ("chronotile log x --unt", "--until"),
+        ("chronotile log x --en", "--end"),
         ("chronotile log x --kind del", "delete"),
     ],
 )

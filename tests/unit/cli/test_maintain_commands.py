@@ -71,9 +71,9 @@ def test_delete(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0
     assert "delete where a < 15" in out
     assert len(array.answer()) == 2
-    report = err.split("report: ")[1].strip()
-    with open(report, encoding="utf-8") as file:  # noqa: PTH123 - what the user was told
-        assert json.load(file)["command"] == "delete"
+    (record,) = (array.folder / "__chronotile" / "operations").iterdir()
+    assert json.loads(record.read_text())["command"] == "delete"
+    assert f"to undo: chronotile undo {array.uri}" in err
     assert run(capsys, "delete", array.uri, "--where", "b < 15")[0] == 2
 
 
@@ -123,16 +123,16 @@ def test_modes_of_consolidate_and_vacuum(
 def test_consolidate_and_vacuum(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     status, document = run_json(capsys, "consolidate", array.uri, "--dry-run")
     assert (status, [step["op"] for step in document["steps"]]) == (0, ["put"])
-    assert not (array.folder.parent / "array.reports").exists()
+    records = array.folder / "__chronotile" / "operations"
+    assert not records.exists()
     assert run(capsys, "consolidate", array.uri)[0] == 0
     status, out, _ = run(capsys, "vacuum", array.uri, "--dry-run")
     assert status == 0
     assert out.count(".wrt") == 3
     assert "would remove 3 files" in out
-    assert run(capsys, "vacuum", array.uri, "--report", "-")[0] == 0
+    assert run(capsys, "vacuum", array.uri, "--no-record")[0] == 0
     assert len(array.files("__commits")) == 1
-    reports = list((array.folder.parent / "array.reports").iterdir())
-    assert len(reports) == 1, "a dry run and `-` leave none"
+    assert len(list(records.iterdir())) == 1, "a dry run and --no-record leave none"
     status, out, _ = run(capsys, "vacuum", array.uri)
     assert (status, "nothing to do" in out) == (0, True)
     assert len(array.answer()) == 3
@@ -185,7 +185,7 @@ def test_repair_and_back(array: EngineArray, capsys: pytest.CaptureFixture[str])
     status, document = run_json(capsys, "repair", array.uri)
     assert (status, bad.exists()) == (0, False)
     assert len(array.answer()) == 3
-    assert main(document["restore"].split()[1:]) == 0
+    assert main(["undo", array.uri, document["operation"]]) == 0
     assert bad.exists()
     assert run(capsys, "repair", array.uri, "--restore", "/nowhere/manifest.json")[0] == 1
 

@@ -72,9 +72,9 @@ def test_a_change_that_nobody_reads_of_is_written_down_to_its_end(tmp_path: Path
     for at in (10, 20):
         array.write(at, {at: at})
     status, errors = without_reader("consolidate", array.uri)
-    (report,) = (tmp_path / "array.reports").iterdir()
-    assert (status, errors.decode()) == (0, f"report: {report}\n")
-    assert "state" not in json.loads(report.read_text())
+    (record,) = (tmp_path / "array" / "__chronotile" / "operations").iterdir()
+    assert (status, errors.decode()) == (0, f"to undo: chronotile undo {array.uri}\n")
+    assert json.loads(record.read_text())["state"] == "done"
     assert without_reader("undo", array.uri, both=True)[0] == 0
     assert array.files("__commits", "*.con") == []
 
