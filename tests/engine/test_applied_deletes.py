@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiledb
-from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
@@ -167,8 +166,7 @@ def test_the_repair_can_be_undone(tmp_path: Path) -> None:
     array, _ = broken_by_a_drop(tmp_path, in_con=False, other=False)
     files = {path.name: path.read_bytes() for path in array.commits_folder.iterdir()}
     report = ct.repair(array.uri)
-    assert report.quarantine is not None
-    restore(array.uri, report.quarantine)
+    ct.undo(array.uri, report)
     assert {p.name: p.read_bytes() for p in array.commits_folder.iterdir()} == files
 
 

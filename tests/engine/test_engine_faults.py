@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
-from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 
-from chronotile import consolidate, open_log, repair, vacuum, write_delete, write_update
+from chronotile import consolidate, open_log, repair, undo, vacuum, write_delete, write_update
 from chronotile.check.findings import RefusedError
 from chronotile.format.commit_files import decode_con
 
@@ -222,8 +221,7 @@ def test_f6_a_delete_of_null_bricks_the_array(array: EngineArray) -> None:
     assert not report.findings
     assert count(array) == 3
     assert loud(array) == set()
-    assert report.quarantine is not None
-    restore(array.uri, f"{report.quarantine}/manifest.json")
+    undo(array.uri, report)
     assert "size mismatch" in str(array.answer())
 
 
@@ -319,10 +317,7 @@ def test_f9_what_cannot_be_told_is_told(array: EngineArray) -> None:
     report = repair(array.uri, accept_loss=True)
     assert not report.findings
     assert count(array) == 1
-    with pytest.raises(RefusedError, match="quarantine"):
-        vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)
-    assert report.restore is not None
-    restore(array.uri, report.restore.split()[-1])
+    undo(array.uri, report)
     assert path.read_bytes() == data[: data.index(b"__commits/__20_") + 13]
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
-from chronotile.change.beside_array import save_begun, save_report
 from support.engine_arrays import EngineArray
 from support.spec_files import ROOT
 from support.verbs import restore_rows
 
 import chronotile as ct
 from chronotile.array import Array
+from chronotile.change.operations import Who, begin, list_operations
 from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChangedError, KeyNeededError
@@ -249,22 +249,17 @@ def test_a_delete_on_a_newer_field_stands_in_the_way(tmp_path: pathlib.Path) -> 
 
 
 def test_what_an_undo_refuses(array: EngineArray) -> None:
-    folder = pathlib.Path(f"{array.uri}.reports")
-    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
+    with pytest.raises(RefusedError, match="expected a change of ours, found none that stands"):
         ct.undo(array.uri)
-    store = open_store(array.uri)
     restored = ct.restore(array.uri, 20)
-    save_report(store, restored)
-    assert len(list(folder.iterdir())) == 1
     assert ct.undo(array.uri, dry_run=True).steps
     done = ct.undo(array.uri)
-    save_report(store, done)
-    assert done.undoes is not None
-    assert done.undoes.endswith("-restore.json")
-    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
+    assert done.undoes == restored.operation
+    with pytest.raises(RefusedError, match="expected a change of ours, found none that stands"):
         ct.undo(array.uri)
-    with pytest.raises(RefusedError, match="found nothing of it: it was taken back already"):
-        undone(array, restored)
+    with pytest.raises(RefusedError, match="expected a change that stands, found .* undone"):
+        ct.undo(array.uri, restored)
+    restored = replace(restored, operation=None)
     other = restored.to_dict() | {"array": "elsewhere"}
     with pytest.raises(RefusedError, match="expected a report of this array"):
         ct.undo(array.uri, other)
@@ -272,7 +267,7 @@ def test_what_an_undo_refuses(array: EngineArray) -> None:
     with pytest.raises(RefusedError, match="which removed files: it is final"):
         ct.undo(array.uri, removal)
     outside = restored.to_dict() | {"steps": [{"op": "put", "path": "../x", "sha256": ""}]}
-    with pytest.raises(RefusedError, match="expected what a change puts"):
+    with pytest.raises(ct.ChronotileError, match="expected the record of a change"):
         ct.undo(array.uri, outside)
 
 
@@ -416,9 +411,10 @@ def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None
     store = open_store(array.uri)
     before, files = array.answer(*NOW), array.files("__commits")
     planned = replace(ct.restore(array.uri, 20, dry_run=True), dry_run=False)
-    save_begun(store, planned)
-    with pytest.raises(RefusedError, match="expected a report of a change beside it, found none"):
-        ct.undo(array.uri)
+    operation = begin(store, planned, Who())
+    record = array.folder / operation.path
+    # As if another process had begun it, and were gone.
+    record.write_text(record.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))
     put, *_ = (step for step in planned.steps if step.op == "put" and step.path.endswith(".con"))
     for step in planned.steps:
         if step.path.endswith(".con"):
@@ -429,9 +425,11 @@ def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None
     for step in planned.steps:
         if step.op in ("link", "copy"):
             (array.folder / step.path).mkdir()
-    ct.undo(array.uri)
-    kept = set(array.files("__commits")) - set(files)
-    assert kept <= {step.path.rpartition("/")[2] for step in planned.steps}
+    report = ct.consolidate(array.uri)
+    assert "it is taken back" in report.notes[0]
+    ct.undo(array.uri, report)
+    assert array.files("__commits") == files
+    assert list_operations(store)[-1].state == "failed"
     assert array.answer(*NOW) == before
 
 

@@ -75,7 +75,7 @@ def test_a_repair_that_is_killed_loses_nothing_and_goes_on(
         copy = tmp_path / f"at{step}"
         shutil.copytree(group, copy)
         assert dying.run("repair-group", str(copy), die_at=step)[0]
-        places = [copy / "__group", *tmp_path.glob(f"at{step}.quarantine/*")]
+        places = [copy / "__group", *copy.glob("__chronotile/quarantine/*")]
         kept = [path.read_bytes() for place in places for path in place.iterdir()]
         assert data in kept, step
         assert not dying.run("repair-group", str(copy))[0]

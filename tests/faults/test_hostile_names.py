@@ -7,8 +7,10 @@ of the array is lost.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -159,6 +161,9 @@ class World:
         assert answer == ((10, 10), (20, 20), (30, 30))
 
 
+EMPTY = hashlib.sha256(b"").hexdigest()
+
+
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     array = EngineArray(tmp_path_factory.mktemp("origin") / "array").create()
@@ -199,25 +204,47 @@ def test_in_an_ignore_file(world: World, line: str) -> None:
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
-def test_in_a_manifest(world: World, line: str) -> None:
+def test_in_a_record(world: World, line: str) -> None:
+    """A record that says that a change put, moved or copied something elsewhere."""
     (world.array.commits_folder / "notes.wrt").touch()
-    report = repair(world.array.uri)
-    assert report.quarantine is not None
-    manifest = world.root / "array.quarantine" / report.quarantine.rpartition("/")[2]
-    document = json.loads((manifest / "manifest.json").read_text())
+    repair(world.array.uri)
+    (record,) = (world.array.folder / "__chronotile" / "operations").iterdir()
+    document = json.loads(record.read_text())
     inside = world.array.files("__commits"), world.fragments()
-    whole = document["moved"][0]
+    whole = document["steps"][0]
+    lies: list[dict[str, object]] = [
+        {**whole, "path": line},
+        {**whole, "op": "put", "path": line},
+        {**whole, "op": "copy", "path": line, "files": {"x": 1}},
+        {**whole, "op": "move", "path": "__fragments/x", "files": {line: 1}},
+    ]
+    for lie in lies:
+        record.write_text(json.dumps(document | {"steps": [lie]}))
+        with suppress(ChronotileError):
+            Array(world.store()).undo()
+        world.is_untouched()
+    assert set(inside[0]) <= set(world.array.files("__commits"))
+    assert world.fragments() == inside[1]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_in_a_manifest(world: World, line: str) -> None:
+    """Of a quarantine that an earlier version left."""
+    folder = world.root / "array.quarantine" / "20240101T000000.000Z"
+    folder.mkdir(parents=True)
+    (folder / "0000-notes.wrt").touch()
+    world.outside = world.neighbours()
+    whole = {"path": "__commits/notes.wrt", "size": 0, "sha256": EMPTY, "file": "0000-notes.wrt"}
+    inside = world.array.files("__commits"), world.fragments()
     lies: list[dict[str, object]] = [
         {"moved": [{**whole, "path": line}], "put": []},
-        {"moved": [{**whole, "file": line}], "put": []},
         {"moved": [], "put": [{"path": line, "size": 0, "sha256": "0" * 64}]},
     ]
-    if line in IN_THE_ARRAY or line.startswith("__schema/"):
-        del lies[0]
     for lie in lies:
-        (manifest / "manifest.json").write_text(json.dumps(lie))
-        with pytest.raises(ChronotileError):
-            Array(world.store()).restore(f"{report.quarantine}/manifest.json")
+        (folder / "manifest.json").write_text(json.dumps(lie))
+        world.outside = world.neighbours()
+        with suppress(ChronotileError):
+            Array(world.store()).undo(str(folder / "manifest.json"))
         world.is_untouched()
     assert set(inside[0]) <= set(world.array.files("__commits"))
     assert world.fragments() == inside[1]
@@ -226,7 +253,7 @@ def test_in_a_manifest(world: World, line: str) -> None:
 @pytest.mark.parametrize("manifest", HOSTILE[:34], ids=range(34))
 def test_as_a_manifest(world: World, manifest: str) -> None:
     with pytest.raises(ChronotileError):
-        Array(world.store()).restore(manifest)
+        Array(world.store()).undo(manifest)
     world.is_untouched()
 
 

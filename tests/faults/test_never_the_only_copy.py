@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tiledb
-from chronotile.change.quarantine import restore
 from support.engine_arrays import EngineArray
 from support.histories import History
 
-from chronotile import consolidate, open_log, repair, vacuum, write_delete
+from chronotile import consolidate, open_log, repair, undo, vacuum, write_delete
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 
@@ -108,7 +107,7 @@ def test_a_repair_can_be_undone(
     before = {p: p.read_bytes() for p in merged.folder.rglob("*") if p.is_file()}
     report = repair(merged.uri)
     assert report.quarantine
-    restore(merged.uri, report.quarantine)
+    undo(merged.uri, report)
     assert {p: p.read_bytes() for p in merged.folder.rglob("*") if p.is_file()} == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,17 +80,19 @@ def test_a_command_that_is_killed(array: Path, capsys: pytest.CaptureFixture[str
     killed(COMMAND, str(array))
     gone = before - loose(array)
     assert len(gone) == KILLED_AT - 1
-    (found,) = documents(array.with_name("array.reports")).items()
-    assert found[0].endswith("-vacuum-begun.json")
-    assert found[1]["state"] == "begun"
-    assert removed(found[1]) == before
+    records = array / "__chronotile" / "operations"
+    (begun,) = (one for name, one in documents(records).items() if "-vacuum-begun" in name)
+    assert begun["state"] == "begun"
+    assert removed(begun) == before
     assert main(["vacuum", str(array)]) == 0
+    assert "was broken off: what it removed stays removed" in capsys.readouterr().out
     assert loose(array) == set()
-    after = documents(array.with_name("array.reports"))
-    assert len(after) == 2, "of the one that was killed, and of the one that was done"
-    (done,) = (one for name, one in after.items() if name.endswith("-vacuum.json"))
-    assert "state" not in done
+    after = documents(records)
+    assert len(after) == 3, "and one of the consolidation"
+    (done,) = (one for name, one in after.items() if name.endswith("-vacuum-done.json"))
     assert removed(done) == before - gone
+    (failed,) = (one for name, one in after.items() if name.endswith("-vacuum-failed.json"))
+    assert failed["id"] == begun["id"]
     capsys.readouterr()
 
 
@@ -119,6 +122,7 @@ def test_what_is_about_to_be_done_is_told_before_it_is(array: Path) -> None:
     assert len(told) == 1, "a dry run is about to do nothing"
     vacuum(str(array), before=before)
     assert len(told[-1].steps) == 10
+    assert len(list((array / "__chronotile" / "operations").iterdir())) == 2
     (array / "__commits" / "notes.wrt").touch()
     files = sorted(array.rglob("*"))
     repair(str(array), before=before)
@@ -128,16 +132,19 @@ def test_what_is_about_to_be_done_is_told_before_it_is(array: Path) -> None:
 
 
 def test_nothing_goes_that_cannot_be_written_down(
-    array: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    array: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consolidate(str(array))
     before = loose(array)
-    assert main(["vacuum", str(array), "--report", str(tmp_path / "no" / "x")]) == 1
+    folder = array / "__chronotile"
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert main(["vacuum", str(array)]) == 3
     said = capsys.readouterr().err
-    assert "expected to write down first what is about to go" in said
-    assert "'-' for no record" in said
+    assert "expected to write down first what is about to happen" in said
+    assert "--no-record goes on without a way back" in said
     assert loose(array) == before
-    assert main(["vacuum", str(array), "--report", "-"]) == 0
+    assert main(["vacuum", str(array), "--no-record"]) == 0
     assert loose(array) == set()
 
 

@@ -6,16 +6,17 @@ what is done now is recorded in the array itself, by `operations`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from chronotile.change.operations import check_record
 from chronotile.change.undo import Record, plan_inverse, refuse_final
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import commit_name, encode_lines
+from chronotile.format.documents import read_json
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError, Store
@@ -34,13 +35,8 @@ def _above(store: Store) -> tuple[Store, str]:
 
 
 def _read(store: Store, path: str) -> dict[str, Any]:
-    try:
-        document = json.loads(store.read(path, limit=1 << 28))
-    except (ValueError, RecursionError) as cause:
-        raise BadFileError(store.uri_of(path), f"expected a report, found {cause!r:.80}") from cause
-    if not isinstance(document, dict):
-        raise BadFileError(store.uri_of(path), "expected a report, found another document")
-    return document
+    kind = "the manifest of a quarantine" if path.endswith(_MANIFEST) else "the report of a change"
+    return read_json(store.read(path, limit=1 << 28), store.uri_of(path), kind)
 
 
 def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
@@ -68,6 +64,7 @@ def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
 def _of_report(
     store: Store, above: Store, name: str, place: str, report: Mapping[str, Any]
 ) -> Record:
+    check_record(dict(report), place or store.uri)
     if report.get("array") != store.uri:
         found = f"found one of {report.get('array')!r:.120}"
         raise RefusedError(store.uri, f"expected a report of this array, {found}")
@@ -92,13 +89,15 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Reco
         moved = [{**entry, "op": "move"} for entry in manifest["moved"]]
         puts = [{**entry, "op": "put"} for entry in manifest["put"]]
         paths = {str(entry["path"]) for entry in moved}
+        _ = [entry["path"] for entry in puts]
     except (KeyError, TypeError) as cause:
         problem = f"expected a manifest, found {cause!r:.80}"
         raise BadFileError(above.uri_of(f"{folder}/{_MANIFEST}"), problem) from cause
     first = [entry for entry in puts if entry["path"] not in paths]
     last = [entry for entry in puts if entry["path"] in paths]
+    where = above.uri_of(f"{folder}/{_MANIFEST}")
     document = {"command": "repair", "time": manifest.get("made"), "steps": [*first, *moved, *last]}
-    return Record(above.uri_of(folder), document, above, folder)
+    return Record(above.uri_of(folder), check_record(document, where), above, folder)
 
 
 def last_record(store: Store, undone: set[str]) -> Record | None:

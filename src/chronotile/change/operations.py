@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import getpass
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -27,9 +26,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from chronotile.change.plan import FOLDERS, json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
+from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.compared_put import put_compared
+from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -170,15 +171,45 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
         BadFileError: It is no record.
         MissingObjectError: It is gone.
     """
-    try:
-        document = json.loads(store.read(operation.path, limit=1 << 28))
-    except (ValueError, RecursionError) as cause:
-        problem = f"expected the record of an operation, found {cause!r:.80}"
-        raise BadFileError(store.uri_of(operation.path), problem) from cause
-    if not isinstance(document, dict) or document.get("id") != operation.id:
-        problem = "expected the record of an operation, found another document"
-        raise BadFileError(store.uri_of(operation.path), problem)
+    where = store.uri_of(operation.path)
+    document = read_json(store.read(operation.path, limit=1 << 28), where, "a record")
+    if document.get("id") != operation.id:
+        raise BadFileError(where, "expected the record of an operation, found another document")
+    return check_record(document, where)
+
+
+def check_record(document: dict[str, Any], where: str) -> dict[str, Any]:
+    """Refuse a document that is no record, or names a file outside of the array.
+
+    >>> check_record({"steps": [{"op": "put", "path": "../x"}]}, "r.json")
+    Traceback (most recent call last):
+    chronotile.errors.BadFileError: r.json: expected the record of a change, found step '../x'
+    """
+    for part in (document, *_list(document, "members", dict, where)):
+        for name in ("added", "hidden"):
+            _list(part, name, str, where)
+        for step in _list(part, "steps", dict, where):
+            path, op = step.get("path"), step.get("op")
+            if not isinstance(path, str) or not isinstance(op, str) or not is_path(path):
+                problem = f"expected the record of a change, found step {path!r:.120}"
+                raise BadFileError(where, problem)
+            files = step.get("files")
+            if isinstance(files, Mapping) and not all(map(_is_file, files.items())):
+                problem = f"expected the files of {path}, found {str(files)[:80]!r}"
+                raise BadFileError(where, problem)
     return document
+
+
+def _is_file(item: tuple[Any, Any]) -> bool:
+    name, size = item
+    return isinstance(name, str) and is_path(name) and isinstance(size, int | None)
+
+
+def _list(document: Mapping[str, Any], name: str, kind: type, where: str) -> list[Any]:
+    found = document.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
+        raise BadFileError(where, f"expected the record of a change, found {name} {found!r:.80}")
+    return found
 
 
 def describe_operations(store: Store) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ A change is taken back only if that loses nothing and leaves nothing half done:
 from __future__ import annotations
 
 import hashlib
+import re
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,8 +62,12 @@ if TYPE_CHECKING:
 
 FINAL = "it is final"
 """How a message says that nobody can take a change back any more."""
-_FOLDERS = (COMMITS, META, SCHEMA, FRAGMENT_META, FRAGMENTS, GROUP)
-"""Where changes put files."""
+_TOUCHED = re.compile(
+    rf"(?:{COMMITS}|{META}|{SCHEMA}|{FRAGMENT_META}|{FRAGMENTS}|{GROUP})/.+"
+    r"|[^/]+\.(?:ok|vac|meta)|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
+    re.DOTALL,
+)
+"""Paths of files that changes touch; those of an array before version 12 lie in its root."""
 _WHOLE = ("restore", "undelete")
 """Changes that say what the whole array shows: an older change cannot be taken back below them."""
 
@@ -247,7 +252,7 @@ class _Inverse:
         found: list[Step] = []
         for number, step in reversed(numbered):
             path = str(step.get("path"))
-            if not is_path(path) or not path.startswith(tuple(f"{f}/" for f in _FOLDERS)):
+            if not is_path(path) or not _TOUCHED.fullmatch(path):
                 problem = f"expected what a change touches, found {path!r:.120}"
                 raise RefusedError(self.store.uri, problem)
             found += self._inverse(number, step, path)

@@ -8,12 +8,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from chronotile.change.quarantine import restore
 from support.corpus_cases import CASES
 from support.engine_answers import answers
 from support.engine_arrays import EngineArray, s3_settings
 
-from chronotile import consolidate, open_log, repair, vacuum
+from chronotile import consolidate, open_log, repair, undo, vacuum
 from chronotile.array import Array
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
@@ -53,6 +52,12 @@ def healthy(folder: pathlib.Path) -> EngineArray:
     return array
 
 
+def own_files(folder: pathlib.Path) -> dict[str, bytes]:
+    """All files of an array, less the records of operations."""
+    found = read_all(folder)
+    return {path: data for path, data in found.items() if not path.startswith("__chronotile/")}
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_engine_reads_it_again(name: str, tmp_path: pathlib.Path) -> None:
     case = CASES[name]
@@ -63,7 +68,6 @@ def test_the_engine_reads_it_again(name: str, tmp_path: pathlib.Path) -> None:
     assert any(answer.startswith("error") for answer in before.values())
     planned = repair(uri, dry_run=True)
     assert read_all(folder) == files
-    assert not (tmp_path / "array.quarantine").exists()
     report = repair(uri)
     assert [(s.op, s.size) for s in report.steps] == [(s.op, s.size) for s in planned.steps]
     after = answers(uri, case, windows)
@@ -73,13 +77,12 @@ def test_the_engine_reads_it_again(name: str, tmp_path: pathlib.Path) -> None:
             assert answer.startswith("error") or after[window] == answer, window
     assert not blocking((log := open_log(uri)).history, log.rules)
     assert report.quarantine is not None
-    kept = read_all(tmp_path / "array.quarantine")
-    moved = {step.path for step in report.steps if step.op == "move"}
+    kept = read_all(folder / "__chronotile" / "quarantine")
+    moved = {step.path for step in report.steps if step.op in ("move", "replace")}
     assert {files[path] for path in moved} <= set(kept.values())
-    restore(uri, report.quarantine)
-    assert read_all(folder) == files
+    undo(uri)
+    assert own_files(folder) == files
     assert answers(uri, case, windows) == before
-    assert read_all(tmp_path / "array.quarantine") == {}
 
 
 @pytest.mark.parametrize(
@@ -115,19 +118,19 @@ def test_files_that_have_no_business_there(path: str, tmp_path: pathlib.Path) ->
     assert not vacuum(array.uri).steps
 
 
-def test_the_manifest(tmp_path: pathlib.Path) -> None:
+def test_the_record(tmp_path: pathlib.Path) -> None:
     array = healthy(tmp_path / "array")
     (array.commits_folder / "notes.wrt").write_bytes(b"precious")
     report = repair(array.uri)
-    assert report.quarantine is not None
-    folder = tmp_path / "array.quarantine" / report.quarantine.rpartition("/")[2]
-    document = json.loads((folder / "manifest.json").read_text())
-    (moved,) = document["moved"]
+    (record,) = (array.folder / "__chronotile" / "operations").iterdir()
+    document = json.loads(record.read_text())
+    assert (document["id"], document["state"]) == (report.operation, "done")
+    (moved,) = document["steps"]
     assert moved["path"] == "__commits/notes.wrt"
     assert moved["sha256"] == hashlib.sha256(b"precious").hexdigest()
-    assert (folder / moved["file"]).read_bytes() == b"precious"
-    assert document["restore"] == report.restore
-    assert str(report.restore).startswith(f"chronotile repair {array.uri} --restore ")
+    folder = array.folder / "__chronotile" / "quarantine" / document["id"]
+    assert report.quarantine == str(folder)
+    assert (folder / "0000-notes.wrt").read_bytes() == b"precious"
 
 
 def test_a_copy_that_was_changed_is_not_put_back(tmp_path: pathlib.Path) -> None:
@@ -135,10 +138,10 @@ def test_a_copy_that_was_changed_is_not_put_back(tmp_path: pathlib.Path) -> None
     (array.commits_folder / "notes.wrt").write_bytes(b"precious")
     report = repair(array.uri)
     assert report.quarantine is not None
-    (copy,) = (tmp_path / "array.quarantine").rglob("*notes.wrt")
+    (copy,) = (array.folder / "__chronotile" / "quarantine").rglob("*notes.wrt")
     copy.write_bytes(b"forged")
-    with pytest.raises(BadFileError):
-        restore(array.uri, report.quarantine)
+    with pytest.raises(RefusedError, match="found other bytes"):
+        undo(array.uri)
     assert not (array.commits_folder / "notes.wrt").exists()
 
 
@@ -148,7 +151,7 @@ def test_nothing_to_repair(tmp_path: pathlib.Path) -> None:
     assert not report.steps
     assert not report.findings
     assert report.quarantine is None
-    assert not (tmp_path / "array.quarantine").exists()
+    assert not (array.folder / "__chronotile").exists()
 
 
 def test_a_cut_delete_is_taken_from_its_loose_file(tmp_path: pathlib.Path) -> None:
@@ -277,19 +280,19 @@ def test_on_s3(s3: S3Server, bucket: str) -> None:
     store.put_if_absent("__commits/notes.wrt", b"")
     assert isinstance(array.answer(), str)
     report = repair(array.uri, storage_options=s3.options)
-    assert str(report.quarantine).startswith(f"{bucket}/lake/array.quarantine/2")
+    assert str(report.quarantine).startswith(f"{array.uri}/__chronotile/quarantine/")
     assert array.answer() == before
-    assert report.restore is not None
-    restore(array.uri, report.restore.split()[-1], storage_options=s3.options)
+    undo(array.uri, storage_options=s3.options)
     assert store.read("__commits/notes.wrt") == b""
 
 
-def test_an_array_that_is_a_whole_bucket_has_no_quarantine(s3: S3Server, bucket: str) -> None:
+def test_an_array_that_is_a_whole_bucket(s3: S3Server, bucket: str) -> None:
     array = EngineArray(bucket, settings=s3_settings(s3)).create()
     store = open_store(bucket, s3.options)
     store.put_if_absent("__commits/notes.wrt", b"")
-    with pytest.raises(StorageError, match="below a folder"):
-        repair(array.uri, storage_options=s3.options)
+    repair(array.uri, storage_options=s3.options)
+    assert "notes.wrt" not in store.list_names("__commits").files
+    undo(array.uri, storage_options=s3.options)
     assert store.read("__commits/notes.wrt") == b""
 
 
@@ -340,9 +343,9 @@ def test_lost_commits_are_put_back_on_request(lost: EngineArray) -> None:
 def test_commits_that_were_put_back_can_be_taken_back(lost: EngineArray) -> None:
     before = read_all(lost.folder)
     report = repair(lost.uri, commit_orphans=True)
-    assert report.quarantine
-    restore(lost.uri, report.quarantine)
-    assert read_all(lost.folder) == before
+    assert report.operation
+    undo(lost.uri, report)
+    assert own_files(lost.folder) == before
 
 
 def test_a_fragment_that_is_not_whole_gets_no_commit(lost: EngineArray) -> None:

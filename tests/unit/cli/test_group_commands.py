@@ -115,13 +115,14 @@ def test_a_lane_for_each_array(
 def test_maintenance_goes_member_by_member(capsys: pytest.CaptureFixture[str], group: Path) -> None:
     plan = run_json(capsys, "consolidate", group, "--dry-run")
     assert [one["member"] for one in plan["members"]] == ["", "inner", "inner/dense", "renamed"]
-    assert not (group.parent / "group.reports").exists()
+    records = group / "__chronotile" / "operations"
+    assert not records.exists()
     status, out, err = run(capsys, "consolidate", group)
     assert status == 0
     assert "the group itself: put 2 files" in out
-    (report,) = (group.parent / "group.reports").iterdir()
-    assert str(report) in err
-    assert json.loads(report.read_text())["group"] == str(group)
+    (record,) = records.iterdir()
+    assert json.loads(record.read_text())["command"] == "consolidate"
+    assert f"to undo: chronotile undo {group}" in err
     status, out, err = run(capsys, "vacuum", group)
     assert status == 0
     assert "will see no members: the lists of that time go" in err
@@ -133,7 +134,7 @@ def test_maintenance_goes_member_by_member(capsys: pytest.CaptureFixture[str], g
     assert "inner/dense: nothing is there" in out
     status, _, err = run(capsys, "delete", group, "--where", "a < 3")
     assert status == 1
-    assert "name the member whose rows are meant" in err
+    assert "name the one whose rows are meant: --member PATH" in err
 
 
 def test_check_tells_of_groups_and_follows_members(
@@ -178,5 +179,5 @@ def test_a_plain_folder_says_what_is_below(
         assert f"1 array and 1 group below; try {tmp_path}/lake/g" in err, command
     status, _, err = run(capsys, "members", tmp_path / "lake")
     assert status == 3
-    assert "expected a group, found no __group; 1 array and 1 group below" in err
+    assert f"1 array and 1 group below; try {tmp_path}/lake/g" in err
     assert run(capsys, "log", tmp_path / "lake" / "a", "--member", "x")[0] == 2
