@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from chronotile.format.timestamps import now_ms
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
 
     from chronotile.change.plan import Report
@@ -257,7 +257,7 @@ def test_what_an_undo_refuses(array: EngineArray) -> None:
     assert done.undoes == restored.operation
     with pytest.raises(RefusedError, match="expected a change of ours, found none that stands"):
         ct.undo(array.uri)
-    with pytest.raises(RefusedError, match="expected a change that stands, found .* undone"):
+    with pytest.raises(RefusedError, match="expected a change that stands"):
         ct.undo(array.uri, restored)
     restored = replace(restored, operation=None)
     other = restored.to_dict() | {"array": "elsewhere"}
