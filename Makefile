@@ -15,7 +15,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
+.PHONY: help install demo test ksy check-ksy languages sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
 
 ##@ Start
 help: ## List the targets
@@ -40,6 +40,12 @@ check-ksy: install ## Fail if generated/ is not what ksy/ compiles to, or a spec
 	@$(NODE) $(BUILD)/style.mjs && out=$$(mktemp -d) && $(COMPILE) python $$out && $(COMPILE) python $$out/traced --debug && \
 	  diff -ru --exclude=__pycache__ generated/chronotile_ksy $$out && \
 	  echo "generated/ is what ksy/ compiles to" && $(NODE) $(BUILD)/targets.mjs $$out/every && rm -rf $$out
+
+languages: install ## Read the corpus in Java, JavaScript and C++ (CPP_RUNTIME=a copy of its runtime)
+	@mvn -q dependency:copy -Dartifact=io.kaitai:kaitai-struct-runtime:0.11 \
+	  -DoutputDirectory=$(abspath build/languages)
+	@CHRONOTILE_NODE="$(NODE)" $(RUN) bench.languages build/languages \
+	  $(if $(CPP_RUNTIME),--cpp-runtime $(CPP_RUNTIME))
 
 sample: install ## Rebuild the sample that the package ships, with the engine
 	@$(RUN) bench.make_sample

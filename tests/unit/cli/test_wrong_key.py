@@ -99,7 +99,7 @@ def test_check_names_the_key_as_the_fault(
     assert "expected the key that it was encrypted with, found another" in item["message"]
     assert item["hint"] == "give the key that the array was made with: --key-file FILE"
     assert main(["check", sealed.array.uri]) == 0, "without a key, what is open is checked"
-    assert "give --key-file to have it checked" in capsys.readouterr().out
+    assert "--key-file" in capsys.readouterr().out
 
 
 def encrypted_group(folder: Path, change: Callable[[tiledb.Group], None]) -> Path:
