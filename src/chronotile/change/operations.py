@@ -285,8 +285,19 @@ def _this_process() -> dict[str, Any]:
     return {"host": host, "pid": os.getpid()}
 
 
+_GIVEN_UP: set[str] = set()
+"""Operations of this process that failed, and whose end the storage did not take either."""
+
+
+def give_up(operation: Operation) -> None:
+    """Note that this process has given an operation up, though its record says `begun`."""
+    _GIVEN_UP.add(operation.id)
+
+
 def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
     """Tell whether the process that began an operation may still be at it."""
+    if operation.id in _GIVEN_UP:
+        return False
     process = document.get("process")
     if not isinstance(process, Mapping):
         return False
@@ -317,7 +328,11 @@ def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> 
     )
     document = _document(operation, planned, who, first_file(store))
     document |= {"process": _this_process(), "exclusive": exclusive}
-    _put(store, operation.path, document)
+    try:
+        _put(store, operation.path, document)
+    except ChronotileError:
+        give_up(operation)  # the storage may have taken it all the same
+        raise
     return operation
 
 
@@ -327,6 +342,7 @@ def end(
     """Write down how a change ended, in place of what was begun."""
     path = _path(operation.id, operation.at_ms, operation.command, state)
     ended = operation._replace(state=state, path=path)
+    give_up(operation)  # should the storage refuse, nobody is at it any more
     _put(store, path, _document(ended, report, who, first_file(store)))
     store.remove([operation.path])
     return ended

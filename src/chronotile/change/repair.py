@@ -26,11 +26,12 @@ from chronotile.check.stored_files import metadata
 from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
+from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from chronotile.change.mending import Mending
     from chronotile.check.findings import Finding
@@ -44,7 +45,9 @@ def plan_repair(
     mending = _mending(store, key, accept_loss=accept_loss, commit_orphans=commit_orphans)
     left = tuple(mending.left)
     stages = mending_stages(store, mending)
+    added: tuple[str, ...] = ()
     if stages:
+        added = _added(store, key, [step for stage in stages for step in stage.steps])
         look = StillWrong(key, left)
         stages = (*stages, Stage(name="check", seen="the array is mended", looks=(look,)))
     else:
@@ -55,7 +58,19 @@ def plan_repair(
         stages=stages,
         notes=tuple(mending.notes),
         findings=left,
+        added=added,
     )
+
+
+def _added(store: Store, key: bytes | None, steps: Sequence[Step]) -> tuple[str, ...]:
+    """Find the commits that are effective after a repair, and were not before."""
+    files = {step.path: step.data for step in steps if step.op in ("put", "replace")}
+    shown = overlaid(store, files, without=[step.path for step in steps if step.op == "move"])
+    before, after = (
+        {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
+        for table in (read_history(one, key=key).table for one in (store, shown))
+    )
+    return tuple(sorted(after - before))
 
 
 def _mending(

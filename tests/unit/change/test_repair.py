@@ -341,7 +341,7 @@ def test_lost_commits_are_put_back_on_request(lost: EngineArray) -> None:
 
 
 def test_commits_that_were_put_back_can_be_taken_back(lost: EngineArray) -> None:
-    before = read_all(lost.folder)
+    before = own_files(lost.folder)
     report = repair(lost.uri, commit_orphans=True)
     assert report.operation
     undo(lost.uri, report)
@@ -418,17 +418,16 @@ def test_a_delete_that_was_lost_with_its_con_gets_a_stand_in(tmp_path: pathlib.P
 
 def test_a_copy_that_a_change_is_making_gets_no_commit(lost: EngineArray) -> None:
     (name,) = lost.files("__fragments", "__20_*")
-    records = lost.folder.parent / "array.reports"
-    records.mkdir()
+    records = lost.folder / "__chronotile" / "operations"
     steps = [{"op": "link", "path": f"__fragments/{name}"}]
-    record = records / "20240501T080000.120Z-restore-begun.json"
-    record.write_text(json.dumps({"state": "begun", "steps": steps}))
-    report = repair(lost.uri, commit_orphans=True)
-    assert any(f"it is a copy of array.reports/{record.name}" in note for note in report.notes)
-    assert lost.answer() == (FULL[0], FULL[2])
+    record = records / "20240501T080000.120Z-01234567-restore-begun.json"
+    document = {"id": "01234567", "state": "begun", "steps": steps}
+    record.write_text(json.dumps(document))
+    report = repair(lost.uri, commit_orphans=True, dry_run=True)
+    assert any(f"it is a copy of __chronotile/operations/{record.name}" in n for n in report.notes)
     record.write_text("{")
-    with pytest.raises(BadFileError, match="expected the record of a change"):
-        repair(lost.uri, commit_orphans=True)
+    with pytest.raises(BadFileError, match="expected a record"):
+        repair(lost.uri, commit_orphans=True, dry_run=True)
 
 
 def test_without_its_key_no_fragment_of_an_encrypted_array_gets_a_commit(
