@@ -149,7 +149,7 @@ def way_of(report: Report) -> str:
         return "nothing"
     if any(step.path.endswith(".del") for step in report.steps):
         return "replay"
-    return "flip" if "replace" in ops else "again" if "copy" in ops else "hide"
+    return "flip" if "replace" in ops else "again" if ops & {"copy", "link"} else "hide"
 
 
 def main() -> int:

@@ -109,7 +109,7 @@ def misnamed_con(folder: Path) -> str:
     array = small(folder, 10, 20)
     array.consolidate("commits")
     (con,) = array.commits_folder.glob("*.con")
-    con.rename(con.with_name(con.name.replace("__10_20_", "__10_10_")))
+    con.rename(con.with_name(con.name.replace("__10_20_", "__20_20_")))
     return array.uri
 
 
@@ -240,6 +240,8 @@ UNFOLLOWED = {
     "future-commit": "it shows when its time comes",
     "unreadable": "permissions, or the storage",
     "version-unknown": "a later chronotile knows it",
+    "restore-undone": "its hint is followed where a consolidation brings rows back",
+    "late-write-hidden": "the writer gives its rows another time",
 }
 """Codes without a command that mends them, and why."""
 
@@ -271,7 +273,7 @@ def test_a_young_orphan_is_said_to_stay_for_a_day(tmp_path: Path) -> None:
     uri = orphan(tmp_path, broken=False, ignored=False)
     (item,) = found(uri, "fragment-without-commit")
     assert "once it is a day old" in item.hint
-    follow(item.hint)
+    follow(item.hint.partition("; ")[0])
     assert found(uri, "fragment-without-commit") == [item]
 
 

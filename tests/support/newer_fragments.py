@@ -1,7 +1,8 @@
 """Fragments of a format version that is not known yet.
 
-In: an array on a disk, and a fragment of the newest known version in it. Out: the same fragment as
-a later version would have it: another version in its name, its footer and its tiles' headers.
+In: an array on a disk, and a fragment that the engine wrote in it. Out: the same fragment as a
+version that is not known would have it: another version in its name, its footer and the headers of
+its tiles.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def make_newer(array: Path, name: str) -> str:
     store = open_store(array)
     ((_, stored),) = FooterReader(store, read_history(store)).read([name], own=True)
     assert isinstance(stored, StoredFooter), stored
-    assert name.endswith(f"_{NEWEST_VERSION}")
-    newer = f"{name.removesuffix(f'_{NEWEST_VERSION}')}_{NEWER}"
+    stem, _, version = name.rpartition("_")
+    newer = f"{stem}_{NEWER}"
     path = array / "__fragments" / name / METADATA
     data = bytearray(path.read_bytes())
     start = len(data) - 8 - len(stored.raw)
     for offset in (start, *stored.footer.needed, *stored.footer.others):
-        assert struct.unpack_from("<I", data, offset) == (NEWEST_VERSION,)
+        assert struct.unpack_from("<I", data, offset) == (int(version),)
         struct.pack_into("<I", data, offset, NEWER)
     path.write_bytes(data)
     path.parent.rename(path.parent.with_name(newer))
