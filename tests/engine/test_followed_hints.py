@@ -455,19 +455,6 @@ def test_what_did_nothing_is_not_to_be_undone(
         assert undo_line(out + err) is None
 
 
-def test_without_a_report_beside_it_a_repair_names_its_manifest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    array = with_bad_name(tmp_path)
-    assert main(["repair", array.uri, "--report", "-"]) == 0
-    assert not (array.commits_folder / "bad.wrt").exists()
-    line = undo_line(capsys.readouterr().err)
-    assert line is not None
-    assert follow(line)[0][:3] == ["repair", array.uri, "--restore"]
-    assert (array.commits_folder / "bad.wrt").exists()
-    assert undo_line(capsys.readouterr().err) is None, "what puts back cannot be put back"
-
-
 def test_what_a_vacuum_takes_from_the_engine_a_repair_puts_back(tmp_path: Path) -> None:
     array = with_delete(tmp_path)
     ct.consolidate(array.uri)

@@ -60,7 +60,7 @@ def execute(
         ChangedError: Somebody else changes the same files; try again.
         StorageError: The storage failed, or the record cannot be written.
     """
-    if not plan.steps:
+    if not plan.steps and not any(stage.folders for stage in plan.stages):
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
