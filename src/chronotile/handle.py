@@ -478,6 +478,8 @@ def who_asks(options: Mapping[str, Any], how: How) -> Who | None:
     """Say who asks for a change, for its record; None if there is to be none."""
     from chronotile.change.operations import Who
 
+    if unknown := how.keys() - How.__annotations__.keys():
+        raise TypeError(f"expected options of this change, found {', '.join(sorted(unknown))}")
     if not how.get("record", True):
         return None
     plain = {name: _plain(value) for name, value in options.items() if value not in (None, False)}

@@ -280,7 +280,7 @@ def test_a_vacuum_makes_a_restore_final(tmp_path: pathlib.Path) -> None:
     assert ct.vacuum(array.uri).steps == (), "ours keeps the only copy"
     array.vacuum("fragments")
     assert array.answer(*NOW) == ((1, 1),)
-    with pytest.raises(RefusedError, match="it was taken back already, or it is final"):
+    with pytest.raises(RefusedError, match="a vacuum removed it, and it is final"):
         undone(array, report)
 
 

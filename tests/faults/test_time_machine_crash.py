@@ -6,7 +6,6 @@ change is as it was, and the same command, run again, ends in the new state.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,7 @@ def scene(name: str, folder: pathlib.Path) -> Scene:
     else:
         report = ct.restore(array.uri, 20)
         files, new = read_all(array.folder), before
-        what = f'undo {{"report": {json.dumps(report.to_dict())}}}'
+        what = f'undo {{"operation": "{report.operation}"}}'
     return Scene(files=files, sparse=array.sparse, what=what, new=new)
 
 

@@ -93,7 +93,7 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
     """Such as `restore {"to": 20}`; of a second run there may be nothing left to do."""
     from chronotile.array import Array
     from chronotile.change import clone, restore
-    from chronotile.check.findings import RefusedError
+    from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.storage.store import open_store
 
@@ -111,13 +111,15 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
         verb, options = "restore", {"rewrite": True, **options}
     try:
         getattr(place, verb)(**options)
-    except RefusedError as error:
+    except ChronotileError as error:
         done = [
-            "taken back already",
+            "expected a change that stands, found",
             "expected a delete or update, found",
             "found none that stands",
         ]
         done += ["expected the name of a tag", "expected the name of a group's tag"]
+        # A delete that was taken out for ever.
+        done += ["it fits none"] if verb == "undelete" else []
         if not any(words in error.problem for words in done):
             raise
 

@@ -41,6 +41,7 @@ def execute(
     who: Who | None = None,
     *,
     operation: Operation | None = None,
+    numbers: Mapping[tuple[str, str], int] | None = None,
     exclusive: bool = False,
     again: Callable[[], Plan] | None = None,
     before: Before = None,
@@ -52,6 +53,8 @@ def execute(
         plan: What to do.
         who: What the record of the operation says of its author; None leaves no record.
         operation: The operation that this is a part of, if somebody else keeps its record.
+        numbers: Operation and path of a step -> its number in the quarantine, if this goes on with
+            a run that was broken off.
         exclusive: Other such changes are refused until this one has ended.
         again: Plans the change once more, if somebody else changed the same files meanwhile.
         before: Called with the planned steps, before anything is written.
@@ -64,7 +67,7 @@ def execute(
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
-    run = Run(store, plan, who, operation=operation, exclusive=exclusive)
+    run = Run(store, plan, who, operation=operation, numbers=numbers, exclusive=exclusive)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             run.advance()
@@ -88,8 +91,9 @@ def mark_undone(store: Store, undone: str) -> None:
     if target is None:
         return
     before = operations.read_operation(store, target).get("undoes")
-    operations.change_state(store, target, "undone")
-    if before in by_id:
+    if target.state != "undone":
+        operations.change_state(store, target, "undone")
+    if before in by_id and by_id[before].state != "done":
         operations.change_state(store, by_id[before], "done")
 
 
@@ -103,6 +107,7 @@ class Run:
         who: Who | None,
         *,
         operation: Operation | None = None,
+        numbers: Mapping[tuple[str, str], int] | None = None,
         exclusive: bool = False,
     ) -> None:
         """Write down what is about to happen, unless somebody else keeps the record."""
@@ -117,6 +122,7 @@ class Run:
         self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
         self.kept = 0
         """Files in the quarantine so far."""
+        self._numbers = numbers or {}
         self.plan_again(plan)
 
     def plan_again(self, plan: Plan) -> None:
@@ -165,10 +171,16 @@ class Run:
     def end(self) -> Report:
         """Write down what was done, and report it."""
         report = self.report()
+        if self.plan.undoes is not None:
+            # Before the undo has ended: if it is broken off here, `settle` does this once more.
+            try:
+                mark_undone(self.store, self.plan.undoes)
+            except ChronotileError:
+                if self._begun is not None:
+                    operations.give_up(self._begun)
+                raise
         if self._begun is not None and self.who is not None:
             operations.end(self.store, self._begun, report, self.who)
-        if self.plan.undoes is not None:
-            mark_undone(self.store, self.plan.undoes)
         return report
 
     def _run(self, stage: Stage) -> None:
@@ -221,20 +233,20 @@ class Run:
                 raise
             self.notes.append(f"{step.path} is gone already: another maintainer's file replaced it")
 
-    def _kept(self, path: str) -> str:
+    def _kept(self, step: Step) -> str:
         """Give the place of the next file in the quarantine."""
-        number, self.kept = self.kept, self.kept + 1
-        return f"{self.quarantine}/{number:04}-{path.rpartition('/')[2]}"
+        number, self.kept = self._numbers.get((step.op, step.path), self.kept), self.kept + 1
+        return f"{self.quarantine}/{number:04}-{step.path.rpartition('/')[2]}"
 
     def _replace(self, step: Step) -> None:
         """Exchange the content of a file in one step; the quarantine keeps what was there."""
         with suppress(ObjectExistsError):
-            put_compared(self.store, self._kept(step.path), step.old)
+            put_compared(self.store, self._kept(step), step.old)
         self.store.exchange(step.path, step.old, step.data)
 
     def _move(self, step: Step) -> None:
         """Move a file into the quarantine: it leaves the array after its copy was compared."""
-        kept = self._kept(step.path)
+        kept = self._kept(step)
         if step.source is not None:
             self._move_folder(step, kept)
             return
@@ -252,7 +264,8 @@ class Run:
         names = {path: f"{kept}/{path[start:]}" for path in step.source.names}
         _transfer(self.store, self.store, names)
         sizes = {names[path]: size for path, size in step.source.sizes.items()}
-        _compare(self.store, kept, sizes)
+        # A run that was broken off may have moved some of the files already.
+        _compare(self.store, kept, sizes, more=True)
         self.store.remove_folder(step.path)
 
 
@@ -279,10 +292,13 @@ def _transfer(source: Store, target: Store, names: Mapping[str, str]) -> None:
         raise ChangedError(cause.where, problem) from cause
 
 
-def _compare(store: Store, folder: str, sizes: Mapping[str, int | None]) -> None:
-    """Compare the sizes of copied files with what they should be."""
+def _compare(
+    store: Store, folder: str, sizes: Mapping[str, int | None], *, more: bool = False
+) -> None:
+    """Compare the sizes of copied files with what they should be; there may be more of them."""
     found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
-    if found != dict(sizes):
+    judged = {path: size for path, size in found.items() if path in sizes} if more else found
+    if judged != dict(sizes):
         files = count_text(len(found), "file")
         problem = f"expected a copy of the same sizes, found {files} with differences"
         raise StorageError(store.uri_of(folder), problem)

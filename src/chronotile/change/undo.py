@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
-from chronotile.change.executor import execute
+from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadTimeError
@@ -201,13 +201,21 @@ def taken_back(document: Mapping[str, Any]) -> str:
     return f"taken back: {document.get('command')} of {when}"
 
 
-def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
+def plan_inverse(
+    store: Store, key: bytes | None, record: Record, *, begun: Record | None = None
+) -> Plan:
     """Plan the steps of a record backwards, as far as they were done.
+
+    Args:
+        store: The array, or the group.
+        key: Its key.
+        record: What is taken back.
+        begun: The undo that was broken off, and is to be finished.
 
     Raises:
         RefusedError: It cannot be taken back without a loss.
     """
-    inverse = _Inverse(store, record)
+    inverse = _Inverse(store, record, begun)
     steps = inverse.steps()
     if is_group_at(store):
         _refuse_gone_lists(store, inverse)
@@ -215,7 +223,7 @@ def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
         history = read_history(store, key=key)
         if _lost(store, history, record, inverse):
             # A `.con` that holds only what was there before stays, if others rely on it by now.
-            inverse = _Inverse(store, record, keep_old=True)
+            inverse = _Inverse(store, record, begun, keep_old=True)
             steps = inverse.steps()
         _Judge(store, history, record, inverse).judge()
     stage = Stage(name="take back", seen="the change is there in part", steps=steps)
@@ -231,8 +239,15 @@ def plan_inverse(store: Store, key: bytes | None, record: Record) -> Plan:
 class _Inverse:
     """The steps of a record, backwards, from what is there now."""
 
-    def __init__(self, store: Store, record: Record, *, keep_old: bool = False) -> None:
+    def __init__(
+        self, store: Store, record: Record, begun: Record | None, *, keep_old: bool = False
+    ) -> None:
         self.store, self.record, self._keep_old = store, record, keep_old
+        own = () if begun is None else begun.steps
+        self.taken = {str(step.get("path")) for step in own if step.get("op") == "move"}
+        """What an undo that was broken off may have taken out already."""
+        self._own = {(s.get("path"), s.get("sha256")) for s in own if s.get("op") == "replace"}
+        """Files as such an undo may have left them."""
         self.puts: dict[str, bytes] = {}
         """Files that the change put, and that go."""
         self.back: dict[str, bytes] = {}
@@ -273,7 +288,8 @@ class _Inverse:
             data = self._content(path)
             if data is None or self._is_kept(path, data):
                 return
-            if path not in self._exchanged:
+            is_own = (path, hashlib.sha256(data).hexdigest()) in self._own
+            if path not in self._exchanged and not is_own:
                 self._refuse_other(path, data, step)
             self.puts[path] = data
             self._now[path] = None
@@ -340,7 +356,7 @@ class _Inverse:
     def _copy_back(self, kept: str, path: str, step: Mapping[str, Any]) -> Iterator[Step]:
         """Copy a folder back that an undo moved into its quarantine."""
         names = {str(name): int(size) for name, size in dict(step["files"]).items()}
-        if self.store.list_prefix(path):
+        if _is_whole(self.store, path, names):
             return
         source = Source(
             self.record.kept,
@@ -425,7 +441,8 @@ class _Judge:
                 problem = f"found {vacuum.name.text}, which was merged from what it added"
                 raise self._refused(f"{problem}: {FINAL}")
         writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
-        gone = [name for name in writes if name not in self.there]
+        taken = {path.rpartition("/")[2] for path in self.inverse.taken}
+        gone = [name for name in writes if name not in self.there | taken]
         if gone and self.puts:
             raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
         tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
@@ -537,12 +554,15 @@ def _settled(store: Store, key: bytes | None, operation: Operation) -> str:
         target = str(record.document.get("undoes"))
         known = [one for one in operations.list_operations(store) if one.id == target]
         if known:
-            execute(
-                store,
-                plan_inverse(store, key, read_record(store, known[0])),
-                None,
-                operation=operation,
-            )
+            try:
+                plan = plan_inverse(store, key, read_record(store, known[0]), begun=record)
+            except RefusedError as error:
+                # Others have built on it since: no later change may fail for that.
+                operations.change_state(store, operation, "final")
+                return f"it stays as it is: {error.problem}"
+            plan, numbers = replace(plan, undoes=None), _numbers(record)
+            execute(store, plan, None, operation=operation, numbers=numbers)
+            mark_undone(store, target)
             operations.change_state(store, operation, "done")
             return "it is finished"
     if record.removes:
@@ -562,12 +582,19 @@ def _settled(store: Store, key: bytes | None, operation: Operation) -> str:
     return "it is taken back"
 
 
+def _numbers(record: Record) -> dict[tuple[str, str], int]:
+    """Number the steps of a change that keep something in its quarantine."""
+    steps = [(str(step.get("op")), str(step.get("path"))) for step in record.steps]
+    kept = (step for step in steps if step[0] in ("move", "replace"))
+    return {step: number for number, step in enumerate(kept)}
+
+
 def _is_complete(store: Store, record: Record) -> bool:
     """Tell whether a change that was broken off had done every step."""
     last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
     for path, step in last.items():
         if step.get("op") in FOLDERS:
-            if not store.list_prefix(path):
+            if not _is_whole(store, path, step.get("files") or {}):
                 return False
             continue
         try:
@@ -580,3 +607,12 @@ def _is_complete(store: Store, record: Record) -> bool:
         elif data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
             return False
     return True
+
+
+def _is_whole(store: Store, folder: str, files: Mapping[str, int | None]) -> bool:
+    """Tell whether a folder is there with all of its files, as far as they are known."""
+    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+    wanted = {f"{folder}/{name}": size for name, size in files.items()}
+    return bool(found) and all(
+        path in found and size in (None, found[path]) for path, size in wanted.items()
+    )

@@ -298,6 +298,8 @@ def change_members(
     if all_or_none:
         plan.refuse_failed()
     if not plan.has_steps:
+        if undoes is not None:
+            mark_undone(dataset.store, undoes)  # it was broken off before it did anything
         return replace(plan, dry_run=False)
     if before is not None:
         before(plan)

@@ -130,7 +130,9 @@ def publish_members(
         raise
     done = {path: run.end() for path, run in runs.items()}
     ended = tuple(replace(one, report=done.get(one.path, one.report)) for one in outcomes)
-    report = replace(report, dry_run=False, outcomes=ended, notes=(*notes, *late))
+    report = replace(
+        report, dry_run=False, outcomes=ended, notes=(*notes, *late), operation=record.id
+    )
     record.end(report)
     return report
 
