@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
-CASES_OF = HERE.parent
-CORPUS = CASES_OF / "corpus"
+ROOT = HERE.parent
+CORPUS = ROOT / "corpus"
 NEWEST = HERE / "version-23"
 """Arrays in a version that no engine writes yet, made from those of version 22 in the corpus."""
 HEADER = struct.Struct("<IQQBQBI")
@@ -181,7 +181,7 @@ def file_cases(array: Path, key: str | None) -> Iterator[dict[str, Any]]:
     """Make the cases of each file of one array: where one of each kind lies, and what each says."""
     damaged_copies = True
     for path in sorted(one for one in array.rglob("*") if one.is_file()):
-        place = path.relative_to(CASES_OF).as_posix()
+        place = path.relative_to(ROOT).as_posix()
         inside, ext = path.relative_to(array).parts, path.suffix
         case: dict[str, Any] = {"path": place} | ({"key": key} if key else {})
         in_log = inside[0] == "__commits" or len(inside) == 1
@@ -238,7 +238,7 @@ def kind_of(inside: tuple[str, ...], ext: str) -> str | None:
 def read_footer(path: Path, data: bytes) -> dict[str, Any]:
     """Read the head of fragment metadata; before version 10 its place is not told by the file."""
     named = (times(path.parent.name) or {}).get("version")
-    array = OLD_VERSION.fullmatch(path.relative_to(CASES_OF).parts[1])
+    array = OLD_VERSION.fullmatch(path.relative_to(ROOT).parts[1])
     if array and not named:
         named = int(array[1])
     if named is None or named < 10:
@@ -332,7 +332,7 @@ def window_cases(array: Path, said: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "updates": in_force[".upd"],
         }
         made = {
-            "path": array.relative_to(CASES_OF).as_posix(),
+            "path": array.relative_to(ROOT).as_posix(),
             "window": [window["start"], window["end"]],
         }
         made |= {"key": said["key"]} if said["key"] else {}
@@ -380,7 +380,7 @@ def group_cases(case: str, said: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def cases() -> list[dict[str, Any]]:
-    """Make all cases, each with its number in its chapter."""
+    """Make all cases, chapter by chapter."""
     made: list[dict[str, Any]] = []
     places: set[str] = set()
     for path in sorted(CORPUS.glob("*/expected.json")):

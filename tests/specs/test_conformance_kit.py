@@ -118,6 +118,26 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_tiledb_answers_as_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = {"chapter": "c", "path": "corpus/sparse-loose/array", "window": [0, 1 << 60]}
+    names = chronotile_reader.answer(f"{ROOT}/{case['path']}", (0, 1 << 60), None)["fragments"]
+    file = tmp_path / "cases.json"
+    file.write_text(
+        json.dumps({"root": str(ROOT), "cases": [case | {"expect": {"fragments": names}}]})
+    )
+    monkeypatch.setenv("PYTHONPATH", str(make_cases.ROOT))
+    reader = str(make_cases.HERE / "subjects" / "tiledb_reader.py")
+    assert main(["conformance", str(file), "--json", "--", sys.executable, reader]) == 0
+    assert json.loads(capsys.readouterr().out)["chapters"][0]["passed"] == 1
+
+
+def test_a_chapter_that_no_case_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", str(CASES), "--only", "ENGINE 99", "--", "false"]) != 0
+    assert "expected cases of a chapter with 'ENGINE 99', found none" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", ["/etc/x", "a/../../x"])
 def test_a_path_outside_the_root_is_refused(path: str, tmp_path: Path) -> None:
     file = tmp_path / "cases.json"

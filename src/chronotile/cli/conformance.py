@@ -262,4 +262,6 @@ def conformance(
     """
     root, every = read_cases(cases)
     chosen = [case for case in every if only is None or only in case.chapter]
+    if not chosen:
+        raise BadFileError(cases, f"expected cases of a chapter with {only!r}, found none")
     return check_reader(root, chosen, command_asker(command, timeout))
