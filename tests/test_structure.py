@@ -42,8 +42,8 @@ TESTS_OF = {
 }
 """Folder -> what the tests in it are about."""
 
-HELPERS = {"support", "bench", "corpus"}
-"""Folders without tests: what tests share, programs, and the arrays of the engines."""
+HELPERS = {"support", "bench", "corpus", "conformance"}
+"""Folders without tests: what tests share, programs, the arrays of the engines, the kit."""
 
 
 def room_of(path: Path) -> str:

@@ -69,6 +69,7 @@ COMMANDS = {
         "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
         "report": Entry("report:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
+        "conformance": Entry("conformance:conformance", "Check any reader of the format."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }

@@ -15,7 +15,10 @@ from chronotile.cli.program import _ALL, chronotile
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = ("s3://", "demo/tonight", "chronotile demo", "chronotile pipeline")
+ELSEWHERE = (
+    *("s3://", "demo/tonight"),
+    *("chronotile demo", "chronotile pipeline", "chronotile conformance"),
+)
 """Examples of what no sample has, or that other tests run."""
 
 

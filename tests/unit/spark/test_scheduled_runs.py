@@ -31,6 +31,8 @@ def summary(*findings: tuple[str, str, int]) -> Summary:
     totals = Totals(
         arrays=5,
         commits=40,
+        measured=5,
+        bytes=900,
         findings=findings,
         worst=((9, NASTY),),
         engine_open_requests=517,
@@ -102,6 +104,7 @@ def test_metrics_are_in_the_format_of_prometheus(tmp_path: Path) -> None:
     assert found["chronotile_array_engine_open_requests", (out, ("array", NASTY))] == 9
     assert found["chronotile_engine_open_requests", (out,)] == 517
     assert found["chronotile_open_requests", (out,)] == 73
+    assert found["chronotile_bytes", (out,)] == 900
     done = (out, ("command", "consolidate"), ("outcome", "done"))
     assert found["chronotile_maintenance_arrays", done] == 2
     assert found["chronotile_run_success", (out,)] == 1

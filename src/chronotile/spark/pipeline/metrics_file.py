@@ -37,6 +37,7 @@ METRICS = {
     "chronotile_arrays_unreadable": "Arrays that could not be read.",
     "chronotile_commits": "Commits of all arrays.",
     "chronotile_fragments": "Fragments of all arrays.",
+    "chronotile_bytes": "Bytes of all arrays, if sizes were asked for.",
     "chronotile_log_bytes": "Bytes of commit logs.",
     "chronotile_files_read": "Files that the run read.",
     "chronotile_engine_open_requests": "Requests of an engine that opens every array once.",
