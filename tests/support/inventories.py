@@ -1,4 +1,4 @@
-"""Inventories of buckets, made up from a LIST of a real one, as the three services leave them.
+"""Inventories of buckets, made up from a LIST of a real one, as S3 leaves them.
 
 In: a bucket on the test server. Out: a manifest and its files, in another bucket. Uses nothing of
 the product but its store.

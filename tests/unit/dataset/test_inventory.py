@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,137 +100,13 @@ def test_an_array_inside_another_is_a_part_of_it(lake: tuple[str, str], s3: S3Se
     assert place.endswith("manifest.json")
 
 
-AZURE: dict[str, Any] = {
-    "destinationContainer": "home",
-    "endpoint": "https://account.blob.core.windows.net",
-    "files": [{"blob": "2026/01/02/00-00-00/lake/lake.csv", "size": 1}],
-    "inventoryCompletionTime": "2026-01-02T00:10:00Z",
-    "inventoryStartTime": "2026-01-02T00:00:00Z",
-    "ruleDefinition": {
-        "filters": {"blobTypes": ["blockBlob"], "prefixMatch": ["lake/a"]},
-        "format": "csv",
-        "objectType": "blob",
-        "schedule": "daily",
-        "schemaFields": ["Name", "Last-Modified", "Content-Length", "Etag"],
-    },
-    "ruleName": "lake",
-    "status": "Succeeded",
-    "summary": {"objectCount": 3, "totalObjectSize": 10},
-    "version": "1.0",
-}
-"""A manifest as Azure's pages show it."""
-
-
-def azure(name: str, rule: dict[str, Any], data: bytes, *roots: str, **more: Any) -> Any:
-    """The objects of an inventory of Azure, and the bucket that it is of."""
-    store = open_store("memory:azure")
-    store.put_if_absent(f"{name}.data", data)
-    words = {**AZURE, "ruleDefinition": {**AZURE["ruleDefinition"], **rule}, **more}
-    store.put_if_absent(f"{name}-manifest.json", json.dumps(words).encode())
-    found = read_manifest(f"memory://azure/{name}-manifest.json", None, roots)
-    assert found.files[0].uri == "az://home/2026/01/02/00-00-00/lake/lake.csv"
-    assert found.created_ms == 1767312000000
-    file = found.files[0]._replace(uri=f"memory://azure/{name}.data")
-    return read_objects(found, file).to_pylist(), found.bucket
-
-
-def test_inventories_of_azure_by_its_pages() -> None:
-    """The container stands in front of each name; versions, snapshots and folders are told."""
-    header = b"Name,Last-Modified,Content-Length,Etag\n"
-    lines = b"lake/a/__schema/s,2026-01-02T03:04:05Z,7,0x8D\nother/b/__schema/s,,8,1\n"
-    schema = {"key": "a/__schema/s", "size": 7, "modified_ms": 1767323045000, "etag": '"0x8D"'}
-    assert azure("plain", {}, header + lines) == ([schema], "az://lake")
-    # A rule without a prefix, or with several, is of all containers: the root says which one.
-    for number, prefixes in enumerate(([], ["lake", "other"])):
-        rule: dict[str, Any] = {"filters": {"prefixMatch": prefixes}}
-        found, bucket = azure(f"all-{number}", rule, header + lines, "az://other/b")
-        assert ([one["key"] for one in found], bucket) == (["b/__schema/s"], "az://other")
-        with pytest.raises(ChronotileError, match="expected one container"):
-            azure(f"none-{number}", rule, header + lines)
-    # Parquet, with dates as timestamps; an old version, a snapshot, a deleted blob, a folder.
-    when = pa.array([1767323045000] * 6, pa.timestamp("ms"))
-    columns = {
-        "Name": [f"lake/a/{name}" for name in ("new", "plain", "old", "snap", "gone", "folder")],
-        "Last-Modified": when,
-        "Content-Length": pa.array(range(6), pa.int64()),
-        "Etag": ["0x1"] * 6,
-        "VersionId": ["v2", None, "v1", None, None, None],
-        "IsCurrentVersion": [True, None, None, None, None, None],
-        "Snapshot": [None, None, None, "2026-01-01T00:00:00.0000000Z", None, None],
-        "Deleted": [None, None, None, None, True, None],
-        "hdi_isfolder": [None, None, None, None, None, True],
-    }
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer)
-    found, _ = azure("parquet", {"format": "parquet"}, buffer.getvalue())
-    assert [(one["key"], one["size"], one["modified_ms"]) for one in found] == [
-        ("a/new", 0, 1767323045000),
-        ("a/plain", 1, 1767323045000),
-    ]
-    text = b"Name,VersionId,IsCurrentVersion,Snapshot\nlake/x,v2,true,\nlake/x,v1,,\nlake/y,,,\n"
-    assert [one["key"] for one in azure("versions", {}, text)[0]] == ["x", "y"]
-    more: dict[str, Any]
-    for name, rule, more, words in (
-        ("failed", {}, {"status": "PartiallySucceeded"}, "a run that succeeded"),
-        ("containers", {"objectType": "container"}, {}, "a rule of the type blob"),
-    ):
-        with pytest.raises(ChronotileError, match=words):
-            azure(name, rule, b"", **more)
-
-
-def google(name: str, config: dict[str, Any], shards: dict[str, bytes]) -> Any:
-    """The objects of an inventory of Google, and the bucket that it is of."""
-    store = open_store("memory:google")
-    for shard, data in shards.items():
-        store.put_if_absent(f"{name}/{shard}", data)
-    words = {
-        "report_config": {"frequencyOptions": {"frequency": "DAILY"}, **config},
-        "records_processed": 2,
-        "snapshot_time": "2026-01-02T00:00:00Z",
-        "shard_count": len(shards),
-        "report_shards_file_names": list(shards),
-    }
-    store.put_if_absent(f"{name}/x_manifest.json", json.dumps(words).encode())
-    found = read_manifest(f"memory://google/{name}/x_manifest.json")
-    assert found.created_ms == 1767312000000
-    every = [row for file in found.files for row in read_objects(found, file).to_pylist()]
-    return every, found.bucket
-
-
-def test_inventories_of_google_by_its_pages() -> None:
-    """Shards are named; CSV has any delimiter, and a header or the fields in their order."""
-    fields = ["bucket", "name", "size", "etag", "updated", "timeDeleted"]
-    options = {"metadataFields": fields, "storageFilters": {"bucket": "lake"}}
-    config = {"objectMetadataReportOptions": options}
-    wanted = {"key": "a/__schema/s", "size": 9, "modified_ms": 1767323045000, "etag": '"CJ=="'}
-    columns = {"bucket": ["lake"], "name": ["a/__schema/s"], "size": ["9"], "etag": ["CJ=="]}
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({**columns, "updated": ["2026-01-02T03:04:05.6Z"]}), buffer)
-    shards = {"x_0.parquet": buffer.getvalue()}
-    assert google("parquet", {**config, "parquetOptions": {}}, shards) == ([wanted], "gs://lake")
-    line = b"lake|a/__schema/s|9|CJ==|2026-01-02T03:04:05.600Z|\n"
-    gone = b"lake|a/gone|9|CJ==|2026-01-02T03:04:05.600Z|2026-01-02T03:04:05Z\n"
-    bare = {**config, "csvOptions": {"delimiter": "|", "recordSeparator": "\n"}}
-    shards = {"x_0.csv": line, "x_1.csv": gone}
-    assert google("bare", bare, shards) == ([wanted], "gs://lake")
-    snake = {
-        "object_metadata_report_options": {
-            "metadata_fields": fields,
-            "storage_filters": {"bucket": "lake"},
-        },
-        "csv_options": {"delimiter": "|", "header_required": True},
-    }
-    head = "|".join(fields).encode() + b"\n"
-    assert google("headed", snake, {"x_0.csv": head + line}) == ([wanted], "gs://lake")
-    plain = (head + line).replace(b"|", b",")
-    assert google("plain", config, {"x_0.csv": plain}) == ([wanted], "gs://lake")
-
-
 def test_what_is_no_inventory_is_refused() -> None:
     store = open_store("memory:no-inventory")
-    for name, data in {"a": b"[]", "b": b'{"sourceBucket": 1}', "c": b"\xff"}.items():
+    azure = b'{"destinationContainer": "home", "files": [], "ruleDefinition": {"format": "csv"}}'
+    others = {"a": b"[]", "b": b'{"sourceBucket": 1}', "c": b"\xff", "azure": azure}
+    for name, data in others.items():
         store.put_if_absent(f"{name}.json", data)
-        with pytest.raises(ChronotileError, match="expected the manifest of an inventory"):
+        with pytest.raises(ChronotileError, match="expected the manifest of an S3 Inventory"):
             read_manifest(f"memory://no-inventory/{name}.json")
     words: dict[str, Any] = {"sourceBucket": "b", "destinationBucket": "h", "fileFormat": "Parquet"}
     words |= {"creationTimestamp": "1", "fileSchema": "", "files": [{"key": "x", "size": 1}]}

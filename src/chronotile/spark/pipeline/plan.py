@@ -158,7 +158,7 @@ def _plan_by_inventory(
     spark: SparkSession, options: Options, run: Run, before: Division | None
 ) -> FleetPlan:
     """A plan without a single LIST: tasks read the files of an inventory."""
-    inventory = read_manifest(str(options.inventory), options.storage_options, options.roots)
+    inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
     if before is not None:
         buckets = before.buckets

@@ -62,7 +62,7 @@ def inventory_partitions(
     Raises:
         ChronotileError: The manifest, or a root, is not what it should be.
     """
-    inventory = read_manifest(str(options.inventory), options.storage_options, options.roots)
+    inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
     _log.info("by an inventory that is %.1f hours old", inventory.age_s / 3600)
     found = []
