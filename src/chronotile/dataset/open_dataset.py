@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.group_tags import tags_of_group
 from chronotile.check.findings import count_text
-from chronotile.dataset.member_list import Member, direct_members
+from chronotile.dataset.member_list import Members, direct_members
 from chronotile.dataset.member_tree import LookedUp, Node, walk
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, to_ms
@@ -111,11 +111,10 @@ class Dataset:
     def _at(self, at: Moment | None) -> int:
         return now_ms() if at is None else self.moment(at, "at")
 
-    def members(self, at: Moment | None = None) -> Sequence[Member]:
-        """The members of the group itself, at a moment, in no order: what `tiledb.Group` lists.
+    def members(self, at: Moment | None = None) -> Members:
+        """Give the members of the group itself, at a moment: what `tiledb.Group` lists.
 
-        Nothing is looked up where the members lie: `member_tree` does that. They are counted at
-        once, and made when the first is looked at.
+        Nothing is looked up where the members lie: `member_tree` does that.
 
         Args:
             at: In ms since the epoch, or in any spelling that `Log.view` takes; now if left out.

@@ -6,12 +6,13 @@ tile that the engine reads. Knows neither times nor other files; a URI out of th
 The payload is a version (u32), the number of members (u64), and the members: version (u32), type
 (u8), is relative (u8), length and bytes of the URI, has a name (u8), length and bytes of the name
 if it has one; from version 2 on, is deleted (u8). Lengths are u64. The generated parser makes an
-object of each field, which is slow for 10,000 members: the tests hold both to the same answer.
+object of each field, which is slow for 10,000 members: the tests hold this loop to its answers.
 """
 
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import BadFileError
@@ -28,6 +29,7 @@ VERSIONS = (1, 2)
 _HEAD = struct.Struct("<IQ")
 _MEMBER = struct.Struct("<IBBQ")
 _LENGTH = struct.Struct("<Q")
+_OLD_START, _START = (struct.pack("<I", version) for version in VERSIONS)
 _LEN_MEMBER = _MEMBER.size + 1
 """Bytes of the shortest member."""
 
@@ -81,10 +83,8 @@ def decode_details(payload: bytes, where: str) -> GroupDetails:
     most = (len(payload) - _HEAD.size) // _LEN_MEMBER
     if count > most:
         raise BadFileError(where, f"expected at most {most} members, found {count}", 4)
-    entries, at = [], _HEAD.size
-    for _ in range(count):
-        entry, at = _entry(payload, at, where)
-        entries.append(entry)
+    entries: list[GroupEntry] = []
+    at = _read(payload, count, where, entries)
     if at < len(payload):
         raise BadFileError(
             where, f"expected the end of the file, found {len(payload) - at} more bytes", at
@@ -111,34 +111,47 @@ def decode_start(payload: bytes, where: str) -> ReadableStart | None:
     version, count = _HEAD.unpack_from(payload)
     if version != VERSIONS[-1]:
         return None
-    entries, at = list[GroupEntry](), _HEAD.size
-    while len(entries) < count:
-        try:
-            entry, at = _entry(payload, at, where)
-        except BadFileError:
-            break
-        entries.append(entry)
+    entries: list[GroupEntry] = []
+    with suppress(BadFileError):
+        _read(payload, count, where, entries)
     return ReadableStart(tuple(entries), count)
 
 
-def _entry(payload: bytes, start: int, where: str) -> tuple[GroupEntry, int]:
-    """The member that starts at a byte, and where the next one does."""
+def _read(payload: bytes, count: int, where: str, entries: list[GroupEntry]) -> int:
+    """Read members, one after the other, into a list; give where they end.
+
+    Raises:
+        BadFileError: A member is damaged; those before it are in the list.
+    """
+    at = start = _HEAD.size
+    make = tuple.__new__  # as `GroupEntry` does, in half the time
     try:
-        version, number, relative, length = _MEMBER.unpack_from(payload, start)
-        end = start + _MEMBER.size + length
-        uri = payload[start + _MEMBER.size : end].decode()
-        name = None
-        named, at = payload[end], end + 1
-        if named:
-            (length,) = _LENGTH.unpack_from(payload, at)
-            at += _LENGTH.size
+        for _ in range(count):
+            start = at
+            version, number, relative, length = _MEMBER.unpack_from(payload, at)
+            at += _MEMBER.size
             end = at + length
-            name = payload[at:end].decode()
-            at = end
-        deleted = False
-        if version >= FIRST_WITH_DELETIONS:
-            deleted, at = payload[at] != 0, at + 1
-        payload[at - 1]
+            uri, name = payload[at:end].decode(), None
+            at = end + 1
+            if payload[end]:
+                (length,) = _LENGTH.unpack_from(payload, at)
+                at += _LENGTH.size
+                end = at + length
+                name = payload[at:end].decode()
+                at = end
+            deleted = False
+            if version >= FIRST_WITH_DELETIONS:
+                deleted = payload[at] != 0
+                at += 1
+            payload[at - 1]
+            if version not in VERSIONS:
+                problem = f"expected version 1 or 2 of a member, found {version}"
+                raise BadFileError(where, problem, start)
+            if number >= len(MEMBER_KINDS):
+                problem = f"expected the type of a member, found {number}"
+                raise BadFileError(where, problem, start + 4)
+            fields = (uri, name, MEMBER_KINDS[number], relative != 0, deleted)
+            entries.append(make(GroupEntry, fields))
     except UnicodeDecodeError as cause:
         problem = f"expected UTF-8 text, found {cause.object[:60]!r}"
         raise BadFileError(where, problem, start) from cause
@@ -146,11 +159,25 @@ def _entry(payload: bytes, start: int, where: str) -> tuple[GroupEntry, int]:
         left = len(payload) - start
         problem = f"expected a member, found lengths that do not fit into {left} bytes"
         raise BadFileError(where, problem, start) from cause
-    if version not in VERSIONS:
-        raise BadFileError(where, f"expected version 1 or 2 of a member, found {version}", start)
-    if number >= len(MEMBER_KINDS):
-        raise BadFileError(where, f"expected the type of a member, found {number}", start + 4)
-    return GroupEntry(uri, name, MEMBER_KINDS[number], bool(relative), deleted), at
+    return at
+
+
+def stored_members(payload: bytes) -> list[bytes] | None:
+    """Cut a payload of version 2 into its members, each as it is stored, without reading them.
+
+    None if a length or a text in it looks like the start of a member. If the members of one payload
+    are among those of another, which can be read, then it can be read too.
+
+    >>> entry = GroupEntry("array", "first", "array", is_relative=True)
+    >>> data = encode_details([entry, entry._replace(name="other")], format_version=22)
+    >>> len(stored_members(tiles.decode(data, "x").payload))
+    2
+    """
+    if len(payload) < _HEAD.size or _HEAD.unpack_from(payload)[0] != VERSIONS[-1]:
+        return None
+    head, *members = payload[_HEAD.size :].split(_START)
+    is_certain = not head and len(members) == _HEAD.unpack_from(payload)[1]
+    return members if is_certain and _OLD_START not in payload[_HEAD.size :] else None
 
 
 def encode_details(

@@ -1,11 +1,10 @@
 """The lists of members of a group, opened one after the other.
 
 In: the bytes of details files, with their names. Out: `OpenedLists`: the files in time order, which
-of them the next one repeats, and the damage found. Knows nothing of windows and of storage.
+of them a later one repeats, and the damage found. Knows nothing of windows and of storage.
 
-Every session leaves a list of all members that it knew, so most of them are never looked at again.
-Of a list that the next one repeats only the bytes of the file stay in memory. Threads would not
-help: the lock of Python goes to and fro between them for every chunk.
+Every session leaves a list of all members that it knew, so a later list repeats most of them. Such
+a list is read only if somebody asks for its members.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.group_columns import DetailsColumns, scan_details
-from chronotile.format.group_folding import is_repeated
-from chronotile.format.groups import GroupDetails, decode_details
+from chronotile.format.groups import GroupDetails, decode_details, stored_members
 from chronotile.history.read_history import Problem
 
 if TYPE_CHECKING:
@@ -39,26 +36,16 @@ class DetailsFile:
     data: bytes | None = field(default=None, repr=False)
     """The file; None where it could not be read."""
     key: bytes | None = field(default=None, repr=False)
-    held: DetailsColumns | GroupDetails | None = field(default=None, repr=False)
-    """Its members, if they are in memory: as columns where it is of the usual kind."""
-
-    @cached_property
-    def _opened(self) -> DetailsColumns | GroupDetails | None:
-        if self.held is not None or self.data is None:
-            return self.held
-        return _members(tiles.decode(self.data, self.path, key=self.key).payload, self.path)
-
-    @property
-    def columns(self) -> DetailsColumns | None:
-        """Its members as columns, if it is of the usual kind."""
-        return self._opened if isinstance(self._opened, DetailsColumns) else None
+    read: GroupDetails | None = field(default=None, repr=False)
+    """Its members, if they were read."""
 
     @cached_property
     def details(self) -> GroupDetails | None:
         """Its members; None where it could not be read: `GroupHistory.problems` says why."""
-        if isinstance(self._opened, DetailsColumns):
-            return decode_details(self._opened.payload, self.path)
-        return self._opened
+        if self.read is not None or self.data is None:
+            return self.read
+        payload = tiles.decode(self.data, self.path, key=self.key).payload
+        return decode_details(payload, self.path)
 
 
 class OpenedLists(NamedTuple):
@@ -67,8 +54,7 @@ class OpenedLists(NamedTuple):
     files: tuple[DetailsFile, ...]
     """By first moment, then by name."""
     repeated: Mapping[str, str]
-    """Path of a file -> that of the next one, if that has every key of it: the first adds nothing
-    to it."""
+    """Path of a file -> that of a later one which has every member of it."""
     problems: tuple[Problem, ...]
 
 
@@ -86,48 +72,31 @@ def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | Non
     files: list[DetailsFile] = []
     repeated: dict[str, str] = {}
     problems: list[Problem] = []
-    for one in ordered:
-        file, problem = _opened(*one, key)
-        problems += [problem] if problem is not None else []
-        if files and _is_in(files[-1], file):
-            repeated[files[-1].path] = file.path
-            files[-1] = replace(files[-1], held=None)
+    later, known = "", frozenset[bytes]()  # the last list that was read, and its members
+    for path, name, data in reversed(ordered):
+        file = DetailsFile(path=path, name=name, size=len(data or b""))
         files.append(file)
-    return OpenedLists(tuple(files), repeated, tuple(problems))
-
-
-def _opened(
-    path: str, name: Name, data: bytes | None, key: bytes | None
-) -> tuple[DetailsFile, Problem | None]:
-    """A details file, and what is wrong with it; what could not be read was told already."""
-    if data is None:
-        return DetailsFile(path=path, name=name, size=0), None
-    try:
-        tile = tiles.decode(data, path, key=key)
-        members = _members(tile.payload, path)
-    except ChronotileError as error:
-        kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
-        return DetailsFile(path=path, name=name, size=len(data)), Problem(path, error.problem, kind)
-    file = DetailsFile(
-        path=path,
-        name=name,
-        size=len(data),
-        format_version=tile.version,
-        encrypted=tile.encrypted,
-        data=data,
-        key=key,
-        held=members,
-    )
-    return file, None
-
-
-def _members(payload: bytes, path: str) -> DetailsColumns | GroupDetails:
-    columns = scan_details(payload)
-    return decode_details(payload, path) if columns is None else columns
-
-
-def _is_in(file: DetailsFile, later: DetailsFile) -> bool:
-    one, other = file.held, later.held
-    if not isinstance(one, DetailsColumns) or not isinstance(other, DetailsColumns):
-        return False
-    return is_repeated(one, other)
+        if data is None:
+            continue
+        try:
+            tile = tiles.decode(data, path, key=key)
+            members = stored_members(tile.payload) if len(ordered) > 1 else None
+            details = None
+            if later and members is not None and known.issuperset(members):
+                repeated[path] = later
+            else:
+                details = decode_details(tile.payload, path)
+                later, known = path, frozenset(members or ())
+        except ChronotileError as error:
+            kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
+            problems.append(Problem(path, error.problem, kind))
+            continue
+        files[-1] = replace(
+            file,
+            format_version=tile.version,
+            encrypted=tile.encrypted,
+            data=data,
+            key=key,
+            read=details,
+        )
+    return OpenedLists(tuple(files[::-1]), repeated, tuple(problems[::-1]))

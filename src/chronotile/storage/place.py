@@ -336,15 +336,6 @@ def plain_names(names: Sequence[str]) -> PlainNames | None:
     return None if _ODD_START.search(lines) else PlainNames(lines)
 
 
-def are_plain_letters(text: bytes, firsts: bytes) -> bool:
-    """What `are_plain` tells of names that are not empty, by all their letters and the first ones.
-
-    >>> are_plain_letters(b"ab.c", b"ac"), are_plain_letters(b"a.b", b"a.")
-    (True, False)
-    """
-    return not text.translate(None, _PLAIN_LETTERS) and not firsts.translate(None, _PLAIN_FIRSTS)
-
-
 def check_path(path: str, where: str) -> str:
     """Give the path back if it is relative and stays below the root `where`.
 

@@ -14,11 +14,9 @@ In: the history of one group, and a window. Out: the members, by key. No file, n
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
-from chronotile.format.group_folding import LeftMembers, fold_columns
 from chronotile.format.groups import FIRST_WITH_DELETIONS, GroupEntry
 from chronotile.format.kinds import GROUP
 from chronotile.visibility.rules import is_inside
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from chronotile.format.names import Name
     from chronotile.history.details_files import DetailsFile
     from chronotile.history.group_reading import GroupHistory
+
 
 _FILE = "file://"
 
@@ -78,25 +77,12 @@ def members_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEn
         BadFileError: A file that counts cannot be read: the engine cannot open the group then.
         KeyNeededError: The group is encrypted, and there is no key.
     """
-    left = left_at(history, start, end)
-    entries = left.entries() if left is not None else fold_at(history, start, end).values()
-    return {key_of(entry): entry for entry in sorted(entries, key=key_of)}
-
-
-def left_at(history: GroupHistory, start: int, end: int) -> LeftMembers | None:
-    """What `members_at` gives, as columns and in no order; None unless all files are as usual."""
     files = files_at(history, start, end)
-    # A list that the next one repeats adds nothing to it.
-    kept = [one for one, later in pairwise(files) if history.repeated.get(one.path) != later.path]
-    columns = [file.columns for file in (*kept, *files[-1:])]
-    known = [one for one in columns if one is not None]
-    return fold_columns(known) if len(known) == len(columns) else None
-
-
-def fold_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEntry]:
-    """What `members_at` gives, entry by entry: the way that the fast one is held to."""
-    files = files_at(history, start, end)
-    return fold(_details(history, file, alone=len(files) == 1) for file in files)
+    # A list that a later one repeats adds nothing to it.
+    seen = {file.path for file in files}
+    kept = [file for file in files if history.repeated.get(file.path) not in seen]
+    left = fold(_details(history, file, alone=len(files) == 1) for file in kept)
+    return {key: left[key] for key in sorted(left)}
 
 
 def fold(details: Iterable[GroupDetails]) -> dict[str, GroupEntry]:
@@ -104,10 +90,11 @@ def fold(details: Iterable[GroupDetails]) -> dict[str, GroupEntry]:
     members: dict[str, GroupEntry] = {}
     for one in details:
         for entry in one.entries:
+            key = key_of(entry) if entry.name is None else entry.name
             if entry.is_deletion:
-                members.pop(key_of(entry), None)
+                members.pop(key, None)
             else:
-                members[key_of(entry)] = entry
+                members[key] = entry
     return members
 
 

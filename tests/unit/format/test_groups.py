@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 import chronotile as ct
 from chronotile.errors import BadFileError
 from chronotile.format import tiles
-from chronotile.format.group_columns import scan_details
-from chronotile.format.group_folding import fold_columns
-from chronotile.format.groups import GroupDetails, GroupEntry, decode_details, encode_details
+from chronotile.format.groups import (
+    GroupDetails,
+    GroupEntry,
+    decode_details,
+    encode_details,
+    stored_members,
+)
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.format.parsers import GroupDetailsSpec, parse
 from chronotile.single_file.as_json import to_json
 from chronotile.single_file.byte_ranges import layout
 from chronotile.single_file.decode import GroupFile
-from chronotile.visibility.group_members import fold
-
-if TYPE_CHECKING:
-    from random import Random
 
 ENTRIES = st.lists(
     st.builds(
@@ -101,102 +101,31 @@ PLAIN = st.lists(
 )
 
 
-@given(st.lists(PLAIN, min_size=1, max_size=4))
-def test_columns_give_what_entries_give(files: list[list[GroupEntry]]) -> None:
-    payloads = [payload_of(entries) for entries in files]
-    scanned = [scan_details(payload) for payload in payloads]
-    columns = [one for one in scanned if one is not None]
-    known = [decode_details(one.payload, "x") for one in columns]
-    for one, whole in zip(columns, known, strict=True):
-        assert one.keys() == [entry.key.encode() for entry in whole.entries]
-    left = fold_columns(columns)
-    assert left is not None
-    assert sorted(left.entries(), key=str) == sorted(fold(known).values(), key=str)
-
-
-@given(st.randoms(use_true_random=False), st.booleans(), st.integers(0, 2))
-def test_lists_that_repeat_lists_before_them_fold_to_the_same(
-    chance: Random, is_equal: bool, odd: int
+@given(PLAIN, PLAIN, st.data())
+def test_members_that_are_among_those_of_a_sound_list_are_sound_themselves(
+    few: list[GroupEntry], more: list[GroupEntry], data: st.DataObject
 ) -> None:
-    """Each list holds what the one before held, in another order, but for `odd` entries."""
-
-    def entry(number: int) -> GroupEntry:
-        name = f"member-{number:06}" if is_equal else f"m{number}" * chance.choice((1, 1, 4))
-        kind = chance.choice(MEMBER_KINDS)
-        return GroupEntry(name + "-uri", chance.choice((name, name, None)), kind, is_relative=True)
-
-    def changed(one: GroupEntry) -> GroupEntry:
-        return chance.choice((one._replace(is_deletion=True), one._replace(kind="invalid"), one))
-
-    lists: list[list[GroupEntry]] = [[]]
-    for session in range(4):
-        last = [*lists[-1], *(entry(session * 40 + number) for number in range(40))]
-        for _ in range(odd):
-            last.append(changed(last.pop(chance.randrange(len(last)))))
-            del last[chance.randrange(len(last))]
-        cut = chance.randrange(len(last))
-        last = last[cut:] + last[:cut]
-        lists.append(chance.sample(last, len(last)) if session % 2 else last)
-    columns = [scan_details(payload_of(entries)) for entries in lists]
-    known = [one for one in columns if one is not None]
-    assert len(known) == len(lists)
-    left = fold_columns(known)
-    assert left is not None
-    wanted = fold(GroupDetails(2, tuple(entries)) for entries in lists)
-    assert sorted(left.entries(), key=str) == sorted(wanted.values(), key=str)
-    assert len(left) == len(left.members().name) == len(wanted)
-    if not odd:
-        assert len(left.parts) == 1, "the lists before the last are passed over"
+    """Whatever a text or a length looks like, and however the shorter list is damaged."""
+    both = data.draw(st.permutations([*few, *more]))
+    payload = bytearray(payload_of(few))
+    if data.draw(st.booleans()):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 127))
+    part, whole = stored_members(bytes(payload)), stored_members(payload_of(both))
+    if part is not None and whole is not None and {*part} <= {*whole}:
+        entries = decode_details(bytes(payload), "x").entries
+        assert {*entries} <= {*both}
+        assert len(entries) == len(part)
 
 
-@pytest.mark.parametrize("more", [[], [GroupEntry("b", "b", "array", is_relative=True)]])
-def test_keys_that_differ_only_where_no_number_of_them_looks_are_two(
-    more: list[GroupEntry],
-) -> None:
-    """The bytes decide whether a list repeats another, for entries of one length and of several."""
-    one, two = (GroupEntry("a", x + "x" * 60, "array", is_relative=True) for x in "AB")
-    lists = [scan_details(payload_of([entry, *more])) for entry in (one, two)]
-    left = fold_columns([columns for columns in lists if columns is not None])
-    assert left is not None
-    assert sorted(left.entries()) == sorted([one, two, *more])
-
-
-@pytest.mark.parametrize("key", ["", "ab", "seven-7", "a-name-of-some-length"])
-def test_two_entries_of_one_key_in_a_list_count_once(key: str) -> None:
-    for twice in (
-        [GroupEntry(f"u{n}", key, "array", is_relative=True) for n in range(2)],
-        [GroupEntry(key, name, "array", is_relative=True) for name in (None, key)],
-    ):
-        columns = scan_details(payload_of(twice))
-        assert columns is not None
-        left = fold_columns([columns])
-        assert left is not None
-        assert left.entries() == twice[1:]
-
-
-def test_columns_are_for_what_the_engine_writes() -> None:
-    names = [GroupEntry(f"a{n}", f"n{n}", "array", is_relative=n % 2 == 0) for n in range(300)]
-    columns = scan_details(payload_of(names))
-    assert columns is not None
-    assert len(columns) == 300
-    assert scan_details(payload_of(names, version=1)) is None
-    assert scan_details(payload_of([GroupEntry("ü", None, "array", is_relative=True)])) is None
-    assert scan_details(payload_of(names)[:-1]) is None
-    local = scan_details(payload_of([GroupEntry("/a", None, "array", is_relative=False)]))
-    assert local is not None
-    assert fold_columns([local]) is None
-
-
-@given(PLAIN, st.data())
-def test_columns_refuse_damage_or_give_what_entries_give(
-    entries: list[GroupEntry], data: st.DataObject
-) -> None:
-    payload = bytearray(payload_of(entries))
-    payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 127))
-    columns = scan_details(bytes(payload))
-    if columns is not None:
-        whole = decode_details(bytes(payload), "x")
-        assert columns.keys() == [entry.key.encode() for entry in whole.entries]
+def test_members_are_told_apart_without_being_read_in_what_the_engine_writes() -> None:
+    names = [GroupEntry(f"a{n}-x", f"n{n}-x", "array", is_relative=n % 2 == 0) for n in range(300)]
+    members = stored_members(payload_of(names))
+    assert members is not None
+    assert len(members) == 300
+    assert stored_members(payload_of(names[:200])) == members[:200]
+    assert stored_members(payload_of(names, version=1)) is None
+    # A length of 2 looks like the start of a member.
+    assert stored_members(payload_of([GroupEntry("ab", None, "array", is_relative=True)])) is None
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronotile.dataset.member_list import Members, direct_members, member_at
+from chronotile.dataset.member_list import direct_members, member_at
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.history.group_reading import read_group
 from chronotile.storage.store import open_store
-from chronotile.visibility.group_members import fold_at, left_at
+from chronotile.visibility.group_members import files_at, fold, key_of, members_at
 
 if TYPE_CHECKING:
     from chronotile.history.group_reading import GroupHistory
@@ -53,15 +53,15 @@ def growing(steps: list[list[GroupEntry]]) -> list[list[GroupEntry]]:
 
 def same_at_every_moment(store: Store, history: GroupHistory) -> None:
     for end in range(len(history.files) + 1):
-        left, wanted = left_at(history, 0, end), fold_at(history, 0, end)
-        if left is not None:
-            assert sorted(left.entries(), key=str) == sorted(wanted.values(), key=str)
+        every = [file.details for file in files_at(history, 0, end)]
+        wanted = fold(details for details in every if details is not None)
+        assert members_at(history, 0, end) == wanted
+        assert [key_of(entry) for entry in members_at(history, 0, end).values()] == sorted(wanted)
         members = direct_members(store, history, end)
         one_by_one = {member_at(store, entry)[0] for entry in wanted.values()}
         assert set(members) == one_by_one
-        if isinstance(members, Members):
-            rows = zip(*(column.to_pylist() for column in members.table.columns), strict=True)
-            assert {(*row, store.uri) for row in rows} == one_by_one
+        rows = zip(*(column.to_pylist() for column in members.table.columns), strict=True)
+        assert [(*row, store.uri) for row in rows] == [*members]
 
 
 @settings(max_examples=60)
@@ -73,13 +73,13 @@ def test_members_are_the_same_whatever_is_kept(steps: list[list[GroupEntry]], ch
     same_at_every_moment(store, pickle.loads(pickle.dumps(read_group(store))))
 
 
-def test_a_list_that_the_next_one_repeats_is_let_go() -> None:
-    entries = [GroupEntry(f"a{n}", f"n{n}", "array", is_relative=True) for n in range(9)]
+def test_a_list_that_a_later_one_repeats_is_not_read() -> None:
+    entries = [GroupEntry(f"a-{n}", f"n-{n}", "array", is_relative=True) for n in range(9)]
     store = made([entries[: 3 * n] for n in range(1, 4)], "details-let-go")
     history = read_group(store)
     first, second, last = history.files
-    assert history.repeated == {first.path: second.path, second.path: last.path}
-    assert [file.held is None for file in history.files] == [True, True, False]
-    assert len(left_at(history, 0, 1) or ()) == 3
+    assert history.repeated == {first.path: last.path, second.path: last.path}
+    assert [file.read is None for file in history.files] == [True, True, False]
+    assert len(members_at(history, 0, 1)) == 3
     assert first.details is not None
     assert first.details.entries == tuple(entries[:3])
