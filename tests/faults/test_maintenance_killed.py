@@ -167,7 +167,8 @@ def test_consolidate_on_disk(
     killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path, mode: str, changes: int
 ) -> None:
     place = on_disk(tmp_path / "array")
-    assert crash_everywhere(killed, f"consolidate {mode}", place, read_all(origin)) == changes + RECORD
+    steps = crash_everywhere(killed, f"consolidate {mode}", place, read_all(origin))
+    assert steps == changes + RECORD
 
 
 def test_vacuum_on_disk(killed: Crasher, origin: pathlib.Path, tmp_path: pathlib.Path) -> None:

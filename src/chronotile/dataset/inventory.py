@@ -95,7 +95,7 @@ def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) 
     where = find_place(place)
     folder, _, name = where.uri.rpartition("/")
     data = open_store(folder or "/", storage_options).read(name, limit=_MANIFEST_MAX)
-    words = read_json(data, place, "the manifest of an inventory")
+    words = read_json(data, place, "the manifest of an S3 Inventory")
     try:
         home = str(words["destinationBucket"]).removeprefix("arn:aws:s3:::")
         kind = str(words["fileFormat"]).lower()

@@ -23,7 +23,7 @@ from chronotile.log import Log
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
 
