@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from chronotile import cli
 from chronotile.cli.pipeline_report import PipelineReport
 from chronotile.cli.run_progress import LINE_S, Lines
 from chronotile.errors import StorageError
-from chronotile.spark.pipeline.metrics_file import METRICS, Ending, metrics_text, write_metrics
+from chronotile.spark.pipeline.metrics_file import METRICS, Ending, write_metrics
 from chronotile.spark.pipeline.run_summary import Summary, Totals
 from chronotile.spark.reachable_master import check_master
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
-LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"')
-UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 NASTY = 's3://lake/"a"\\b\nc{d="e"} 7'
 
 
@@ -54,21 +51,12 @@ def summary(*findings: tuple[str, str, int]) -> Summary:
     )
 
 
-def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """A strict reader of the text format: every line is a comment or one sample."""
-    found, names = {}, []
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        whole = SAMPLE.fullmatch(line)
-        assert whole, line
-        labels = tuple(
-            (name, re.sub(r"\\.", lambda m: UNESCAPED[m.group()], value))
-            for name, value in LABEL.findall(whole[2])
-        )
-        found[whole[1], labels] = float(whole[3])
-        names.append(whole[1])
-    assert names == sorted(names, key=list(METRICS).index), "samples of one name lie together"
+def samples(file: Path) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Name and labels -> value, as the parser of `prometheus_client` reads them."""
+    families = text_string_to_metric_families(file.read_text())
+    every = [sample for family in families for sample in family.samples]
+    found = {(one.name, frozenset(one.labels.items())): one.value for one in every}
+    assert len(found) == len(every)
     return found
 
 
@@ -96,24 +84,28 @@ def test_metrics_are_in_the_format_of_prometheus(tmp_path: Path) -> None:
     ending = Ending(out=NASTY, status=1, seconds=2.0, summary=summary(("info", "vac-absolute", 4)))
     for _ in range(2):
         write_metrics(file, ending)
-    found = samples(file.read_text())
+    found = samples(file)
     assert {name for name, _ in found} == set(METRICS)
-    assert all(dict(labels)["out"] == NASTY for _, labels in found)
-    out = ("out", NASTY)
-    assert found["chronotile_findings", (out, ("severity", "info"), ("code", "vac-absolute"))] == 4
-    assert found["chronotile_array_engine_open_requests", (out, ("array", NASTY))] == 9
-    assert found["chronotile_engine_open_requests", (out,)] == 517
-    assert found["chronotile_open_requests", (out,)] == 73
-    assert found["chronotile_bytes", (out,)] == 900
-    done = (out, ("command", "consolidate"), ("outcome", "done"))
-    assert found["chronotile_maintenance_arrays", done] == 2
-    assert found["chronotile_run_success", (out,)] == 1
-    failed = samples(metrics_text(Ending(out="o", status=3, seconds=1), 1.0))
+
+    def value(name: str, **labels: str) -> float:
+        return found[f"chronotile_{name}", frozenset({"out": NASTY, **labels}.items())]
+
+    assert value("findings", severity="info", code="vac-absolute") == 4
+    assert value("array_engine_open_requests", array=NASTY) == 9
+    assert value("engine_open_requests") == 517
+    assert value("open_requests") == 73
+    assert value("bytes") == 900
+    assert value("maintenance_arrays", command="consolidate", outcome="done") == 2
+    assert value("run_success") == 1
+    write_metrics(file, Ending(out="o", status=3, seconds=1))
+    failed = samples(file)
     assert [name for name, _ in failed] == list(METRICS)[:4]
-    assert failed["chronotile_run_exit_status", (("out", "o"),)] == 3
+    assert failed["chronotile_run_exit_status", frozenset({("out", "o")})] == 3
     assert [path.name for path in tmp_path.iterdir()] == ["run.prom"]
     with pytest.raises(StorageError, match="expected to write metrics"):
         write_metrics(tmp_path / "no" / "folder", ending)
+    write_metrics(file, Ending(out="\ud800", status=0, seconds=1))
+    assert {labels for _, labels in samples(file)} == {frozenset({("out", "?")})}
 
 
 def test_the_summary_says_whose_requests_it_counts() -> None:
@@ -153,8 +145,8 @@ def test_a_master_that_does_not_answer_is_one_line(
         assert json.loads(capfd.readouterr().err)["error"]["where"] == call[5]
         free.listen()
         check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    found = samples((tmp_path / "m.prom").read_text())
-    assert found["chronotile_run_success", (("out", str(tmp_path / "out")),)] == 0
+    found = samples(tmp_path / "m.prom")
+    assert found["chronotile_run_success", frozenset({("out", str(tmp_path / "out"))})] == 0
     assert not (tmp_path / "out").exists()
 
 

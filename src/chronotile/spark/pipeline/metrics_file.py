@@ -1,8 +1,8 @@
-r"""Metrics of a run, for a monitoring system.
+"""Metrics of a run, for a monitoring system.
 
 In: the summary of a run, or the exit status of one that failed. Out: a file in the text format of
-Prometheus, as its node exporter's textfile collector and others read it. A reader sees the old file
-or the new one, never a part. Knows nothing of Spark.
+Prometheus, as its node exporter's textfile collector reads it; `prometheus_client` writes it. A
+reader sees the old file or the new one, never a part. Knows nothing of Spark.
 
 Every sample has the label `out`, so that the files of several pipelines can lie in one folder. A
 run that failed leaves the first four metrics only: alert on `chronotile_run_success`, and on the
@@ -11,14 +11,11 @@ age of `chronotile_run_end_timestamp_seconds`.
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.errors import StorageError
+from chronotile.errors import ChronotileError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,10 +46,6 @@ METRICS = {
 }
 """Metric -> its meaning. All are gauges."""
 
-_ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
-_ESCAPED = re.compile(r'[\\"\n]')
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a run ended."""
@@ -64,38 +57,34 @@ class Ending:
     """None if the run failed."""
 
 
-def label_value(text: str) -> str:
-    r"""The value of a label, in quotes; what the format cannot hold is escaped.
+def write_metrics(path: Path, ending: Ending) -> None:
+    """Replace the file in one step.
 
-    >>> print(label_value('a"b\\c\nd'))
-    "a\"b\\c\nd"
+    Raises:
+        ChronotileError: `prometheus_client` is not installed.
+        StorageError: The file cannot be written.
     """
-    clean = text.encode("utf-8", "replace").decode()
-    return '"' + _ESCAPED.sub(lambda match: _ESCAPES[match.group()], clean) + '"'
-
-
-def metrics_text(ending: Ending, now_s: float) -> str:
-    """The metrics of a run as text.
-
-    >>> failed = Ending(out="tables", status=3, seconds=1.5)
-    >>> print(metrics_text(failed, 1e9).splitlines()[2])
-    chronotile_run_success{out="tables"} 0
-    """
-    lines = []
-    told = None
-    for name, labels, value in _samples(ending, now_s):
-        if name != told:
-            lines += [f"# HELP {name} {METRICS[name]}", f"# TYPE {name} gauge"]
-            told = name
-        pairs = ",".join(
-            f"{key}={label_value(text)}" for key, text in {"out": ending.out, **labels}.items()
-        )
-        lines.append(f"{name}{{{pairs}}} {value:.15g}")
-    return "\n".join([*lines, ""])
+    try:
+        from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+    except ImportError as cause:
+        problem = "expected prometheus_client, found none: pip install 'chronotile[spark]'"
+        raise ChronotileError(str(path), problem) from cause
+    registry, gauges = CollectorRegistry(), dict[str, Gauge]()
+    for name, labels, value in _samples(ending, time.time()):
+        pairs = {"out": ending.out, **labels}
+        if name not in gauges:
+            gauges[name] = Gauge(name, METRICS[name], pairs, registry=registry)
+        clean = {key: text.encode("utf-8", "replace").decode() for key, text in pairs.items()}
+        gauges[name].labels(**clean).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as cause:
+        problem = f"expected to write metrics, found: {cause.strerror or cause}"
+        raise StorageError(str(path), problem) from cause
 
 
 def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    """Name, labels and value of each sample; those of one name follow each other."""
+    """Give name, labels and value of each sample."""
     summary = ending.summary
     yield "chronotile_run_success", {}, int(summary is not None)
     yield "chronotile_run_exit_status", {}, ending.status
@@ -130,25 +119,3 @@ def _maintenance(
     for text, count in maintained:
         command, _, outcome = text.partition(" ")
         yield "chronotile_maintenance_arrays", {"command": command, "outcome": outcome}, count
-
-
-def write_metrics(path: Path, ending: Ending) -> None:
-    """Replaces the file in one step.
-
-    Raises:
-        StorageError: The file cannot be written.
-    """
-    data = metrics_text(ending, time.time()).encode()
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        try:
-            with fresh.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
-    except OSError as cause:
-        problem = f"expected to write metrics, found: {cause.strerror or cause}"
-        raise StorageError(str(path), problem) from cause
