@@ -58,7 +58,7 @@ def idle_triggers(root: Path, folder: Path) -> tuple[float, list[float]]:
 
 def look_s(root: Path) -> float:
     """Seconds of a look at a fleet that has not changed: the best of three."""
-    watch = Watch(read_options({"path": str(root)}, streaming=True))
+    watch = Watch(read_options({"path": str(root), "state": str(root)}, streaming=True))
     watch.look()
     times = []
     for _ in range(3):

@@ -220,7 +220,7 @@ def test_the_data_source_reads_by_an_inventory_and_lists_nothing(
     with pytest.raises(ChronotileError, match="option 'fresh'"):
         read_options({"path": bucket, "fresh": "true"})
     with pytest.raises(ChronotileError, match="found a stream"):
-        read_options({"inventory": manifest}, streaming=True)
+        read_options({"inventory": manifest, "state": "s"}, streaming=True)
 
 
 def test_neighbours_are_listed_flat_and_never_again(

@@ -289,8 +289,8 @@ def test_a_key_is_never_shown() -> None:
 def test_only_tables_with_rows_that_stay_are_streamed() -> None:
     with pytest.raises(ChronotileError, match="expected one of commits, conditions, findings"):
         read_options({"path": "a", "table": "arrays"}, streaming=True)
-    with pytest.raises(ChronotileError, match="expected a folder for a stream of findings"):
-        read_options({"path": "a", "table": "findings"}, streaming=True)
+    with pytest.raises(ChronotileError, match="expected a folder for what the stream has read"):
+        read_options({"path": "a", "table": "commits"}, streaming=True)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "txt"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import random
@@ -25,10 +24,10 @@ from chronotile.spark.source.read_share import open_array
 from chronotile.spark.stream import batch_plans as stream_plans
 from chronotile.spark.stream import changed_arrays as stream_watch
 from chronotile.spark.stream import next_batch as stream_planners
-from chronotile.spark.stream.batch_plans import Plans
+from chronotile.spark.stream import task as stream_task
 from chronotile.spark.stream.batch_records import FORGET_MS, Record, Records, next_record
 from chronotile.spark.stream.changed_arrays import Watch
-from chronotile.spark.stream.offsets import IN_OFFSET_MAX, OffsetMemory, hashes
+from chronotile.spark.stream.offsets import hashes
 from chronotile.spark.stream.reader import CommitStream
 from chronotile.storage.store import open_store
 
@@ -85,7 +84,7 @@ class Query:
         arrays = self.reader.partitions(self.offset, end)
         self.rows += self.read(end)
         self.offset = end
-        return sum(len(getattr(one, "arrays", getattr(one, "commits", ()))) for one in arrays)
+        return sum(len(getattr(one, "arrays", ())) for one in arrays)
 
     def run_dry(self) -> int:
         """Triggers until nothing is new; gives how many batches that took."""
@@ -141,10 +140,9 @@ class History:
             away.rename(away.with_name("__schema"))
 
 
-@pytest.mark.parametrize("memory", ["offset", "folder", "goes-over"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_commit_comes_once_whatever_dies(
-    tmp_path: Path, maker: FleetMaker, monkeypatch: pytest.MonkeyPatch, memory: str, seed: int
+    tmp_path: Path, maker: FleetMaker, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(stream_planners, "RETRY_S", 0.0)
     monkeypatch.setattr(stream_planners, "INDEX_EVERY", 4)
@@ -152,20 +150,16 @@ def test_every_commit_comes_once_whatever_dies(
     monkeypatch.setattr(stream_plans, "KEPT", 2)
     chance = random.Random(seed)
     history = History(tmp_path / "root", maker, chance)
-    state = {"state": str(tmp_path / "state")}
-    query = Query(tmp_path / "root", **(state if memory == "folder" else {}))
+    query = Query(tmp_path / "root", state=str(tmp_path / "state"))
     if chance.random() < 0.5:
         query.restart(max_arrays=2)
-    for number in range(24):
+    for _ in range(24):
         for _ in range(chance.randrange(3)):
             history.change()
-        if memory == "goes-over" and number == 8:
-            query.restart(**state)
         end = query.plan()
         if chance.random() < 0.3:
             query.restart()  # died with the batch planned: the same is planned again
-            assert memory == "offset" or "batch" not in end or query.plan() == end
-            end = query.plan()
+            assert query.plan() == end
         if end == query.offset:
             continue
         first = query.read(end)
@@ -201,13 +195,11 @@ def test_the_driver_opens_no_array(
         opened.append(array)
         return open_array(array, options)
 
-    monkeypatch.setattr(stream_planners, "open_array", watched)
+    monkeypatch.setattr(stream_task, "open_array", watched)
     end = query.plan()
     assert not opened
     assert len(query.read(end)) == 18
-    small = Query(tmp_path / "root")
-    small.plan()
-    assert len(opened) == 3  # it has to hold the commits in the offset
+    assert len(opened) == 3
 
 
 def test_a_batch_has_as_many_arrays_as_asked_and_nobody_waits_for_ever(
@@ -215,26 +207,19 @@ def test_a_batch_has_as_many_arrays_as_asked_and_nobody_waits_for_ever(
 ) -> None:
     for name in "abcde":
         maker.array(tmp_path / "root" / name, 3, seed=ord(name))
-    for memory in ({}, {"state": str(tmp_path / "state")}):
-        query = Query(tmp_path / "root", maxArraysPerTrigger="2", **memory)
-        assert query.reader.getDefaultReadLimit() == ReadMaxFiles(2)
-        sizes = []
-        for number in range(3):
-            # One array that is always busy does not keep the others waiting.
-            maker.commit(
-                tmp_path / "root" / "a", FIRST_MS + number, uuid=f"{number}{len(memory):031x}"
-            )
-            sizes.append(query.step())
-        assert sizes == [2, 2, 2]
-        assert {row["array"] for row in query.rows} == {str(tmp_path / "root" / n) for n in "abcde"}
-        query.run_dry()
-        everything = Query(
-            tmp_path / "root",
-            maxArraysPerTrigger="1",
-            **memory and {"state": str(tmp_path / "other")},
-        )
-        end = everything.reader.latestOffset(everything.offset, ReadAllAvailable())
-        assert Counter(map(named, everything.read(end))) == query.names()
+    query = Query(tmp_path / "root", maxArraysPerTrigger="2", state=str(tmp_path / "state"))
+    assert query.reader.getDefaultReadLimit() == ReadMaxFiles(2)
+    sizes = []
+    for number in range(3):
+        # One array that is always busy does not keep the others waiting.
+        maker.commit(tmp_path / "root" / "a", FIRST_MS + number, uuid=f"{number:032x}")
+        sizes.append(query.step())
+    assert sizes == [2, 2, 2]
+    assert {row["array"] for row in query.rows} == {str(tmp_path / "root" / n) for n in "abcde"}
+    query.run_dry()
+    everything = Query(tmp_path / "root", maxArraysPerTrigger="1", state=str(tmp_path / "other"))
+    end = everything.reader.latestOffset(everything.offset, ReadAllAvailable())
+    assert Counter(map(named, everything.read(end))) == query.names()
 
 
 def test_available_now_reads_what_was_there_in_several_batches(
@@ -243,22 +228,18 @@ def test_available_now_reads_what_was_there_in_several_batches(
     for name in "abcde":
         maker.array(tmp_path / "root" / name, 3, seed=ord(name))
     (tmp_path / "root" / "e" / "__schema").rename(tmp_path / "away")
-    for memory in ({}, {"state": str(tmp_path / "state")}):
-        query = Query(tmp_path / "root", maxArraysPerTrigger="2", **memory)
-        query.reader.prepareForTriggerAvailableNow()
-        query.step()
-        maker.array(tmp_path / "root" / f"new-{len(memory)}", 3, seed=9)
-        assert 1 <= query.run_dry() <= 3  # the array that cannot be read is not tried for ever
-        told = query.reader.reportLatestOffset()
-        assert told is not None
-        assert (told["unreadable"], told["waiting"]) == (1, 0)
-        assert not any(
-            "new-" in row["array"] for row in query.rows if row["array"][-1] == str(len(memory))
-        )
-        assert {row["array"][-1] for row in query.rows} >= set("abcd")
-        query.restart()
-        query.run_dry()
-        assert any(row["array"].endswith(f"new-{len(memory)}") for row in query.rows)
+    query = Query(tmp_path / "root", maxArraysPerTrigger="2", state=str(tmp_path / "state"))
+    query.reader.prepareForTriggerAvailableNow()
+    query.step()
+    maker.array(tmp_path / "root" / "new", 3, seed=9)
+    assert 1 <= query.run_dry() <= 3  # the array that cannot be read is not tried for ever
+    told = query.reader.reportLatestOffset()
+    assert told is not None
+    assert (told["unreadable"], told["waiting"]) == (1, 0)
+    assert {row["array"][-1] for row in query.rows} == set("abcd")
+    query.restart()
+    query.run_dry()
+    assert any(row["array"].endswith("new") for row in query.rows)
 
 
 def test_state_is_pruned(
@@ -384,87 +365,40 @@ def test_a_stream_tells_what_it_cannot_read(
     commits = away.with_name("__commits")
     commits.rename(away)
     commits.symlink_to(away)
-    query = Query(tmp_path / "root")
+    query = Query(tmp_path / "root", state=str(tmp_path / "state"))
     for _ in range(2):
         end = query.plan()
-        assert set(end["seen"]) == {str(tmp_path / "root" / "a")}
+        batch = query.reader.partitions(query.offset, end)
+        assert [one.array for part in batch for one in part.arrays] == [  # type: ignore[attr-defined]
+            str(tmp_path / "root" / "a")
+        ]
     (told,) = caplog.messages
     assert told.startswith(f"left for a later batch: {commits.parent} cannot be read: ")
-    assert query.reader.reportLatestOffset() == {"arrays": 1, "unreadable": 1, "waiting": 0}
+    assert query.reader.reportLatestOffset() == {
+        "batch": 1,
+        "arrays": 1,
+        "unreadable": 1,
+        "waiting": 0,
+    }
     commits.unlink()
     away.rename(commits)
     query.offset = end
-    assert set(query.plan()["seen"]) == {str(tmp_path / "root" / name) for name in "ab"}
+    assert query.step() == 1
+    assert {row["array"] for row in query.rows} == {str(tmp_path / "root" / "b")}
     assert len(caplog.messages) == 1
 
 
-def test_a_stream_that_has_outgrown_its_offset_goes_on_in_a_folder(tmp_path: Path) -> None:
-    inside, folder = OffsetMemory(), Plans(str(tmp_path / "state"), ())
-    names = [f"{number}.wrt" for number in range(IN_OFFSET_MAX)]
-    offset = inside.plan(inside.first(), {"a": np.unique(hashes(names))})
-    new = {"a": hashes(["one-more.wrt"]), "b": hashes(["other.wrt"])}
-    with pytest.raises(ChronotileError, match="start the query again with a folder") as raised:
-        inside.plan(offset, new)
-    assert len(str(raised.value)) < 200
-    # What has left the arrays makes room first.
-    present = {"a": np.unique(hashes(names[5:])), "b": new["b"]}
-    room = inside.seen(inside.plan(offset, {"b": new["b"]}, present))
-    assert {array: len(one) for array, one in room.items()} == {"a": IN_OFFSET_MAX - 5, "b": 1}
-    # With a folder it goes on where it was.
-    assert folder.planned(offset) is None
-    end = folder.plan(offset, {"a": "mark-a", "b": "mark-b"}, {})
-    restarted = Plans(str(tmp_path / "state"), ())
-    assert restarted.planned(offset) == end == {"batch": 1}
-    batch = restarted.batch(offset, end)
-    assert isinstance(batch, tuple)
-    before = {one.array: one.before for one in batch}
-    assert before == {"a": 0, "b": None}
-    record = restarted.records.read("a", 0)
-    assert record is not None
-    assert len(record.present) == IN_OFFSET_MAX
-    # The folder of another query is not gone over to, nor is a folder taken away.
-    other = inside.plan(inside.first(), {"c": hashes(["c.wrt"])})
-    for step in (restarted.planned, lambda start: restarted.plan(start, {}, {})):
-        with pytest.raises(ChronotileError, match="found that of another"):
-            step(other)
-    with pytest.raises(ChronotileError, match="the folder that this query has used so far"):
-        inside.seen(end)
-
-
-@pytest.mark.parametrize("batches", [1, 70])
-def test_a_folder_of_an_earlier_version_goes_on(
-    tmp_path: Path, maker: FleetMaker, batches: int
-) -> None:
-    """Its file n holds the commits of batch n; its last batch may not be done."""
-    root, state = tmp_path / "root", tmp_path / "state"
-    maker.array(root / "a", 4, seed=1)
-    array = str(root / "a")
-    given: list[set[tuple[str, str, str]]] = []
-    state.mkdir()
-    everything: set[tuple[str, str, str]] = set()
-
-    def text(names: set[tuple[str, str, str]]) -> str:
-        own = np.unique(hashes(f"{name}.wrt" for _, name, _ in names))
-        return json.dumps({array: base64.b64encode(own.tobytes()).decode()})
-
-    for number in range(1, batches + 1):
-        maker.commit(root / "a", FIRST_MS + number, uuid=f"{number:032x}")
-        given.append(commits_of(root) - everything)
-        everything |= given[-1]
-        (state / f"{number}.json").write_text(text(given[-1]))
-        if number % 64 == 0:
-            (state / f"{number}.all.json").write_text(text(everything))
-    query = Query(root, state=str(state))
-    query.offset = {"batch": batches - 1}
-    assert query.plan() == {"batch": batches}
-    assert query.step() == 1
-    assert set(query.names()) == given[-1]
-    assert query.step() == 1  # nobody knows yet whether it has changed
-    name = maker.commit(root / "a", 5, uuid="f" * 32)
-    query.restart()
-    assert query.step() == 1
-    assert query.names() == Counter([*given[-1], (array, name, "write")])
-    assert query.offset == {"batch": batches + 2}
+def test_the_state_of_an_earlier_version_is_refused(tmp_path: Path, maker: FleetMaker) -> None:
+    maker.array(tmp_path / "root" / "a", 4, seed=1)
+    query = Query(tmp_path / "root", state=str(tmp_path / "state"))
+    query.offset = {"seen": {}}
+    with pytest.raises(ChronotileError, match="give the query a new checkpointLocation"):
+        query.plan()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "1.json").write_text(json.dumps({"a": "AAAA"}))
+    query.offset = {"batch": 0}
+    with pytest.raises(ChronotileError, match="give a new folder"):
+        query.plan()
 
 
 @pytest.fixture
@@ -493,7 +427,7 @@ def test_a_look_at_a_quiet_disk_lists_nothing_and_misses_nothing(
     for name in "abc":
         maker.array(root / name, 4, seed=ord(name), loose=2)
     make_old(root)
-    watch = Watch(read_options({"path": str(root)}, streaming=True))
+    watch = Watch(read_options({"path": str(root), "state": "unused"}, streaming=True))
     first = watch.look()
     assert len(looks) == 3
     assert watch.look() == first
@@ -558,7 +492,7 @@ def test_a_look_at_a_bucket_lists_one_folder_of_an_array(
         if path.is_file():
             store.put_if_absent(str(path.relative_to(tmp_path)), path.read_bytes())
     options = {f"storage.{name}": value for name, value in proxy.options.items()}
-    watch = Watch(read_options({"path": bucket, **options}, streaming=True))
+    watch = Watch(read_options({"path": bucket, "state": "unused", **options}, streaming=True))
     first = watch.look()
     assert len(first.marks) == 3
     before = len(proxy.seen)

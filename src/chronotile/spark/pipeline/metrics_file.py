@@ -46,6 +46,7 @@ METRICS = {
 }
 """Metric -> its meaning. All are gauges."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a run ended."""

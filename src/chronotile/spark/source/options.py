@@ -63,7 +63,7 @@ KNOWN = {
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "maxfindings": "findings of one code and severity that are listed of an array",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
-    "state": "streams only: a folder for what has been read, if an offset would be too long",
+    "state": "streams only, and needed there: a folder for what has been read",
     "maxarrayspertrigger": "streams only: the most arrays that one batch reads",
 }
 """Option -> its meaning."""
@@ -226,8 +226,8 @@ def _check(options: Options, *, streaming: bool) -> None:
     if streaming and options.table not in STREAMED:
         tables = ", ".join(STREAMED)
         raise _wrong("table", f"expected one of {tables}, found {options.table}")
-    if streaming and options.table == "findings" and options.state is None:
-        raise _wrong("state", "expected a folder for a stream of findings, found none")
+    if streaming and options.state is None:
+        raise _wrong("state", "expected a folder for what the stream has read, found none")
     for name, value in (("state", options.state), ("maxArraysPerTrigger", options.max_arrays)):
         if not streaming and value is not None:
             raise _wrong(name, "expected it only with readStream")

@@ -9,15 +9,10 @@ Opens no array, and knows nothing of Spark.
 
 Two queries that share a folder get the same batches, as long as none is more than a few behind:
 plans, and records that only they need, are removed after that.
-
-A query that has kept its state in its offsets goes over: all that the offset holds becomes records,
-as if batch 0 had read it. A folder of an earlier version goes on in the same way, behind its last
-batch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,23 +20,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark.stream.batch_records import FORGET_MS, Record, Records, array_key
-from chronotile.spark.stream.offsets import SEEN, OlderFolder, seen_from_json
+from chronotile.spark.stream.batch_records import FORGET_MS, Records, array_key
 from chronotile.storage.place import MissingObjectError
-from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import ObjectExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from chronotile.spark.stream.offsets import Offset, Seen
+    from chronotile.spark.stream.offsets import Offset
 
-FORMAT = 2
+FORMAT = 3
 INDEX_EVERY = 64
 """After this many batches a file holds all arrays."""
 KEPT = 16
 """Batches that can be read again."""
-_PUTS = 32
 
 
 class Entry(NamedTuple):
@@ -86,10 +78,10 @@ class Index:
             "gone": self.gone,
         }
 
-    def planned(self, array: str, mark: str, older: int | None) -> Planned:
-        """An array as the next plan has it; `older` is the batch of a record of before."""
+    def planned(self, array: str, mark: str) -> Planned:
+        """Give an array as the next plan has it."""
         entry = self.entries.get(array)
-        before = entry.batch if older is None and entry and entry.batch >= 0 else older
+        before = entry.batch if entry and entry.batch >= 0 else None
         return Planned(array, before, mark, None, self.problems.get(array))
 
     def forget(self, present: Collection[str], at_ms: int) -> dict[str, Entry]:
@@ -110,7 +102,6 @@ class Plans:
 
     def __init__(self, place: str, storage: tuple[tuple[str, str], ...]) -> None:
         self.records = Records(place, storage)
-        self._older = OlderFolder(self._read)
         self._index = Index()
 
     def first(self) -> Offset:
@@ -122,25 +113,13 @@ class Plans:
         return {"batch": max(self._numbers(".json"), default=0)}
 
     def planned(self, start: Offset) -> Offset | None:
-        """The next batch, if it was planned: a crash may have followed.
-
-        Raises:
-            ChronotileError: The folder is that of another query.
-        """
-        number = int(start.get("batch", 0)) + 1
-        plan = self._read(f"{number}.json")
-        if plan is None:
-            return None
-        if SEEN in start and plan.get("went_over") != _digest(start):
-            problem = "expected a folder for this query to go over to, found that of another"
-            raise ChronotileError(self.records.place, f"{problem}: give it one of its own")
-        return {"batch": number}
+        """Give the next batch, if it was planned: a crash may have followed."""
+        number = _number(start) + 1
+        return None if self._read(f"{number}.json") is None else {"batch": number}
 
     def index(self, start: Offset) -> Index:
         """All arrays up to an offset."""
-        if SEEN in start:
-            return Index(entries={array: Entry(0, None) for array in start[SEEN]})
-        number = int(start["batch"])
+        number = _number(start)
         if self._index.number == number:
             return self._index
         if self._index.number > number:
@@ -159,10 +138,6 @@ class Plans:
         if document is None:
             raise self._missing(number)
         index, self._index.number = self._index, number
-        if not _is_own(document):
-            index.entries |= {array: Entry(number, None) for array in document}
-            return
-        index.entries |= {array: Entry(n, None) for array, n in document["older"].items()}
         for one in _arrays(document):
             if one.problem is not None:
                 index.problems[one.array] = one.problem
@@ -187,48 +162,30 @@ class Plans:
             arrays: Array to read -> its mark.
             problems: Array or folder that cannot be listed -> why.
         """
-        index, number = self.index(start), int(start.get("batch", 0)) + 1
-        older = self._taken_over(start)
+        index, number = self.index(start), _number(start) + 1
         document = {
             "format": FORMAT,
             "at_ms": now_ms(),
-            "went_over": _digest(start) if SEEN in start else None,
-            "older": older,
             "arrays": [
-                *(index.planned(array, mark, older.get(array)) for array, mark in arrays.items()),
+                *(index.planned(array, mark) for array, mark in arrays.items()),
                 *(Planned(place, None, None, words) for place, words in problems.items()),
             ],
         }
         self._write(f"{number}.json", document)
-        self.planned(start)
         return {"batch": number}
 
-    def _taken_over(self, start: Offset) -> dict[str, int]:
-        """Turns the state of an offset, or of an earlier version, into records."""
-        number = int(start.get("batch", 0))
-        seen: Seen = seen_from_json(start[SEEN]) if SEEN in start else {}
-        if number and not _is_own(self._read(f"{number}.json") or {"format": FORMAT}):
-            seen = self._older.seen(number)
-
-        def put(array: str) -> None:
-            self.records.put(Record(array=array, present=seen[array]), number)
-
-        for _ in ahead(put, seen, min(_PUTS, len(seen) or 1)):
-            pass
-        return dict.fromkeys(seen, number)
-
-    def batch(self, start: Offset, end: Offset) -> tuple[Planned, ...] | Seen:
-        """What to read between two offsets: arrays, or the very commits in a batch of before."""
-        number = int(end["batch"])
-        if SEEN not in start and int(start["batch"]) == number:
+    def batch(self, start: Offset, end: Offset) -> tuple[Planned, ...]:
+        """Give the arrays to read between two offsets."""
+        first, number = _number(start), _number(end)
+        if first == number:
             return ()
-        if int(start.get("batch", 0)) != number - 1:
-            found = f"found {start.get('batch')} and {number}"
+        if first != number - 1:
+            found = f"found {first} and {number}"
             raise ChronotileError(self.records.place, f"expected two batches in a row, {found}")
         document = self._read(f"{number}.json")
         if document is None:
             raise self._missing(number)
-        return _arrays(document) if _is_own(document) else seen_from_json(document)
+        return _arrays(document)
 
     def tidy(self, number: int, present: Collection[str] | None) -> None:
         """Writes an index now and then, and removes what no batch needs any more.
@@ -246,8 +203,7 @@ class Plans:
         kept = max((one for one in self._numbers(".index.json") if one <= last), default=0)
         unread = [one for one in self.records.unread() if one.batch <= kept]
         for batch in sorted(one for one in self._numbers(".json") if one <= kept):
-            document = self._read(f"{batch}.json") or {}
-            arrays = _arrays(document) if _is_own(document) else ()
+            arrays = _arrays(self._read(f"{batch}.json") or {"arrays": ()})
             unsure = {one.key for one in unread if one.batch == batch}
             self.records.remove(self._superseded(batch, arrays, unsure))
             self._remove(f"{batch}.json")
@@ -282,11 +238,13 @@ class Plans:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            document: dict[str, Any] = json.loads(
-                self.records.store().read(self.records.path_of(name))
-            )
+            data = self.records.store().read(self.records.path_of(name))
         except MissingObjectError:
             return None
+        document: dict[str, Any] = json.loads(data)
+        if document.get("format") != FORMAT:
+            problem = f"expected format {FORMAT}, found a plan of an earlier version"
+            raise ChronotileError(f"{self.records.place}/{name}", f"{problem}: give a new folder")
         return document
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
@@ -298,18 +256,23 @@ class Plans:
         self.records.store().remove([self.records.path_of(name)])
 
 
-def _is_own(document: Mapping[str, Any]) -> bool:
-    """Whether a plan is of this version: one of an earlier version holds commits."""
-    return document.get("format") == FORMAT
+def _number(offset: Offset) -> int:
+    """Read the number of a batch.
+
+    Raises:
+        ChronotileError: An earlier version made the offset, which holds commits itself.
+
+    >>> _number({"batch": 7})
+    7
+    """
+    if "batch" not in offset:
+        problem = "expected the number of a batch, found an offset of an earlier version"
+        raise ChronotileError("checkpoint", f"{problem}: give the query a new checkpointLocation")
+    return int(offset["batch"])
 
 
 def _arrays(document: Mapping[str, Any]) -> tuple[Planned, ...]:
     return tuple(Planned(*one) for one in document["arrays"])
-
-
-def _digest(start: Offset) -> str:
-    text = json.dumps(start[SEEN], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _from_json(number: int, document: Mapping[str, Any]) -> Index:

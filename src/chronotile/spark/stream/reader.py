@@ -22,8 +22,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from chronotile.spark.source.chosen_columns import choose
 from chronotile.spark.stream.changed_arrays import Watch
-from chronotile.spark.stream.next_batch import planner_of
-from chronotile.spark.stream.task import ArrayPartition, CommitPartition, read_arrays, read_commits
+from chronotile.spark.stream.next_batch import Planner
+from chronotile.spark.stream.task import ArrayPartition, read_arrays
 from chronotile.tables.array_tables import BATCH_ROWS
 from chronotile.tables.time_twins import twinned
 
@@ -63,7 +63,7 @@ class CommitStream(_Reader):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._watch = Watch(options)
-        self._planner = planner_of(options)
+        self._planner = Planner(options)
         self._target: Look | None = None
         """What AvailableNow has found at its beginning."""
         self._latest: Offset | None = None
@@ -105,8 +105,7 @@ class CommitStream(_Reader):
         if self._latest is None:
             return None
         counts = {"arrays": self._arrays, "unreadable": len(self._warned)}
-        batch = {"batch": self._latest["batch"]} if "batch" in self._latest else {}
-        return {**batch, **counts, "waiting": self._planner.waiting}
+        return {**self._latest, **counts, "waiting": self._planner.waiting}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """What is new between two offsets, a few arrays to a task."""
@@ -114,12 +113,8 @@ class CommitStream(_Reader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        if isinstance(partition, CommitPartition):
-            tables = read_commits(partition, self.options)
-        else:
-            assert isinstance(partition, ArrayPartition)
-            tables = read_arrays(partition, self.options)
-        for table in tables:
+        assert isinstance(partition, ArrayPartition)
+        for table in read_arrays(partition, self.options):
             # Fields of an array may be called as columns of ms are.
             told = table if self.options.table == "changes" else twinned(table)
             yield from choose(self.options, told).to_batches(BATCH_ROWS)

@@ -46,26 +46,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class CommitPartition(InputPartition):
-    """The arrays of one task, each with the hashes of the commits to read."""
-
-    commits: tuple[tuple[str, bytes], ...]
-
-
-@dataclass
 class ArrayPartition(InputPartition):
     """The arrays of one task, which finds out what is new in them."""
 
     batch: int
     arrays: tuple[Planned, ...]
-
-
-def read_commits(partition: CommitPartition, options: Options) -> Iterator[pa.Table]:
-    """The rows of commits that are known by their hashes."""
-    for array, wanted in partition.commits:
-        rows = _given(array, np.frombuffer(wanted, np.uint64), options)
-        if rows is not None:
-            yield rows
 
 
 def read_arrays(partition: ArrayPartition, options: Options) -> Iterator[pa.Table]:
