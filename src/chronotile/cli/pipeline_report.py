@@ -62,10 +62,8 @@ class PipelineReport:
         if summary.unreadable:
             stale = "could not be read: their rows are of an older run, or missing"
             yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
-        yield f"tables in {summary.run}"
-        if summary.committed:
-            changed = sum(bool(one.added or one.removed) for one in summary.committed)
-            yield f"{count_text(changed, 'table')} of {len(summary.committed)} got a new version"
+        changed = count_text(len(summary.versions), "table")
+        yield f"Delta tables in {summary.out}: {changed} got a new version"
         if totals.findings:
             table = plain_table("findings", "severity", "code", right=1)
             for severity, code, count in totals.findings:
@@ -82,5 +80,6 @@ class PipelineReport:
             f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum: "
             f"{summary.saved:,} saved; chronotile itself takes {totals.open_requests:,}"
         )
+        yield from summary.planned
         for outcome, count in summary.maintained:
             yield f"{outcome}: {count_text(count, 'array')}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from chronotile.spark.pipeline.runs import Run
+    from chronotile.spark.pipeline.delta_store import Run
 
 PIECES = 16
 """Pieces of a bucket whose task has died: two such steps find the array that killed it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from chronotile.errors import StorageError
+from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.frames import is_connect
 from chronotile.spark.reachable_master import check_master, is_local
 
@@ -49,6 +49,11 @@ def session(
     """
     active = SparkSession.getActiveSession()
     if active is not None:
+        ignored = ["--master or --remote"] if master is not None else []
+        ignored += [f"--conf {name}" for name in settings or {}]
+        if ignored:
+            problem = f"expected no {ignored[0]}, found it with a session that is running already"
+            raise ChronotileError("Spark", problem)
         yield active
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -74,6 +79,15 @@ def session(
         yield started
     finally:
         started.stop()
+
+
+def master_of(spark: SparkSession, asked: str | None) -> str:
+    """Tell where the tasks of a session run."""
+    if asked is not None:
+        return asked
+    if is_connect(spark):
+        return os.environ.get("SPARK_REMOTE", CONNECT)
+    return str(spark.conf.get("spark.master", "local[*]"))
 
 
 def _first_reason(cause: Exception) -> str:

@@ -4,16 +4,17 @@ In: a function, and items: one task calls it with one item. Out: the results, ho
 died on the way. Knows nothing of what the items are, and runs on Spark Connect as well.
 
 Spark ends a job when one of its tasks has died a few times, as when memory runs out, and loses what
-the other tasks returned. Here every task leaves its result in a folder when it is done. An item
-whose task has died is split, and its pieces run, and so on down to an item that cannot be split;
-that runs once more alone, and is then given up. Everything else goes on.
+the other tasks returned. Here every task leaves its result, as JSON, in a folder when it is done.
+An item whose task has died is split, and its pieces run, and so on down to an item that cannot be
+split; that runs once more alone, and is then given up. Everything else goes on.
 
 An error that the function raises is no death: the item is tried once more, and then the job ends.
 """
 
 from __future__ import annotations
 
-import pickle
+import dataclasses
+import json
 import re
 import threading
 import uuid
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from chronotile import errors
 from chronotile.dataset.check_all import words
 from chronotile.errors import ChronotileError
 from chronotile.spark.frames import in_tasks
@@ -58,35 +60,28 @@ class Results(NamedTuple):
     folder: str
 
     def new(self) -> Results:
-        """A folder of its own."""
+        """Name a folder of its own."""
         return Results(self.store, f"{self.folder}/{uuid.uuid4().hex}")
 
-    def put(self, index: int, data: bytes) -> None:
-        """Leaves the result of an item; the first one counts if the task runs twice."""
+    def put(self, index: int, text: str) -> None:
+        """Leave the result of an item; the first one counts if the task runs twice."""
         with suppress(ObjectExistsError):
-            self.store.put_if_absent(f"{self.folder}/{index}", data)
+            self.store.put_if_absent(f"{self.folder}/{index}", text.encode())
 
     def indices(self) -> list[int]:
-        """The items that are done."""
+        """List the items that are done."""
         names = self.store.list_names(self.folder).files
         return [int(name) for name in names if name.isdigit()]
 
-    def read(self) -> dict[int, Result]:
-        """Item -> its result."""
+    def read(self) -> dict[int, str]:
+        """Read the result of each item."""
         paths = [f"{self.folder}/{index}" for index in self.indices()]
-        found = {}
+        results = {}
         for path, data in self.store.read_many(paths):
             if isinstance(data, ChronotileError):
                 raise data
-            found[int(path.rpartition("/")[2])] = _load(data)
-        return found
-
-
-class Result(NamedTuple):
-    """What one task returned, or raised."""
-
-    value: Any
-    error: Exception | None = None
+            results[int(path.rpartition("/")[2])] = bytes(data).decode()
+        return results
 
 
 class _Unit(NamedTuple):
@@ -110,16 +105,18 @@ def run_job(
     spark: SparkSession,
     work: Callable[[T], R],
     items: Sequence[T],
+    decode: Callable[[Any], R],
     progress: Callable[[int, int], None],
     results: Results,
     care: Care[T, R] | None = None,
 ) -> list[R]:
-    """Calls a function with each item, in a task each, and returns the results in any order.
+    """Call a function with each item, in a task each, and return the results in any order.
 
     Args:
         spark: The session.
-        work: The function; it can be pickled.
+        work: The function; it can be pickled, and what it returns can be JSON.
         items: The items.
+        decode: Makes a result of its JSON form.
         progress: Called now and then with (tasks done, all tasks).
         results: A folder for what tasks return.
         care: What to do with items whose tasks die; without it, a death ends the job.
@@ -138,18 +135,19 @@ def run_job(
             continue
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        found, death = _run(spark, work, [unit.item for unit in group], show, results.new())
+        texts, death = _run(spark, work, [unit.item for unit in group], show, results.new())
         died, cause = death or (None, None)
-        left = [unit for n, unit in enumerate(group) if n not in found and n != died]
-        for index, result in found.items():
-            if result.error is None:
-                done.append(result.value)
+        left = [unit for n, unit in enumerate(group) if n not in texts and n != died]
+        for index, text in texts.items():
+            document = json.loads(text)
+            if "error" not in document:
+                done.append(decode(document["value"]))
             elif group[index].tries + 1 < _ATTEMPTS:
                 left.append(group[index]._replace(tries=group[index].tries + 1))
             else:
-                raise result.error
+                raise _error(*document["error"])
         groups.append(left)
-        if died is None or cause is None or died in found:
+        if died is None or cause is None or died in texts:
             continue
         if care is None:
             raise cause
@@ -169,19 +167,20 @@ def _show(progress: Callable[[int, int], None], before: int, total: int, running
     progress(min(before + running, total), total)
 
 
-def _result(work: Callable[[T], R], item: T) -> Result:
+def _result(work: Callable[[T], Any], item: T) -> str:
+    """Give the result, or the error, of a task as JSON."""
     try:
-        return Result(work(item))
+        return json.dumps({"value": work(item)}, default=dataclasses.asdict)
     except ChronotileError as error:
-        return Result(None, error)
+        return json.dumps({"error": [type(error).__name__, error.where, error.problem]})
     except Exception as error:  # the driver raises it
-        return Result(None, TaskError(words(error)))
+        return json.dumps({"error": ["", "", words(error)]})
 
 
-def _load(data: bytes) -> Result:
-    # This package's own tasks wrote it, in a folder of this run.
-    loaded: Result = pickle.loads(data)
-    return loaded
+def _error(name: str, where: str, problem: str) -> Exception:
+    kind = getattr(errors, name, ChronotileError) if name else None
+    is_ours = isinstance(kind, type) and issubclass(kind, ChronotileError)
+    return kind(where, problem) if kind is not None and is_ours else TaskError(problem)
 
 
 def _run(
@@ -190,13 +189,13 @@ def _run(
     items: list[T],
     show: Callable[[int], None],
     results: Results,
-) -> tuple[dict[int, Result], tuple[int, Exception] | None]:
-    """Runs one job; returns the results, and which task died, if one did."""
+) -> tuple[dict[int, str], tuple[int, Exception] | None]:
+    """Run one job; return the results, and which task died, if one did."""
 
-    def each(index: int) -> bytes:
-        data = pickle.dumps(_result(work, items[index]))
-        results.put(index, data)
-        return data
+    def each(index: int, item: T) -> str:
+        text = _result(work, item)
+        results.put(index, text)
+        return text
 
     tag = f"chronotile-{uuid.uuid4().hex}"
     spark.addTag(tag)
@@ -204,7 +203,7 @@ def _run(
     watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
     try:
-        found = in_tasks(spark, len(items), each)
+        texts = in_tasks(spark, items, each)
     except BaseException as cause:
         spark.interruptTag(tag)
         died = _DIED.search(str(cause))
@@ -215,7 +214,7 @@ def _run(
         spark.removeTag(tag)
         over.set()
         watcher.join()
-    return {index: _load(data) for index, data in found}, None
+    return dict(texts), None
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:
@@ -226,7 +225,7 @@ def _watch(results: Results, show: Callable[[int], None], over: threading.Event)
 
 
 def last_error(cause: Exception) -> str:
-    """The error of a task, out of the traceback that Spark passes on."""
+    """Take the error of a task out of the traceback that Spark passes on."""
     lines = [line for line in str(cause).splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.match(line)]
-    return (errors or lines or [type(cause).__name__])[-1][:500]
+    found = [line for line in lines if _ERROR.match(line)]
+    return (found or lines or [type(cause).__name__])[-1][:500]

@@ -1,7 +1,8 @@
 """Maintenance of a whole fleet, by policy.
 
-In: the tables that a run has just made, and a policy. Out: which arrays are due, and two tables:
-what was done to each, and every file by name. Tasks change arrays; the driver chooses them.
+In: the tables that a run has just committed, and a policy. Out: which arrays are due, and what was
+done to them, in numbers. Tasks change arrays; the driver chooses them. Each array keeps a record of
+what was done to it, which the next run shows in the table `operations`.
 
 A limit on what may be removed is kept by planning first: the driver has every array planned, takes
 arrays in order as long as they fit, and has those changed, or in a dry run told of. The pace is
@@ -16,21 +17,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.spark.maintenance.one_array import (
-    MAINTENANCE,
-    MAINTENANCE_FILES,
-    Maintained,
-    broken_off,
-    maintain,
-    passed_over,
-)
+from chronotile.spark.maintenance.one_array import Maintained, maintain, passed_over
 from chronotile.spark.source.shares import packed
 from chronotile.spark.surviving_tasks import Care, run_job
 from chronotile.storage.place import MissingObjectError, find_place
@@ -42,21 +36,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from chronotile.spark.maintenance.policy import Policy, Rule
-    from chronotile.spark.pipeline.runs import Part, Run
     from chronotile.spark.source.options import Options
     from chronotile.spark.surviving_tasks import Results
+
+    ReadRows: TypeAlias = Callable[[list[str], pc.Expression | None], Iterable[pa.RecordBatch]]
+    """Reads some columns of a table, and the rows that a filter keeps, batch by batch."""
 
 STOP = "stop-maintenance"
 """The stop switch that every run looks at, in the output."""
 
-FILES = "maintenance_files"
-"""The table of every file that was put or removed."""
-
-_FEW = 16
+IN_TASK = 16
 """Arrays of one task, if nothing bounds the pace."""
 _PARALLEL = 4
 """Tasks that share a pace, unless the policy says another number."""
 _KILLED = "each process that tried was killed, as where memory runs out"
+
+
+class Maintenance(NamedTuple):
+    """What maintenance did to a fleet."""
+
+    outcomes: tuple[tuple[str, int], ...] = ()
+    """(command and outcome, arrays) pairs."""
+    planned: tuple[str, ...] = ()
+    """What a dry run would do, a line each."""
 
 
 class Due(NamedTuple):
@@ -71,75 +73,65 @@ class Work:
     """What a task needs beside its arrays; it is sent to each."""
 
     options: Options
-    run: Run
     dry_run: bool
     stops: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     """The stop switches, each with the options of its storage."""
     pause_s: float = 0.0
     """Seconds from the begin of an array to the begin of the next one, at least."""
-    names_files: bool = True
-    """Whether tasks write the table of files."""
-
-
-class GroupDone(NamedTuple):
-    """What one task did."""
-
-    arrays: tuple[Maintained, ...]
-    """Without files, of which there may be very many."""
-    parts: tuple[Part, ...] = ()
-    """Its files of the table of files."""
 
 
 def arrays_due(
     policy: Policy,
-    findings: Iterable[pa.Table],
-    arrays: Iterable[pa.Table],
+    findings: ReadRows,
+    arrays: ReadRows,
     unread: Collection[str] = (),
     at_ms: int | None = None,
 ) -> list[Due]:
-    """The arrays that a policy wants maintained, sorted.
+    """List the arrays that a policy wants maintained, sorted.
 
     Args:
         policy: The policy.
-        findings: The table of findings, part by part.
-        arrays: The table of arrays, part by part.
+        findings: Reads the table of findings.
+        arrays: Reads the table of arrays, if the policy asks for more than findings.
         unread: Arrays that could not be read, which are left alone.
         at_ms: The time from which ages count; now if left out.
 
     >>> from chronotile.spark.maintenance.policy import simple_policy
     >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "array": ["a", "b"]})
-    >>> [due.array for due in arrays_due(simple_policy(fragments=False), [table], [])]
+    >>> read = lambda columns, only: table.filter(only).to_batches()
+    >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
     ['a']
     """
-    codes = frozenset(chain.from_iterable(rule.codes for rule in policy.rules))
-    mended = pa.array(sorted(codes), pa.string())
+    codes = sorted(frozenset(chain.from_iterable(rule.codes for rule in policy.rules)))
     found: dict[str, set[str]] = {}
-    for table in findings:
-        table = table.filter(pc.is_in(table["code"], mended))
-        for array, code in zip(table["array"].to_pylist(), table["code"].to_pylist(), strict=True):
+    for batch in findings(["array", "code"], pc.field("code").isin(codes)):
+        for array, code in zip(*(batch[n].to_pylist() for n in ("array", "code")), strict=True):
             found.setdefault(array, set()).add(code)
-    if any(rule.always or rule.quiet_ms for rule in policy.rules):
-        last = _last_commits(arrays)
-    else:
-        last = dict.fromkeys(found)
     now = now_ms() if at_ms is None else at_ms
     due = []
-    for array in sorted((last.keys() | found.keys()) - set(unread)):
-        rule = policy.rule_of(array)
+    for array, last_ms in _candidates(policy, found, arrays):
+        rule = None if array in unread else policy.rule_of(array)
         if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
             continue
-        if (last.get(array) or 0) <= now - rule.quiet_ms:
+        if (last_ms or 0) <= now - rule.quiet_ms:
             due.append(Due(array, rule))
-    return due
+    return sorted(due, key=lambda one: one.array)
 
 
-def _last_commits(arrays: Iterable[pa.Table]) -> dict[str, int | None]:
-    """Array -> the time of its last commit."""
-    last: dict[str, int | None] = {}
-    for table in arrays:
-        pairs = zip(table["array"].to_pylist(), table["last_timestamp"].to_pylist(), strict=True)
-        last |= dict(pairs)
-    return last
+def _candidates(
+    policy: Policy, found: Iterable[str], arrays: ReadRows
+) -> Iterator[tuple[str, int | None]]:
+    """Give the arrays that a policy may want maintained, each with the time of its last commit."""
+    if any(rule.always for rule in policy.rules):
+        only = None
+    elif any(rule.quiet_ms for rule in policy.rules):
+        only = pc.field("array").isin([*found])
+    else:
+        yield from ((array, None) for array in found)
+        return
+    for batch in arrays(["array", "last_timestamp"], only):
+        columns = (batch[name].to_pylist() for name in ("array", "last_timestamp"))
+        yield from zip(*columns, strict=True)
 
 
 def run_maintenance(
@@ -149,42 +141,56 @@ def run_maintenance(
     work: Work,
     results: Results,
     progress: Callable[[str, int, int], None],
-) -> tuple[list[Part], tuple[tuple[str, int], ...]]:
-    """Maintains arrays; returns the files of both tables, and (outcome, arrays) pairs."""
+) -> Maintenance:
+    """Maintain arrays."""
     limits = policy.limits
     chosen, left = due[: limits.arrays], due[limits.arrays :] if limits.arrays else ()
     over = [(one, f"the policy allows {limits.arrays} arrays") for one in left]
 
-    def job(words: str, items: Sequence[Due], work: Work) -> list[GroupDone]:
-        care = Care(split=_split, give_up=partial(_killed, work))
+    def job(words: str, items: Sequence[Due], work: Work) -> list[Maintained]:
+        care = Care(split=_split, give_up=_killed)
         groups = list(_groups(items, policy, work))
-        named = partial(progress, words)
-        return run_job(spark, partial(maintain_group, work=work), groups, named, results, care)
+        step, each = partial(progress, words), partial(maintain_group, work=work)
+        done = run_job(spark, each, groups, _from_json, step, results, care)
+        return [one for group in done for one in group]
 
     if limits.removed_files is not None or limits.removed_bytes is not None:
-        plan = replace(work, dry_run=True, pause_s=0.0, names_files=False)
-        planned = [one for done in job("planning maintenance", chosen, plan) for one in done.arrays]
-        chosen, more = _fitting(chosen, planned, policy)
+        plan = replace(work, dry_run=True, pause_s=0.0)
+        chosen, more = _fitting(chosen, job("planning maintenance", chosen, plan), policy)
         over += more
     done = job("maintaining arrays", chosen, work)
-    done.append(
-        GroupDone(tuple(passed_over(d.array, "left", why, dry_run=work.dry_run) for d, why in over))
-    )
-    return _tables(work.run, done)
+    done += [passed_over(one.array, "left", why) for one, why in over]
+    outcomes = Counter(f"{one.command} {one.outcome}" for one in done)
+    lines = sorted(_line(one) for one in done) if work.dry_run else ()
+    return Maintenance(tuple(sorted(outcomes.items())), tuple(lines))
+
+
+def _line(one: Maintained) -> str:
+    """Tell in a line what a dry run would do to an array."""
+    numbers = f"{one.put} put ({one.bytes_put:,} bytes), "
+    numbers += f"{one.removed} removed ({one.bytes_removed:,} bytes)"
+    text = numbers if one.outcome == "planned" else one.outcome
+    return f"{one.array}: {one.command}: {text}" + (f" ({one.why})" if one.why else "")
+
+
+def _from_json(document: list[dict[str, Any]]) -> list[Maintained]:
+    return [Maintained.from_json(one) for one in document]
 
 
 def _fitting(
     due: Sequence[Due], planned: Sequence[Maintained], policy: Policy
 ) -> tuple[list[Due], list[tuple[Due, str]]]:
-    """The arrays, in order, whose removals fit into the limits; and the others."""
+    """Choose the arrays, in order, whose removals fit into the limits; give the others too."""
     limits = policy.limits
-    plans = {one.rows[0]["array"]: one for one in planned if one.rows}
+    removals: dict[str, list[int]] = {}
+    for plan in planned:
+        sums = removals.setdefault(plan.array, [0, 0])
+        sums[0], sums[1] = sums[0] + plan.removed, sums[1] + plan.bytes_removed
     files = size = 0
     fit: list[Due] = []
     over: list[tuple[Due, str]] = []
     for one in due:
-        plan = plans.get(one.array)
-        more_files, more_bytes = plan.removed if plan else (0, 0)
+        more_files, more_bytes = removals.get(one.array, (0, 0))
         if limits.removed_files is not None and files + more_files > limits.removed_files:
             over.append((one, f"the policy allows {limits.removed_files} removed files"))
         elif limits.removed_bytes is not None and size + more_bytes > limits.removed_bytes:
@@ -199,7 +205,7 @@ def _groups(items: Sequence[Due], policy: Policy, work: Work) -> Iterator[tuple[
     """The arrays of each task."""
     limits = policy.limits
     if work.dry_run or (limits.parallel is None and limits.arrays_per_minute is None):
-        yield from packed(items, _FEW)
+        yield from packed(items, IN_TASK)
         return
     tasks = limits.parallel or _PARALLEL
     yield from (tuple(items[n::tasks]) for n in range(min(tasks, len(items))))
@@ -224,39 +230,28 @@ def _split(group: tuple[Due, ...]) -> list[tuple[Due, ...]]:
     return [group[:half], group[half:]] if half else []
 
 
-def _killed(work: Work, group: tuple[Due, ...]) -> GroupDone:
-    return GroupDone(tuple(broken_off(one.array, _KILLED, work.dry_run) for one in group))
+def _killed(group: tuple[Due, ...]) -> list[Maintained]:
+    return [passed_over(one.array, "refused", _KILLED) for one in group]
 
 
-def maintain_group(group: tuple[Due, ...], work: Work) -> GroupDone:
-    """What one task does: array after array, until the stop switch is there."""
-    done = _one_by_one(group, work)
-    files = [row for one in done for row in one.files]
-    table = pa.Table.from_pylist(files, schema=MAINTENANCE_FILES)
-    parts = (work.run.write(FILES, table),) if files and work.names_files else ()
-    return GroupDone(tuple(replace(one, files=()) for one in done), parts)
-
-
-def _one_by_one(group: tuple[Due, ...], work: Work) -> list[Maintained]:
+def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
+    """Maintain array after array in one task, until the stop switch is there."""
     done: list[Maintained] = []
     for number, one in enumerate(group):
         began = time.monotonic()
         stopped = stopped_by(work.stops)
         if stopped is not None:
             why = f"{stopped} is there"
-            done += [
-                passed_over(rest.array, "stopped", why, dry_run=work.dry_run)
-                for rest in group[number:]
-            ]
+            done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
             break
-        done.append(maintain(one.array, work.options, work.run, one.rule, dry_run=work.dry_run))
+        done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
         if number + 1 < len(group):
             time.sleep(max(0.0, began + work.pause_s - time.monotonic()))
     return done
 
 
 def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str | None:
-    """The stop switch that is there; a switch that nobody can look at counts as one that is.
+    """Give the stop switch that is there; an unreadable stop switch counts as set.
 
     >>> stopped_by([("memory://doc-stop/off", ())]) is None
     True
@@ -276,17 +271,6 @@ def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str 
             return f"expected to look for {place}, found: {error}; as if it"
         return place
     return None
-
-
-def _tables(run: Run, done: Sequence[GroupDone]) -> tuple[list[Part], tuple[tuple[str, int], ...]]:
-    rows = [row for group in done for one in group.arrays for row in one.rows]
-    rows.sort(key=lambda row: (row["array"], row["command"]))
-    outcomes = Counter(f"{row['command']} {row['outcome']}" for row in rows)
-    parts = [part for group in done for part in group.parts]
-    # A table without rows gets an empty file, so that readers can read it.
-    files = parts or [run.write(FILES, MAINTENANCE_FILES.empty_table())]
-    report = run.write("maintenance", pa.Table.from_pylist(rows, schema=MAINTENANCE))
-    return [report, *files], tuple(sorted(outcomes.items()))
 
 
 def stops_of(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chronotile.spark.pipeline.run_summary import Summary
 
 METRICS = {
-    "chronotile_run_success": "1 if the run published its tables, else 0.",
+    "chronotile_run_success": "1 if the run ended well, else 0.",
     "chronotile_run_exit_status": "The exit status of the command.",
     "chronotile_run_end_timestamp_seconds": "When the run ended, in seconds since the epoch.",
     "chronotile_run_duration_seconds": "How long the run took.",

@@ -23,12 +23,18 @@ import pyarrow.parquet as pq
 
 from chronotile.dataset.find_arrays import Unlisted, find_arrays
 from chronotile.dataset.flat_listing import Neighbours, unlisted_rows
-from chronotile.dataset.inventory import Inventory, prefixes_in, read_manifest, read_objects
+from chronotile.dataset.inventory import (
+    Inventory,
+    InventoryFile,
+    prefixes_in,
+    read_manifest,
+    read_objects,
+)
 from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.format.kinds import COMMITS
 from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.flat_search import search_flat, walk
-from chronotile.spark.frames import collected, in_tasks, rows_in_tasks
+from chronotile.spark.frames import in_tasks, rows_in_tasks, sink
 from chronotile.spark.pipeline.buckets import Division, bucket_count, bucket_of
 from chronotile.spark.source.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from chronotile.dataset.find_arrays import Fleet
-    from chronotile.spark.pipeline.runs import Run
+    from chronotile.spark.pipeline.delta_store import Run
     from chronotile.spark.source.options import Options
 
 IN_DRIVER = 4096
@@ -59,7 +65,6 @@ PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
 _SHUFFLED = pa.schema([("bundle", pa.int64()), ("rows", pa.binary())])
-_TOLD = pa.schema([("bucket", pa.int64()), ("file", pa.string()), ("arrays", pa.int64())])
 
 
 class FleetPlan(NamedTuple):
@@ -165,13 +170,13 @@ def _plan_by_inventory(
     else:
         buckets = bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
 
-    def read(number: int) -> Iterator[tuple[int, bytes]]:
-        objects = read_objects(inventory, inventory.files[number])
+    def read(file: InventoryFile) -> Iterator[pa.RecordBatch]:
+        objects = read_objects(inventory, file)
         return by_bundle(listing_rows(objects, inventory.bucket, below), buckets)
 
     shares: tuple[BucketShare, ...] = ()
     if inventory.files:
-        rows = rows_in_tasks(spark, len(inventory.files), read, _SHUFFLED)
+        rows = rows_in_tasks(spark, inventory.files, read, _SHUFFLED)
         shares = write_plan(rows, buckets, run)
     arrays = sum(share.count for share in shares)
     return FleetPlan(buckets, shares, arrays, (), inventory)
@@ -180,13 +185,13 @@ def _plan_by_inventory(
 def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[str, ...]) -> int:
     """About how many arrays an inventory names: a task counts those in its first file."""
 
-    def count(_: int) -> bytes:
-        rows = listing_rows(read_objects(inventory, inventory.files[0]), inventory.bucket, below)
-        return str(len(rows.filter(rows["strong"])["array"].unique())).encode()
+    def count(_: int, file: InventoryFile) -> str:
+        rows = listing_rows(read_objects(inventory, file), inventory.bucket, below)
+        return str(len(rows.filter(rows["strong"])["array"].unique()))
 
     if not inventory.files:
         return 0
-    ((_, counted),) = in_tasks(spark, 1, count)
+    ((_, counted),) = in_tasks(spark, inventory.files[:1], count)
     sizes = [file.size for file in inventory.files]
     share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
     return int(int(counted) * share)
@@ -198,6 +203,12 @@ class _FoundFile(NamedTuple):
     file: str
     arrays: int
     problems: tuple[Unlisted, ...] = ()
+
+    @classmethod
+    def from_json(cls, document: Any) -> _FoundFile:
+        """Make a result of its JSON form."""
+        file, arrays, problems = document
+        return cls(file, arrays, tuple(Unlisted(*one) for one in problems))
 
 
 class _Search:
@@ -216,8 +227,8 @@ class _Search:
         most = max(IN_FLAT, -(-wide // GROUPS))
         groups += [part for one in top.wide for part in one.divided(most)]
         work = partial(_search, options=self._options, run=self._run)
-        results = Results(self._run.store(), f"{self._run.staging}/results")
-        found = run_job(self._spark, work, groups, progress, results)
+        results = Results(self._run.store(), f"{self._run.folder}/results")
+        found = run_job(self._spark, work, groups, _FoundFile.from_json, progress, results)
         rows = unlisted_rows(top.uris)
         found.append(_FoundFile(_write_found(self._run, rows), len(top.arrays), top.problems))
         problems = tuple(sorted(problem for one in found for problem in one.problems))
@@ -231,11 +242,10 @@ class _Search:
     def _rows(self, files: list[str], buckets: int) -> DataFrame:
         run = self._run
 
-        def read(number: int) -> Iterator[tuple[int, bytes]]:
-            found = pq.read_table(io.BytesIO(run.store().read(files[number])))
-            return by_bundle(found, buckets)
+        def read(file: str) -> Iterator[pa.RecordBatch]:
+            return by_bundle(pq.read_table(io.BytesIO(run.store().read(file))), buckets)
 
-        return rows_in_tasks(self._spark, len(files), read, _SHUFFLED)
+        return rows_in_tasks(self._spark, files, read, _SHUFFLED)
 
 
 def _search(folders: tuple[str, ...] | Neighbours, options: Options, run: Run) -> _FoundFile:
@@ -251,15 +261,15 @@ def _write_found(run: Run, rows: pa.Table) -> str:
     return _write_file(run, "found/", rows)
 
 
-def by_bundle(names: pa.Table, buckets: int) -> Iterator[tuple[int, bytes]]:
+def by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
     """The rows of each bundle of buckets, in a form that can be sent: few, large and compressed."""
     bundles = _bundles(buckets)
     for bundle, own in _grouped(names, bundles):
-        sink = io.BytesIO()
+        buffer = io.BytesIO()
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_stream(sink, own.schema, options=options) as stream:
+        with pa.ipc.new_stream(buffer, own.schema, options=options) as stream:
             stream.write_table(own.combine_chunks())
-        yield bundle, sink.getvalue()
+        yield pa.record_batch([[bundle], [buffer.getvalue()]], schema=_SHUFFLED)
 
 
 def _bundles(buckets: int) -> int:
@@ -292,23 +302,30 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
     Args:
         rows: What `by_bundle` gave, in any order.
         buckets: The number of buckets.
-        run: The run; its staging folder gets the files.
+        run: The run; its own folder gets the files.
     """
 
-    def write(given: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
-        for _, bundle in groupby(given, key=itemgetter(0)):
+    def write(batches: Iterator[pa.RecordBatch]) -> list[Any]:
+        rows = (
+            pair
+            for batch in batches
+            for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        written = []
+        for _, bundle in groupby(rows, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
-            for share in _written(whole_arrays(tables), buckets, run):
-                yield share.bucket, share.file, share.count
+            shares = _written(whole_arrays(tables), buckets, run)
+            written += [(share.bucket, share.file, share.count) for share in shares]
+        return written
 
-    count = _bundles(buckets)
-    sorted_rows = rows.repartition(min(count, PLANNERS), "bundle").sortWithinPartitions("bundle")
-    told = collected(sorted_rows, write, _TOLD)
-    return tuple(BucketShare(bucket=row[0], file=row[1], count=row[2]) for row in sorted(told))
+    count = min(_bundles(buckets), PLANNERS)
+    sorted_rows = rows.repartition(count, "bundle").sortWithinPartitions("bundle")
+    written = sink(sorted_rows, write, run.store(), f"{run.folder}/plan.json")
+    return tuple(BucketShare(bucket=b, file=f, count=n) for b, f, n in sorted(written))
 
 
 def _write_file(run: Run, start: str, table: pa.Table) -> str:
-    path = f"{run.staging}/{start}{secrets.token_hex(8)}.parquet"
+    path = f"{run.folder}/{start}{secrets.token_hex(8)}.parquet"
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     run.store().put_if_absent(path, buffer.getvalue())

@@ -1,11 +1,11 @@
 """What a run adds to the tables that it writes.
 
 In: a table of an array, and the run. Out: the same rows with real timestamps beside the ms, and the
-run that read them; the tables that tell of runs, and of findings that came and went. Touches no
-storage.
+run that read them; the columns of every table in the store. Touches no storage.
 
 `run_id` and `run_at` name the run that read a row. A later run that repeats the row, as the array
-has not changed or cannot be read, leaves them as they are.
+has not changed or cannot be read, leaves them as they are. `bucket` is the part of the fleet that
+the array is in.
 """
 
 from __future__ import annotations
@@ -14,28 +14,38 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from chronotile.tables.array_tables import SCHEMAS
+from chronotile.tables.array_tables import SCHEMAS, columns
 from chronotile.tables.time_twins import TIMESTAMP, twinned, with_twins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from chronotile.spark.pipeline.run_summary import Totals
     from chronotile.tables.gathered_rows import Piece
 
 _RUN = [pa.field("run_id", pa.string()), pa.field("run_at", TIMESTAMP)]
+_BUCKET = pa.field("bucket", pa.int64())
 
+PLAIN: dict[str, pa.Schema] = {
+    **SCHEMAS,
+    "operations": columns("array string, id string, time timestamp, command string, state string"),
+}
+"""Table -> its columns, without what a run adds. `operations` has a row for each change of ours to
+an array, as far as the array keeps its record."""
 
 DRESSED: dict[str, pa.Schema] = {
-    name: pa.schema([*with_twins(one), *_RUN]) for name, one in SCHEMAS.items()
+    name: pa.schema([*with_twins(one), *_RUN, _BUCKET]) for name, one in PLAIN.items()
 }
 """Table -> its columns as a run writes it."""
 
-DRESSED["findings_changes"] = CHANGES = pa.schema([("change", pa.string()), *DRESSED["findings"]])
-"""Of `findings_changes`: findings that are `new` since the last run, or `resolved`. A finding is
-the same if code, array and path are, whatever its message says."""
+LISTINGS = pa.schema(
+    [*columns("array string, listing string, marks string, asked string, totals string"), _BUCKET]
+)
+"""What the next run needs to know of an array: `listing` and `marks` as `unchanged_arrays.Noted`
+explains, null if the array could not be read properly; `asked`, the options of the run that read
+it; `totals`, what the array adds to a summary."""
 
-RUNS = pa.schema(
+RUN_HISTORY = pa.schema(
     [
         *_RUN,
         *((name, pa.int64()) for name in ("arrays", "arrays_read", "arrays_unchanged")),
@@ -44,17 +54,15 @@ RUNS = pa.schema(
         *((name, pa.int64()) for name in ("engine_open_requests", "open_requests")),
         ("engine_open_requests_after_maintenance", pa.int64()),
         *((name, pa.int64()) for name in ("errors", "warnings", "infos")),
-        *((name, pa.int64()) for name in ("new_findings", "resolved_findings")),
+        ("versions", pa.map_(pa.string(), pa.int64())),
     ]
 )
-"""Of `run_history`: a row for each run, also for those whose other tables are gone."""
-
-RUNS_MAX = 10_000
-"""Rows that `run_history` keeps."""
+"""Of `run_history`: a row for each complete run that has changed a table, with the version of each
+table."""
 
 
 def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
-    """A table of `SCHEMAS` with what a run adds; one that has it already stays as it is.
+    """Give a table of `PLAIN` with what a run adds; one that has it already stays as it is.
 
     >>> table = SCHEMAS["commits"].empty_table()
     >>> dressed("commits", table, "r", 0).schema.names[-4:]
@@ -70,33 +78,12 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
 
 
 def is_of_run(piece: Piece) -> bool:
-    """Whether rows have what a run adds: those of an older run."""
+    """Tell whether rows have what a run adds: those of an older run."""
     return isinstance(piece, pa.Table) and "run_id" in piece.column_names
 
 
-def changed_findings(
-    old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]
-) -> pa.Table:
-    """The findings that are new, and those that are resolved.
-
-    >>> one = {"code": "x", "array": "a", "path": "p"}
-    >>> changed_findings([one], [dict(one, path="q")])["change"].to_pylist()
-    ['new', 'resolved']
-    """
-    before, now = ({_identity(row): row for row in rows} for rows in (old, new))
-    rows = [{**row, "change": "new"} for key, row in now.items() if key not in before]
-    rows += [{**row, "change": "resolved"} for key, row in before.items() if key not in now]
-    names = CHANGES.names[: -len(_RUN)]
-    plain = pa.schema([CHANGES.field(name) for name in names])
-    return pa.Table.from_pylist([{n: row.get(n) for n in names} for row in rows], schema=plain)
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["code"], row["array"], row["path"]
-
-
-def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) -> pa.Table:
-    """The row of `run_history` on one run."""
+def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of `run_history` on one run."""
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
     row: dict[str, Any] = {"run_id": run, "run_at": at, **counts}
     summed = ("arrays", "commits", "fragments", "log_bytes")
@@ -108,4 +95,4 @@ def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) ->
     row["open_requests"] = totals.open_requests
     for severity in ("error", "warning", "info"):
         row[f"{severity}s"] = sum(n for one, _, n in totals.findings if one == severity)
-    return pa.Table.from_pylist([row], schema=RUNS)
+    return row

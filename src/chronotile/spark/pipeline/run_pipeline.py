@@ -1,11 +1,13 @@
-"""The pipeline: every table of a fleet as Parquet, in one pass over the storage.
+"""The pipeline: every table of a fleet as a Delta table, in one pass over the storage.
 
-In: roots of arrays, and a folder for output. Out: a complete run (see `runs`) and its `Summary`;
-or an error, and the last good run still in place. The driver plans and publishes; tasks read.
+In: roots of arrays, and a folder for output. Out: commits to the tables of the store, and the
+`Summary` of the run; or an error, and the last good rows still in place. The driver plans and
+commits; tasks read, and write files.
 
-An array that cannot be read is not a damaged array. If more of them than the limit allows cannot be
-read, the run publishes nothing; else it repeats their rows from the last run that could read them,
-and marks them as stale.
+A fleet is read in waves, each committed by itself, so that a run that is killed has not worked in
+vain: with `since_last` the next one goes on. An array that cannot be read is not a damaged array.
+If more of them than the limit allows cannot be read, the run stops; else it repeats their rows from
+the last run that could read them, and marks them as stale.
 
 Nothing in the driver grows with the fleet: it knows buckets and their files (see `buckets`), and of
 arrays their number. The README says what a fleet costs, in requests and hours.
@@ -18,52 +20,40 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from chronotile import __version__
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.maintenance.policy import Policy, simple_policy
 from chronotile.spark.maintenance.whole_fleet import (
+    Maintenance,
     Work,
     arrays_due,
     pause_s,
     run_maintenance,
     stops_of,
 )
-from chronotile.spark.pipeline.buckets import Division, bucket_of
-from chronotile.spark.pipeline.interrupted_run import Interrupted, find_interrupted, note_plan
-from chronotile.spark.pipeline.look_first import set_aside_unchanged
-from chronotile.spark.pipeline.older_run_rows import WRITTEN, OlderRun, unlisted_unread
+from chronotile.spark.pipeline.buckets import NO_BUCKET, bucket_of
+from chronotile.spark.pipeline.delta_store import DataFile, Run, Snapshot, new_run, open_output
+from chronotile.spark.pipeline.older_rows import older_bucket, unlisted_unread
 from chronotile.spark.pipeline.plan import FleetPlan, plan_fleet
-from chronotile.spark.pipeline.run_columns import CHANGES, RUNS, RUNS_MAX, run_row
-from chronotile.spark.pipeline.run_summary import Summary
-from chronotile.spark.pipeline.runs import KEPT, Part, Run, last_run, new_run
-from chronotile.spark.pipeline.task import (
-    UNREAD_MAX,
-    Done,
-    Task,
-    run_task,
-    sum_of,
-    write_tables,
-    write_unread,
-)
+from chronotile.spark.pipeline.run_columns import run_row
+from chronotile.spark.pipeline.run_summary import Summary, totals_of_findings
+from chronotile.spark.pipeline.task import UNREAD_MAX, Done, Task, run_task, sum_of, write_rows
 from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 from chronotile.spark.source.read_share import folder_findings
 from chronotile.spark.surviving_tasks import Care, Results, last_error, run_job
-from chronotile.spark.table_formats.open_tables import PARQUET, Target, check_target, commit_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterator
 
+    import pyarrow.dataset as ds
     from pyspark.sql import SparkSession
 
     from chronotile.spark.source.options import Options
 
-FORMAT = 7
-"""The format of what a run leaves for the next one, which uses no run of another format."""
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
+ARRAYS_IN_WAVE = 1 << 16
+"""Arrays that are read before a commit: some minutes of work."""
 
 _KILLED = "each process that tried was killed, as where memory runs out"
 
@@ -77,8 +67,6 @@ class Job:
     out_storage: dict[str, str] = field(default_factory=dict, repr=False)
     since_last: bool = False
     """Read only arrays whose listing has changed since the last run."""
-    resume: bool = False
-    """Take over what a run that was interrupted has read of arrays that have not changed."""
     maintain: bool = False
     dry_run: bool = False
     """Maintenance only reports what it would do."""
@@ -86,12 +74,8 @@ class Job:
     """Maintenance vacuums fragments as well."""
     policy: Policy | None = None
     """What maintenance does to which arrays; None for commits of those that need it."""
-    keep_runs: int = KEPT
-    """Complete runs whose tables stay."""
-    target: Target = PARQUET
-    """Where the tables should be besides: in Delta or Iceberg."""
     max_unreadable: Limit = MAX_UNREADABLE
-    """How much of the fleet may be unreadable before the run publishes nothing."""
+    """How much of the fleet may be unreadable before the run stops."""
 
 
 def run(
@@ -99,7 +83,7 @@ def run(
     job: Job,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Summary:
-    """Runs the pipeline.
+    """Run the pipeline.
 
     Args:
         spark: The session to run it in.
@@ -109,37 +93,38 @@ def run(
     Raises:
         ArrayNotFoundError: A root does not exist.
         UnreadableError: Too much of the fleet could not be read.
+        OvertakenError: A run that started later has committed.
         StorageError: The tables could not be written; the last good ones are still there.
     """
     began = time.monotonic()
-    check_target(spark, job.target, job.out)
-    pipeline = _Pipeline(spark, job, progress or (lambda *_: None))
-    run_ = new_run(job.out, job.out_storage)
+    output = open_output(job.out, job.out_storage)
+    snapshot = output.snapshot()
+    run_ = new_run(output, snapshot)
+    pipeline = _Pipeline(spark, job, run_, snapshot, progress or (lambda *_: None))
     try:
-        done, maintained = pipeline.tables(run_)
-    except BaseException as cause:
-        if isinstance(cause, ChronotileError):
-            run_.abandon()
-            raise
-        # It was interrupted, or Spark has failed: what tasks have done is left for `resume`.
-        if not isinstance(cause, Exception):
-            raise
+        done = pipeline.read()
+        maintained = pipeline.maintain(done) if job.maintain else Maintenance()
+    except ChronotileError:
+        raise
+    except Exception as cause:
         problem = f"expected the job to end, found: {last_error(cause)}"
         raise StorageError(job.out, problem) from cause
-    committed = commit_tables(spark, job.target, run_)
+    finally:
+        run_.end()
     return Summary(
         out=job.out,
-        run=run_.uri,
+        run=run_.name,
         totals=done.totals,
         read=done.read,
         unchanged=done.unchanged,
-        unreadable=len(done.unread),
+        unreadable=done.unread_count,
         files_read=done.files_read,
         reads=done.reads,
         seconds=time.monotonic() - began,
-        maintained=maintained,
+        maintained=maintained.outcomes,
+        planned=maintained.planned,
         inventory_age_s=pipeline.inventory_age_s,
-        committed=committed,
+        versions=pipeline.versions,
     )
 
 
@@ -147,153 +132,138 @@ class _Pipeline:
     """One run, step by step."""
 
     def __init__(
-        self, spark: SparkSession, job: Job, progress: Callable[[str, int, int], None]
+        self,
+        spark: SparkSession,
+        job: Job,
+        run_: Run,
+        snapshot: Snapshot,
+        progress: Callable[[str, int, int], None],
     ) -> None:
-        self._spark = spark
-        self._job = job
+        self._spark, self._job, self._run, self._snapshot = spark, job, run_, snapshot
         self._progress = progress
         self._killers: list[Unread] = []
         """Arrays that kill every process that reads them."""
         self._plan = FleetPlan(0, (), 0, ())
-        self._resumed: Interrupted | None = None
+        self._files_on_folders: tuple[DataFile, ...] = ()
+        self.versions: dict[str, int] = {}
+        """Table -> its version, of those that got a commit."""
 
     @property
     def inventory_age_s(self) -> float | None:
         """How old the inventory is that the arrays were found in."""
         return self._plan.inventory.age_s if self._plan.inventory else None
 
-    def tables(self, run_: Run) -> tuple[Done, tuple[tuple[str, int], ...]]:
-        """Makes and publishes all tables."""
-        job, older = self._job, OlderRun(self._last())
-        before = older.division
-        if job.resume:
-            words = self._plan_words()
-            self._resumed = find_interrupted(job.out, job.out_storage, words, older.run)
-        if self._resumed is not None:
-            self._progress(f"going on with run {self._resumed.run.name}", 0, 0)
-            before = Division(self._resumed.buckets)
+    def read(self) -> Done:
+        """Read the fleet, wave by wave, and commit the tables."""
+        before = self._snapshot.division
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
-        follow = not job.maintain
-        self._plan = plan_fleet(self._spark, job.options, run_, before, look, follow=follow)
-        note_plan(run_, self._plan.buckets, self._plan_words())
-        done = self._read(run_, older)
-        unread, hidden = self._unread(done)
-        done = sum_of((done, self._write_unread(run_, older, unread, hidden)))
-        parts = [*done.parts, *older.parts_of(done.same)]
-        folders = {"findings": folder_findings(self._plan.problems)}
-        own, totals = write_tables(run_, folders)
-        parts += own
-        parts.append(self._history(run_, replace(done, totals=done.totals + totals), parts))
-        written = {part.table for part in parts}
-        tables = {**WRITTEN, "findings_changes": CHANGES}
-        # A table without rows gets an empty file, so that readers can read it.
-        parts += [run_.write(t, s.empty_table()) for t, s in tables.items() if t not in written]
-        maintained: tuple[tuple[str, int], ...] = ()
-        everything = (*unread, *hidden)
-        if job.maintain:
-            made, maintained = self._maintain(run_, parts, {one.array for one in everything})
-            parts += made
-        words = {
-            "format": FORMAT,
-            "asked": self._asked(),
-            "told": job.options.told(),
-            "unreadable": len(everything),
-            "buckets": self._plan.buckets,
-            "divided_at": self._plan.division(before).arrays,
-        }
-        run_.publish(parts, words, job.keep_runs)
-        if self._resumed is not None:
-            self._resumed.run.abandon()
-        return replace(done, unread=everything, totals=done.totals + totals), maintained
+        follow = not self._job.maintain
+        self._plan = plan_fleet(
+            self._spark, self._job.options, self._run, before, look, follow=follow
+        )
+        division = self._plan.division(before)
+        is_divided_anew = before is not None and before.buckets != division.buckets
+        done = self._folders()
+        folders = {NO_BUCKET}
+        for wave in self._waves(whole=is_divided_anew):
+            added = self._wave(wave)
+            done = sum_of((done, added))
+            self._check_limit(done)
+            replaced = None if is_divided_anew else {*added.changed, *folders}
+            files = (*added.files, *self._files_on_folders)
+            self.versions |= self._run.commit(files, replaced, division)
+            self._files_on_folders, folders = (), set()
+        if self.versions:
+            self._tell(done)
+        return done
 
-    def _history(self, run_: Run, done: Done, parts: Sequence[Part]) -> Part:
-        """Writes the table of all runs: that of the last run, and a row more."""
-        changes = [
-            change
-            for part in parts
-            if part.table == "findings_changes"
-            for change in run_.read(part)["change"].to_pylist()
-        ]
+    def _folders(self) -> Done:
+        """Write the findings on folders that could not be listed."""
+        findings = folder_findings(self._plan.problems)
+        self._files_on_folders = write_rows(self._run, NO_BUCKET, {"findings": findings})
+        return Done(totals=totals_of_findings(findings.to_pylist()))
+
+    def _tell(self, done: Done) -> None:
+        """Add a row to `run_history`, with the version of each table."""
         counts = {
             "arrays_read": done.read,
             "arrays_unchanged": done.unchanged,
-            "arrays_unreadable": done.unread_count + done.hidden_count,
-            "new_findings": changes.count("new"),
-            "resolved_findings": changes.count("resolved"),
+            "arrays_unreadable": done.unread_count,
+            "versions": list(self._run.output.versions().items()),
         }
-        row = run_row(run_.name, run_.started_ms, done.totals, counts)
-        last = last_run(self._job.out, self._job.out_storage)
-        before = list(last.tables("run_history")) if last else []
-        # Runs of an older version may lack a column, or have one more.
-        table = pa.concat_tables([*before, row], promote_options="default").select(RUNS.names)
-        return run_.write("run_history", table[-RUNS_MAX:])
+        self._run.tell(run_row(self._run.name, self._run.started_ms, done.totals, counts))
 
-    def _read(self, run_: Run, older: OlderRun) -> Done:
-        """Reads the whole fleet, and what could not be read once more."""
-        job, plan = self._job, self._plan
+    def _waves(self, *, whole: bool) -> Iterator[list[Task]]:
+        """Divide the tasks of the run; a fleet that is divided in another way is one wave."""
+        wave: list[Task] = []
+        arrays = 0
+        for task in self._tasks():
+            if wave and arrays + task.share.size > ARRAYS_IN_WAVE and not whole:
+                yield wave
+                wave, arrays = [], 0
+            wave.append(task)
+            arrays += task.share.size
+        yield wave
+
+    def _tasks(self) -> Iterator[Task]:
+        job, plan, output = self._job, self._plan, self._run.output
         inventory = plan.inventory
-        after = inventory.created_ms if inventory and job.options.fresh else None
-        task = partial(Task, options=job.options, run=run_, fresh_ms=after)
-        problems = tuple(p for p in plan.problems if not p.missing)
-        before = older.run and older.run.read_end()
-        since_last = job.since_last and job.options.is_told_in((before or {}).get("told", {}))
         shares = {share.bucket: share for share in plan.shares}
-        if older.run:
+        if self._snapshot.division is not None:
             # Arrays that only the last run knows can be in any bucket.
-            empty = {number: BucketShare(bucket=number) for number in range(plan.buckets)}
-            shares = {n: one for n, one in (empty | shares).items() if one.size or older.has(n)}
-        tasks = []
+            known = {file.bucket for files in self._snapshot.files.values() for file in files}
+            for bucket in range(plan.buckets):
+                if bucket in known or plan.buckets != self._snapshot.division.buckets:
+                    shares.setdefault(bucket, BucketShare(bucket=bucket))
         for share in shares.values():
-            resumed = self._resumed and self._resumed.bucket(share.bucket, plan.buckets)
-            last = older.bucket(share.bucket, plan.buckets)
-            since = since_last or resumed is not None
-            tasks.append(
-                task(
-                    share=share,
-                    older=resumed or last,
-                    since_last=since,
-                    is_whole=True,
-                    problems=problems,
-                )
+            yield Task(
+                share=share,
+                options=job.options,
+                run=self._run,
+                older=older_bucket(output, self._snapshot, share.bucket, plan.buckets),
+                since_last=job.since_last,
+                problems=tuple(p for p in plan.problems if not p.missing),
+                fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
+                allowed=job.max_unreadable.of(plan.arrays),
             )
-        look = partial(self._progress, "looking for changes")
-        same, tasks = set_aside_unchanged(self._spark, tasks, look, _results(run_))
-        care = Care(split=_split, give_up=self._killed)
-        done = sum_of((same, self._all("reading commit logs", run_task, tasks, run_, care)))
-        if not done.unread or not (done.read or done.unchanged) or _is_cut(done):
-            return done
-        # The storage answers: it may now give what it refused a while ago.
-        groups = self._by_bucket(one.array for one in done.unread)
-        again = [
-            task(share=BucketShare(bucket=bucket, arrays=tuple(arrays)))
-            for bucket, arrays in groups.items()
-        ]
-        second = self._all("reading commit logs", run_task, again, run_, care)
-        return sum_of((replace(done, unread=(), unread_count=0), second))
 
-    def _by_bucket(self, arrays: Iterable[str]) -> dict[int, list[str]]:
-        groups: dict[int, list[str]] = {}
-        for array in arrays:
-            groups.setdefault(bucket_of(array, self._plan.buckets), []).append(array)
-        return groups
+    def _wave(self, tasks: list[Task]) -> Done:
+        care = Care(split=_split, give_up=self._killed)
+        before = len(self._killers)
+        done = self._all("reading commit logs", tasks, care)
+        killers = {one.array: one.words for one in self._killers[before:]}
+        groups: dict[int, dict[str, str]] = {}
+        for array, words in killers.items():
+            groups.setdefault(bucket_of(array, self._plan.buckets), {})[array] = words
+        again = [
+            replace(task, share=BucketShare(bucket=bucket), given_up=groups[bucket], problems=())
+            for task in tasks
+            if (bucket := task.share.bucket) in groups
+        ]
+        return sum_of((done, self._all("carrying rows over", again)))
+
+    def _all(self, words: str, items: list[Task], care: Care[Task, Done] | None = None) -> Done:
+        results = _results(self._run)
+        step = partial(self._progress, words)
+        done = run_job(self._spark, run_task, items, Done.from_json, step, results, care)
+        return sum_of(done)
 
     def _killed(self, task: Task) -> Done:
-        """Notes an array that kills the process that reads it; others go on."""
+        """Note an array that kills the process that reads it; others go on."""
         arrays = [place.uri for place in task.share.places(task.run)]
         self._killers += [Unread(array, _KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
-        return Done()
+        return Done(changed=(task.share.bucket,))
 
-    def _unread(self, done: Done) -> tuple[tuple[Unread, ...], tuple[Unread, ...]]:
-        """The arrays that could not be read; and those, or folders, that could not be listed.
+    def _check_limit(self, done: Done) -> None:
+        """Refuse to commit if more could not be read than the limit allows.
 
         Raises:
-            UnreadableError: They are more than the limit allows.
+            UnreadableError: It is more.
         """
-        unread = (*done.unread, *self._killers)
-        starts = tuple(one.array for one in done.hidden)
+        starts = tuple(one.array for one in done.unread)
         # A folder of which no array is known stands for itself.
         folders = [
             unlisted_unread(folder, folder.uri)
@@ -301,91 +271,45 @@ class _Pipeline:
             if not folder.missing
             and not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
         ]
-        hidden = (*done.hidden, *folders)
-        cut = done.unread_count - len(done.unread) + done.hidden_count - len(done.hidden)
-        total = self._plan.arrays + done.hidden_count + len(folders)
+        cut = done.unread_count - len(done.unread)
+        total = self._plan.arrays + done.hidden + len(folders)
         limit = MOST_UNREADABLE if cut else self._job.max_unreadable
-        check_limit(self._job.out, (*unread, *hidden), total, limit, more=cut)
-        return unread, hidden
+        check_limit(self._job.out, (*done.unread, *folders), total, limit, more=cut)
 
-    def _write_unread(
-        self, run_: Run, older: OlderRun, unread: Sequence[Unread], hidden: Sequence[Unread]
-    ) -> Done:
-        """Writes the rows of arrays that could not be read, without another try."""
-        folders = {folder.uri for folder in self._plan.problems}
-        wanted = {one.array: one.words for one in (*unread, *hidden) if one.array not in folders}
-        tasks = [
-            Task(
-                share=BucketShare(bucket=bucket),
-                options=self._job.options,
-                run=run_,
-                older=older.bucket(bucket, self._plan.buckets),
-                given_up={array: wanted[array] for array in arrays},
-                hidden=frozenset(one.array for one in hidden),
-            )
-            for bucket, arrays in self._by_bucket(wanted).items()
-        ]
-        return self._all("carrying tables over", write_unread, tasks, run_)
-
-    def _last(self) -> Run | None:
-        """The last run, if this one can use its tables."""
-        old = last_run(self._job.out, self._job.out_storage)
-        end = old.read_end() if old else None
-        if end is None or end.get("format") != FORMAT or end.get("asked") != self._asked():
-            return None
-        return old
-
-    def _asked(self) -> dict[str, Any]:
-        """What must be equal in two runs if one uses the tables of the other."""
-        options = self._job.options
-        has_key = options.key is not None or options.key_file is not None
-        most = options.max_findings
-        return {"has_key": has_key, "max_findings": most, "version": __version__}
-
-    def _plan_words(self) -> dict[str, Any]:
-        """What must be equal in two runs if one goes on with what the other has read."""
-        return {"format": FORMAT, **self._asked(), **self._job.options.told()}
-
-    def _all(
-        self,
-        words: str,
-        work: Callable[[Any], Done],
-        items: list[Any],
-        run_: Run,
-        care: Care[Any, Done] | None = None,
-    ) -> Done:
-        results = run_job(
-            self._spark, work, items, partial(self._progress, words), _results(run_), care
-        )
-        return sum_of(results)
-
-    def _maintain(
-        self, run_: Run, parts: list[Part], unread: Collection[str]
-    ) -> tuple[list[Part], tuple[tuple[str, int], ...]]:
-        job = self._job
+    def maintain(self, done: Done) -> Maintenance:
+        """Maintain the arrays that the policy wants maintained, unless the run was overtaken."""
+        job, run_ = self._job, self._run
+        run_.check_not_overtaken()
         policy = job.policy or simple_policy(fragments=job.fragments)
-        findings = (run_.read(part) for part in parts if part.table == "findings")
-        arrays = (run_.read(part) for part in parts if part.table == "arrays")
         work = Work(
             options=job.options,
-            run=run_,
             dry_run=job.dry_run,
             stops=stops_of(policy, job.out, job.out_storage, job.options),
             pause_s=pause_s(policy),
         )
-        due = arrays_due(policy, findings, arrays, unread)
+        unread = {one.array for one in done.unread}
+        due = arrays_due(policy, self._rows("findings"), self._rows("arrays"), unread)
         return run_maintenance(self._spark, due, policy, work, _results(run_), self._progress)
+
+    def _rows(self, name: str) -> Callable[[list[str], ds.Expression | None], Iterator[Any]]:
+        """Read some columns of a table, batch by batch."""
+
+        def read(columns: list[str], only: ds.Expression | None = None) -> Iterator[Any]:
+            delta = self._run.output.delta(name)
+            if delta is not None:
+                yield from delta.to_pyarrow_dataset().to_batches(columns=columns, filter=only)
+
+        return read
 
 
 def _results(run_: Run) -> Results:
-    return Results(run_.store(), f"{run_.staging}/results")
+    return Results(run_.store(), f"{run_.folder}/results")
 
 
 def _split(task: Task) -> list[Task]:
-    """Splits the work of a task into smaller pieces."""
-    return [replace(task, share=share, problems=(), is_whole=False) for share in task.share.split()]
-
-
-def _is_cut(done: Done) -> bool:
-    """Whether more arrays could not be read than the driver hears of."""
-    return done.unread_count > len(done.unread)
+    """Split the work of a task into smaller pieces; the first one looks for hidden arrays."""
+    pieces = task.share.split()
+    return [
+        replace(task, share=share, problems=() if n else task.problems)
+        for n, share in enumerate(pieces)
+    ]

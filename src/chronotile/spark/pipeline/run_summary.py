@@ -1,25 +1,20 @@
 """The summary of a run.
 
-In: tables, part by part. Out: `Totals`, which can be added, and `Summary`: arrays, commits,
+In: rows of arrays and findings. Out: `Totals`, which can be added, and `Summary`: arrays, commits,
 findings by code, the costliest arrays, what maintenance would save. Touches no storage.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
-
-import pyarrow.compute as pc
 
 from chronotile.check.capped_findings import number_told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
-
-    from chronotile.spark.table_formats.open_tables import Committed
+    from collections.abc import Iterable, Mapping
 
 WORST = 10
 """Costly arrays that a summary names."""
@@ -49,37 +44,70 @@ class Totals:
     worst: tuple[tuple[int, str], ...] = ()
     """(requests of an engine's open, array), the most first."""
 
-    def __add__(self, other: Totals) -> Totals:
-        names = [one.name for one in fields(self)]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        counted = {"findings": _most_frequent(sums["findings"]), "worst": _worst(sums["worst"])}
-        return Totals(**(sums | counted))
+    def to_text(self) -> str:
+        """Give the totals as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Totals:
+        """Make totals of what `to_text` gave.
+
+        >>> Totals.from_json(json.loads(Totals(arrays=2).to_text())).arrays
+        2
+        """
+        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
+        return cls(**{**document, **lists})
 
 
-def totals_of(name: str, table: pa.Table) -> Totals:
-    """The totals of one part of one table.
+def totals_of(
+    row: Mapping[str, Any], findings: Iterable[Mapping[str, Any]], requests_after: int = 0
+) -> Totals:
+    """Make the totals of one array.
 
-    >>> import pyarrow as pa
-    >>> columns = {"severity": ["info"], "code": ["x"], "path": ["a"], "message": ["m"]}
-    >>> totals_of("findings", pa.table(columns)).findings
+    Args:
+        row: Its row of `arrays`.
+        findings: Its rows of `findings`.
+        requests_after: The requests of an engine's open after maintenance.
+
+    >>> row = {"severity": "info", "code": "x", "path": "a", "message": "m"}
+    >>> totals_of({"array": "a"}, [row]).findings
     (('info', 'x', 1),)
     """
-    if name == "arrays":
-        opens = ("engine_open_requests", "open_requests")
-        summed = ("commits", "fragments", "bytes", "log_bytes", *opens)
-        sums: dict[str, Any] = {name: pc.sum(table[name]).as_py() or 0 for name in summed}
-        known = table.filter(pc.field("engine_open_requests").is_valid())
-        pairs = (known[name].to_pylist() for name in ("engine_open_requests", "array"))
-        worst = _worst(zip(*pairs, strict=True))
-        measured = len(table) - table["bytes"].null_count
-        return Totals(arrays=len(table), measured=measured, worst=worst, **sums)
-    if name == "listings":
-        return Totals(engine_requests_after=pc.sum(table["requests_after"]).as_py() or 0)
-    if name == "findings":
-        names = ("severity", "code", "path", "message")
-        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        return Totals(findings=_most_frequent((s, c, number_told(*told)) for s, c, *told in rows))
-    return Totals()
+    summed = ("commits", "fragments", "bytes", "log_bytes", "engine_open_requests", "open_requests")
+    sums: dict[str, Any] = {name: row.get(name) or 0 for name in summed}
+    cost = row.get("engine_open_requests")
+    return Totals(
+        arrays=1,
+        measured=int(row.get("bytes") is not None),
+        worst=() if cost is None else ((cost, row["array"]),),
+        findings=_counted(findings),
+        engine_requests_after=requests_after,
+        **sums,
+    )
+
+
+def totals_of_findings(findings: Iterable[Mapping[str, Any]]) -> Totals:
+    """Make the totals of findings alone."""
+    return Totals(findings=_counted(findings))
+
+
+def sum_totals(parts: Iterable[Totals]) -> Totals:
+    """Add totals, of which there may be very many."""
+    every = list(parts)
+    names = [one.name for one in fields(Totals)]
+    sums: dict[str, Any] = {
+        name: sum(getattr(one, name) for one in every)
+        for name in names
+        if name not in ("findings", "worst")
+    }
+    findings = _most_frequent(row for one in every for row in one.findings)
+    return Totals(**sums, findings=findings, worst=_worst(w for one in every for w in one.worst))
+
+
+def _counted(findings: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str, int], ...]:
+    return _most_frequent(
+        (row["severity"], row["code"], number_told(row["path"], row["message"])) for row in findings
+    )
 
 
 def _most_frequent(counts: Iterable[tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
@@ -99,7 +127,7 @@ class Summary:
 
     out: str
     run: str
-    """The folder of the run."""
+    """The name of the run."""
     totals: Totals
     read: int
     """Arrays that were read."""
@@ -115,8 +143,10 @@ class Summary:
     """(outcome, arrays) of maintenance, if there was any."""
     inventory_age_s: float | None = None
     """How old the inventory was, if the arrays were found in one."""
-    committed: tuple[Committed, ...] = ()
-    """What became of each table of Delta or Iceberg."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Table -> its version, of those that got a commit."""
+    planned: tuple[str, ...] = ()
+    """What a dry run of maintenance would do, a line each."""
 
     @property
     def saved(self) -> int:
@@ -153,5 +183,6 @@ class Summary:
             "open_requests": totals.open_requests,
             "maintained": dict(self.maintained),
             "inventory_age_s": self.inventory_age_s,
-            "committed": [one._asdict() for one in self.committed],
+            "versions": dict(self.versions),
+            "planned": list(self.planned),
         }

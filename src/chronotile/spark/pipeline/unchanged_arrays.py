@@ -39,6 +39,10 @@ class Noted(NamedTuple):
     """The fingerprint of its listing; None if there are marks, or it was written just before."""
     marks: str | None = None
     """Times of folders and files, on a disk; None if they do not tell enough."""
+    asked: str | None = None
+    """The options that the array was read with, as JSON."""
+    totals: str | None = None
+    """What the array adds to a summary, as JSON."""
 
 
 NOTHING = Noted()

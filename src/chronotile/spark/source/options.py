@@ -130,21 +130,28 @@ class Options:
         """Read the log of an array."""
         return Log(read_history(store, key=self.read_key()), store)
 
-    def told(self) -> dict[str, str | bool]:
-        """How much the rows of an array tell."""
-        return {"check": self.check, "cells": self.cells, "sizes": self.sizes}
+    def asked(self, version: str) -> str:
+        """Tell, as JSON, what the rows of an array depend on."""
+        has_key = self.key is not None or self.key_file is not None
+        same = {"has_key": has_key, "max_findings": self.max_findings, "version": version}
+        return json.dumps(
+            {"check": self.check, "cells": self.cells, "sizes": self.sizes, "same": same}
+        )
 
-    def is_told_in(self, rows: Mapping[str, str | bool]) -> bool:
-        """Whether rows that tell so much tell all that is asked for now.
+    def is_answered_by(self, rows: str | None, version: str) -> bool:
+        """Tell whether rows that were read with other options hold all that is asked for now.
 
-        >>> Options().is_told_in(Options(sizes=True).told())
+        >>> Options().is_answered_by(Options(sizes=True).asked("1"), "1")
         True
-        >>> Options(sizes=True).is_told_in(Options().told())
+        >>> Options(sizes=True).is_answered_by(Options().asked("1"), "1")
         False
         """
         reach = [*get_args(Reach)]
-        return reach.index(rows.get("check", "log")) >= reach.index(self.check) and all(
-            rows.get(name) or not getattr(self, name) for name in ("cells", "sizes")
+        had, now = json.loads(rows or "{}"), json.loads(self.asked(version))
+        return (
+            had.get("same") == now["same"]
+            and reach.index(had["check"]) >= reach.index(self.check)
+            and all(had[name] or not now[name] for name in ("cells", "sizes"))
         )
 
     def read_key(self) -> bytes | None:
