@@ -13,6 +13,7 @@ What users call:
     array.consolidate(), .vacuum(), .repair()                   maintenance
     array.restore(to), .undelete(name), .undo(), .publish(staging), .clone(target), .tag(name)
     ct.check_fleet(root, out=DIR)    the same of every array below a folder, and its tables
+    ct.fleet_tables(DIR)             these tables, all of one run
     ct.parse(file)                   one file of any kind, decoded
 
 Every method of a change takes `dry_run=True`. A group has the same methods, for all members, and
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         write_update,
     )
     from chronotile.single_file.decode import parse
+    from chronotile.spark.pipeline.delta_store import fleet_tables
     from chronotile.tables.checked_fleet import check_fleet
 
 __version__ = "0.1.0"
@@ -99,6 +101,7 @@ _HOMES = {
     "clone": "shims",
     "consolidate": "shims",
     "diff": "shims",
+    "fleet_tables": "spark.pipeline.delta_store",
     "open": "handle",
     "open_dataset": "shims",
     "open_log": "shims",
@@ -131,6 +134,7 @@ __all__ = [
     "clone",
     "consolidate",
     "diff",
+    "fleet_tables",
     "open",
     "open_dataset",
     "open_log",

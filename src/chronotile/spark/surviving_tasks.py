@@ -1,7 +1,8 @@
 """Jobs of Spark that one bad item cannot end.
 
 In: a function, and items: one task calls it with one item. Out: the results, however many processes
-died on the way. Knows nothing of what the items are, and runs on Spark Connect as well.
+died on the way. Knows nothing of what the items are, and runs on Spark Connect as well; without a
+session, in a few processes of this machine.
 
 Spark ends a job when one of its tasks has died a few times, as when memory runs out, and loses what
 the other tasks returned. Here every task leaves its result, as JSON, in a folder when it is done.
@@ -15,10 +16,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import multiprocessing
+import os
 import re
 import threading
 import uuid
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -26,7 +30,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from chronotile import errors
 from chronotile.dataset.check_all import words
 from chronotile.errors import ChronotileError
-from chronotile.spark.frames import in_tasks
 from chronotile.storage.store import ObjectExistsError, Store
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ R = TypeVar("R")
 _POLL_S = {"file": 0.2}
 """Scheme -> seconds between two looks at how many tasks are done; others cost money."""
 _POLL_BUCKET_S = 2.0
+FEW = 512
+"""Arrays up to which starting processes takes longer than the work."""
 _ATTEMPTS = 2
 """How often to try an item if the function raises."""
 # A task that dies leaves no traceback of Python. One that raises before it calls the function, as
@@ -102,7 +107,7 @@ class Care(Generic[T, R]):
 
 
 def run_job(
-    spark: SparkSession,
+    spark: SparkSession | None,
     work: Callable[[T], R],
     items: Sequence[T],
     decode: Callable[[Any], R],
@@ -113,7 +118,7 @@ def run_job(
     """Call a function with each item, in a task each, and return the results in any order.
 
     Args:
-        spark: The session.
+        spark: The session; None for processes of this machine.
         work: The function; it can be pickled, and what it returns can be JSON.
         items: The items.
         decode: Makes a result of its JSON form.
@@ -127,6 +132,8 @@ def run_job(
     """
     if not items:
         return []
+    if spark is None:
+        return _run_here(work, items, progress)
     done: list[R] = []
     groups = [[_Unit(item) for item in items]]
     while groups:
@@ -160,6 +167,23 @@ def run_job(
         else:
             done.append(care.give_up(culprit.item))
     progress(len(done), len(done))
+    return done
+
+
+def _run_here(
+    work: Callable[[T], R], items: Sequence[T], progress: Callable[[int, int], None]
+) -> list[R]:
+    """Run a job in processes of this machine, or in this one if there is little to do."""
+    done: list[R] = []
+    # A fresh process inherits no thread and no lock.
+    context = multiprocessing.get_context("spawn")
+    workers = min(os.cpu_count() or 1, len(items))
+    is_small = workers == 1 or sum(getattr(item, "size", 1) for item in items) <= FEW
+    pool = nullcontext(None) if is_small else ProcessPoolExecutor(workers, mp_context=context)
+    with pool as executor:
+        for result in map(work, items) if executor is None else executor.map(work, items):
+            done.append(result)
+            progress(len(done), len(items))
     return done
 
 
@@ -203,6 +227,8 @@ def _run(
     watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
     try:
+        from chronotile.spark.frames import in_tasks
+
         texts = in_tasks(spark, items, each)
     except BaseException as cause:
         spark.interruptTag(tag)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.dataset import check_all
 from chronotile.tables.array_tables import findings_table
-from chronotile.tables.fleet_without_spark import fleet_tables
+from chronotile.tables.fleet_without_spark import make_tables
 from chronotile.tables.stored_tables import write_tables
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def check_fleet(
     )
     if out is not None:
         names = ("arrays", "commits", "conditions", "fragments")
-        made = fleet_tables(checked.arrays, names=names, key=key, storage_options=storage_options)
+        made = make_tables(checked.arrays, names=names, key=key, storage_options=storage_options)
         tables = {**made.tables, "findings": findings_table(checked.findings)}
         write_tables(tables, out, storage_options)
     return checked

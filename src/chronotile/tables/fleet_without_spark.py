@@ -67,7 +67,7 @@ class _Task:
     storage_options: Mapping[str, str] | None = field(repr=False)
 
 
-def fleet_tables(
+def make_tables(
     roots: str | os.PathLike[str] | Sequence[str],
     *,
     names: Sequence[str] = tuple(SCHEMAS),
@@ -93,7 +93,7 @@ def fleet_tables(
         ArrayNotFoundError: A root does not exist.
         StorageError: A root cannot be listed.
 
-    >>> fleet_tables("memory:no-fleet/a")
+    >>> make_tables("memory:no-fleet/a")
     Traceback (most recent call last):
     chronotile.errors.ArrayNotFoundError: memory://no-fleet/a: expected objects below it, found none
     """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from support.groups import member, put_array, put_list
 
 from chronotile.dataset.flat_listing import FEWEST
+from chronotile.spark.pipeline.delta_store import Run, open_output
 from chronotile.spark.pipeline.plan import plan_fleet
-from chronotile.spark.pipeline.runs import new_run
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 
@@ -33,7 +33,7 @@ def test_members_elsewhere_and_a_refused_list(
     for path in (path for path in sorted(tmp_path.rglob("*")) if path.is_file()):
         store.put_if_absent(str(path.relative_to(tmp_path / "files")), path.read_bytes())
     options = Options(roots=(f"{bucket}/lake",), storage=tuple(sorted(proxy.options.items())))
-    run = new_run(str(tmp_path / "out"))
+    run = Run(output=open_output(str(tmp_path / "out"), {}), name="1-a")
 
     def plan(**more: bool) -> tuple[FleetPlan, list[Place]]:
         proxy.seen.clear()

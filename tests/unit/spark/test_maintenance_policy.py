@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from support.fleets import FIRST_MS, FleetMaker, make_template
 from support.verbs import add_tag
 
 from chronotile.errors import ChronotileError
+from chronotile.spark.maintenance import one_array
 from chronotile.spark.maintenance import whole_fleet as maintenance_job
 from chronotile.spark.maintenance.one_array import maintain
 from chronotile.spark.maintenance.policy import Limits, Policy, Rule, policy_of, read_policy
@@ -23,8 +25,8 @@ from chronotile.spark.maintenance.whole_fleet import (
     pause_s,
     stopped_by,
 )
-from chronotile.spark.pipeline.runs import new_run
 from chronotile.spark.source.options import Options
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +151,7 @@ def test_which_arrays_are_due() -> None:
 
     def due(*rules: dict[str, Any]) -> str:
         policy = policy_of({"rule": [{"arrays": ["**"], **rule} for rule in rules]})
-        found = arrays_due(policy, [findings], [arrays], ["/l/d"], now)
+        found = arrays_due(policy, reading(findings), reading(arrays), ["/l/d"], now)
         return "".join(one.array[-1] for one in found)
 
     assert due({"vacuum": "commits"}) == "ae"
@@ -174,41 +176,46 @@ def group(root: Path, **rule: Any) -> tuple[Due, ...]:
     return tuple(Due(str(array), asked) for array in sorted(root.glob("[0-9]")))
 
 
-def names(done: maintenance_job.GroupDone, work: Work) -> list[tuple[str, str, str]]:
-    rows = [row for part in done.parts for row in work.run.read(part).to_pylist()]
-    # A file that is put gets a name of its own each time; one that goes has it already.
-    return sorted((r["array"], r["op"], r["path"] if r["op"] == "remove" else "") for r in rows)
+def reading(table: pa.Table) -> Any:
+    """Reads columns and rows of a table, as the store does."""
+
+    def read(columns: list[str], only: Any) -> Any:
+        rows = table if only is None else table.filter(only)
+        return rows.select(columns).to_batches()
+
+    return read
 
 
-def test_a_dry_run_names_the_files_that_the_run_then_removes(root: Path, tmp_path: Path) -> None:
+def planned_removals(array: str, **rule: Any) -> list[str]:
+    """The files that a vacuum by a rule would remove."""
+    asked = Rule(**{"consolidate": None, "vacuum": "all", **rule})
+    report = one_array._change("vacuum", open_store(array), Options(), asked, dry_run=True)
+    return [step.path for step in report.steps if step.op == "remove"]
+
+
+def test_a_dry_run_plans_what_the_run_then_does(root: Path) -> None:
     before = sorted(root.rglob("*"))
-    plan = Work(options=Options(), run=new_run(str(tmp_path / "plan")), dry_run=True)
-    real = Work(options=Options(), run=new_run(str(tmp_path / "real")), dry_run=False)
-    files = {str(path) for path in before if path.is_file()}
+    plan, real = (Work(options=Options(), dry_run=dry_run) for dry_run in (True, False))
+    there = {str(path) for path in before if path.is_file()}
     planned = maintain_group(group(root), plan)
     assert sorted(root.rglob("*")) == before
     done = maintain_group(group(root), real)
-    told = names(done, real)
-    assert names(planned, plan) == told
-    gone = files - {str(path) for path in root.rglob("*")}
-    assert {f"{array}/{path}" for array, op, path in told if op == "remove"} == gone
-    assert len(gone) == 30  # the deletes keep their own files
-    for one, other in zip(planned.arrays, done.arrays, strict=True):
-        assert one.removed == other.removed
-        outcomes = [row["outcome"] for row in (*one.rows, *other.rows)]
-        assert outcomes == ["planned", "planned", "done", "done"]
-    again = maintain_group(group(root), real)
-    assert not again.parts
-    assert {row["outcome"] for one in again.arrays for row in one.rows} == {"nothing"}
+    assert [one.outcome for one in (*planned, *done)] == ["planned"] * 6 + ["done"] * 6
+    assert [replace(one, outcome="done") for one in planned] == done
+    gone = there - {str(path) for path in root.rglob("*")}
+    assert len(gone) == sum(one.removed for one in done) == 30  # the deletes keep their own files
+    for number in range(3):
+        records = list((root / f"{number}").glob("__chronotile/operations/*-done.json"))
+        assert len(records) == 2
+    assert {one.outcome for one in maintain_group(group(root), real)} == {"nothing"}
 
 
 def test_the_stop_switch_ends_the_work_between_two_arrays(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch = tmp_path / "stop"
-    run = new_run(str(tmp_path / "out"))
     stops = ((str(switch), ()), (str(tmp_path / "no" / "folder" / "stop"), ()))
-    work = Work(options=Options(), run=run, dry_run=False, stops=stops)
+    work = Work(options=Options(), dry_run=False, stops=stops)
 
     def then_stop(array: str, *rest: Any, **more: Any) -> Any:
         done = maintain(array, *rest, **more)
@@ -217,10 +224,8 @@ def test_the_stop_switch_ends_the_work_between_two_arrays(
 
     monkeypatch.setattr(maintenance_job, "maintain", then_stop)
     done = maintain_group(group(root), work)
-    outcomes = [[row["outcome"] for row in one.rows] for one in done.arrays]
-    assert outcomes == [["done", "done"], ["stopped"], ["stopped"]]
-    assert done.arrays[1].rows[0]["notes"] == [f"{switch} is there"]
-    assert {array for array, _, _ in names(done, work)} == {str(root / "0")}
+    assert [one.outcome for one in done] == ["done", "done", "stopped", "stopped"]
+    assert done[2].why == f"{switch} is there"
     assert len(list((root / "1" / "__commits").iterdir())) == 12
     switch.unlink()
     # Nobody can say whether it is there: then nothing is changed.
@@ -228,7 +233,7 @@ def test_the_stop_switch_ends_the_work_between_two_arrays(
     assert "expected to look for" in str(stopped_by([(str(tmp_path / "link" / "stop"), ())]))
 
 
-def test_the_pace_is_kept(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pace_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = Policy(rules=(Rule(),), limits=Limits(arrays_per_minute=60, parallel=2))
     assert pause_s(policy) == 2.0
     now = [0.0]
@@ -242,20 +247,19 @@ def test_the_pace_is_kept(root: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         return maintain(array, *rest, **more)
 
     monkeypatch.setattr(maintenance_job, "maintain", slow)
-    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True, pause_s=2.0)
+    work = Work(options=Options(), dry_run=True, pause_s=2.0)
     maintain_group(group(root), work)
     assert begun == [0.0, 2.0, 5.0]
 
 
-def test_deletes_and_orphans_go_only_by_their_age(root: Path, tmp_path: Path) -> None:
+def test_deletes_and_orphans_go_only_by_their_age(root: Path) -> None:
     orphan = root / "0" / "__fragments" / f"__{FIRST_MS}_{FIRST_MS}_{'a' * 32}_22"
     orphan.mkdir()
     (orphan / "a0.tdb").write_bytes(b"half")
-    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True)
-    young = maintain_group(group(root, orphans=True)[:1], work)
-    assert not any("a" * 32 in path for _, _, path in names(young, work))
-    old = maintain_group(group(root, orphans=True, age_ms=0)[:1], work)
-    assert any("a" * 32 in path for _, _, path in names(old, work))
+    young = planned_removals(str(root / "0"), orphans=True)
+    assert not any("a" * 32 in path for path in young)
+    old = planned_removals(str(root / "0"), orphans=True, age_ms=0)
+    assert any("a" * 32 in path for path in old)
 
 
 def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
@@ -264,13 +268,9 @@ def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
     for at in (10, 20, 30, 40):
         array.write(at, {1: at, 2: 2 * at})
     array.consolidate("fragments")
-    work = Work(options=Options(), run=new_run(str(tmp_path / "out")), dry_run=True)
 
     def gone(**rule: Any) -> set[int]:
-        due = Due(array.uri, Rule(**{"vacuum": "fragments", **rule}))
-        paths = [
-            path for _, op, path in names(maintain_group((due,), work), work) if op == "remove"
-        ]
+        paths = planned_removals(array.uri, **{"vacuum": "fragments", **rule})
         return {int(path.split("__")[2].split("_")[0]) for path in paths if "__fragments/" in path}
 
     assert gone() == {10, 20, 30, 40}
@@ -278,6 +278,6 @@ def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
     add_tag(array.uri, "release", at=30)
     assert gone() == {40}
     assert gone(keep_days=10**5) == set()
-    refused = maintain_group((Due(array.uri, Rule(vacuum="all", keep=("nightly",))),), work)
-    (row,) = refused.arrays[0].rows
-    assert (row["outcome"], "found 'nightly'" in row["notes"][0]) == ("refused", True)
+    work = Work(options=Options(), dry_run=True)
+    (refused,) = maintain_group((Due(array.uri, Rule(vacuum="all", keep=("nightly",))),), work)
+    assert (refused.outcome, "found 'nightly'" in refused.why) == ("refused", True)

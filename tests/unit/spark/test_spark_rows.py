@@ -21,7 +21,6 @@ from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.listing import list_array
 from chronotile.history.read_history import read_history
-from chronotile.spark.pipeline import runs
 from chronotile.spark.source.options import Options, read_options
 from chronotile.spark.source.pushed_filters import Condition, Filters
 from chronotile.spark.source.read_share import rows_of_array
@@ -342,34 +341,6 @@ def test_filters_keep_what_spark_would_keep() -> None:
     later = Filters((Condition("t1", "GreaterThan", 1),))
     assert later.arrays is None
     assert {row["t1"] for row in later.keep(batch).to_pylist()} == {5}
-
-
-def test_readers_see_a_run_whole_or_not_at_all(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    out = tmp_path / "out"
-
-    def values() -> list[int]:
-        found: list[int] = pq.read_table(out / "t")["n"].to_pylist()
-        return sorted(found)
-
-    for number in range(4):
-        run = runs.new_run(str(out))
-        part = run.write("t", pa.table({"n": [number]}))
-        stray = run.write("t", pa.table({"n": [-1]}))
-        if number:
-            assert values() == [number - 1]
-        run.publish([part], {})
-        assert values() == [number]
-        assert not (out / stray.path).exists()
-    assert len(list((out / "runs").iterdir())) == runs.KEPT
-    failed = runs.new_run(str(out))
-    failed.write("t", pa.table({"n": [99]}))
-    failed.abandon()
-    assert values() == [3]
-    last = runs.last_run(str(out))
-    assert last is not None
-    assert last.read(last.parts()[0])["n"].to_pylist() == [3]
 
 
 def test_the_generated_arrays_are_arrays_to_the_engine(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.accessibility import faint_texts, spoken, tab_stops
 from support.corpus_cases import CASES
+from support.stored_tables import stored, version
 
 import chronotile as ct
 from chronotile.cli import main, sample
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
-from chronotile.tables.fleet_without_spark import FEW, fleet_tables
+from chronotile.tables.fleet_without_spark import FEW, make_tables
 from chronotile.tables.measured_array import measure_array
 
 if TYPE_CHECKING:
@@ -38,18 +40,20 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("parquet", [False, True])
 def test_processes_write_what_each_log_says(
-    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], parquet: bool
 ) -> None:
-    assert main(["tables", str(fleet), "--out", str(tmp_path), "--workers", "2", "--json"]) == 3
+    more = ["--parquet"] if parquet else []
+    assert main(["tables", str(fleet), "--out", str(tmp_path), *more, "--json"]) == 3
     written = json.loads(capsys.readouterr().out)
-    assert list(written) == list(SCHEMAS)
-    arrays = pq.read_table(tmp_path / "arrays")
+    read = pq.read_table if parquet else stored
+    arrays = read(tmp_path / "arrays")
     assert arrays.num_rows == len(NAMES) + 1
     for name, schema in SCHEMAS.items():
-        table = pq.read_table(tmp_path / name)
-        assert table.schema.names == schema.names
-        assert table.num_rows == written[name]["rows"]
+        table = read(tmp_path / name).select(schema.names)
+        if parquet:
+            assert table.num_rows == written[name]["rows"]
         for case in NAMES[::7]:
             uri = str(fleet / case)
             rows = [row for row in table.to_pylist() if row["array"] == uri]
@@ -59,12 +63,24 @@ def test_processes_write_what_each_log_says(
     for row in arrays.to_pylist():
         if row["fragments"] is not None:
             assert row["fragments"] == ct.open_log(row["array"]).lifelines().num_rows
-    codes = [row["code"] for row in pq.read_table(tmp_path / "findings").to_pylist()]
+    codes = [row["code"] for row in read(tmp_path / "findings").to_pylist()]
     assert "unreadable" in codes
 
 
+def test_tables_without_spark_go_on_where_they_were(fleet: Path, tmp_path: Path) -> None:
+    """The same job as with Spark: an unchanged run commits nothing."""
+    for path in (fleet, *fleet.rglob("*")):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    call = ["tables", str(fleet), "--out", str(tmp_path), "--since-last"]
+    assert main(call) == 3
+    first = {name: one.version() for name, one in ct.fleet_tables(tmp_path).items()}
+    assert main(call) == 3
+    assert {name: version(tmp_path / name) for name in first} == first
+    assert ct.fleet_tables(tmp_path)["arrays"].to_pyarrow_table().num_rows == len(NAMES) + 1
+
+
 def test_one_process_says_the_same(fleet: Path) -> None:
-    alone, several = fleet_tables(fleet, workers=1), fleet_tables(fleet, workers=2)
+    alone, several = make_tables(fleet, workers=1), make_tables(fleet, workers=2)
     for name, table in alone.tables.items():
         assert table.equals(several.tables[name])
 
@@ -153,14 +169,14 @@ def test_the_page_is_made_from_tables_too(
 ) -> None:
     made = sample.unpack(tmp_path / "lake")
     html = tmp_path / "report.html"
-    for more in ([], ["--no-sizes"]):
-        call = ["tables", str(made.array.parent), "--out", str(tmp_path / "tables"), *more]
-        assert main(call) == 0
-        assert main(["report", str(tmp_path / "tables"), "-o", str(html)]) == 0
+    for more in ([], ["--no-sizes"], ["--parquet", "--no-sizes"], ["--parquet"]):
+        out = str(tmp_path / f"tables{''.join(more)}")
+        assert main(["tables", str(made.array.parent), "--out", out, *more]) == 0
+        assert main(["report", out, "-o", str(html)]) == 0
         text = html.read_text()
         assert str(made.dataset / "readings") in text
-        assert ("The tables say nothing of sizes" in text) == bool(more)
-        assert ('aria-label="Size by reason"' in text) != bool(more)
+        assert ("The tables say nothing of sizes" in text) == ("--no-sizes" in more)
+        assert ('aria-label="Size by reason"' in text) != ("--no-sizes" in more)
         assert "4 arrays" in capsys.readouterr().out
 
 
@@ -170,7 +186,7 @@ def test_tables_in_a_bucket(
     made = sample.unpack(tmp_path / "lake")
     storage = [part for pair in s3.options.items() for part in ("--storage", "=".join(pair))]
     out = f"{bucket}/tables"
-    call = ["tables", str(made.array.parent), "--out", out, *storage]
+    call = ["tables", str(made.array.parent), "--out", out, "--parquet", *storage]
     assert main([*call, "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert written["arrays"] == {"file": f"{out}/arrays/arrays.parquet", "rows": 4}

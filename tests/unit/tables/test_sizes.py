@@ -8,15 +8,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 from support.array_places import read_all
 from support.corpus_cases import CASES
+from support.stored_tables import stored
 
 import chronotile as ct
 from chronotile.cli import main, sample
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import BYTES_OF
-from chronotile.tables.fleet_without_spark import fleet_tables
+from chronotile.tables.fleet_without_spark import make_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def row_of(array: Path | str, **options: Any) -> dict[str, Any]:
-    (row,) = fleet_tables(str(array), names=("arrays",), **options).tables["arrays"].to_pylist()
+    (row,) = make_tables(str(array), names=("arrays",), **options).tables["arrays"].to_pylist()
     return dict(row)
 
 
@@ -89,7 +89,7 @@ def test_a_folder_that_cannot_be_listed_leaves_the_size_unknown(tmp_path: Path) 
         hidden.chmod(0o755)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["commits"]["rows"] == 13
-    (row,) = pq.read_table(tmp_path / "out" / "arrays").to_pylist()
+    (row,) = stored(tmp_path / "out" / "arrays").to_pylist()
     assert row["bytes"] is None
     assert row["commits"] == 9, "three are ignored, and one stands in two files"
 
@@ -102,7 +102,7 @@ def test_a_size_is_the_same_everywhere(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["tables", lake, "--out", str(tmp_path / "by-command")]) == 0
     ct.check_fleet(lake, out=tmp_path / "by-check")
     for folder in ("by-command", "by-check"):
-        rows = pq.read_table(tmp_path / folder / "arrays").to_pylist()
+        rows = stored(tmp_path / folder / "arrays").to_pylist()
         assert {row["array"]: row["bytes"] for row in rows}[str(made.array)] == said
     capsys.readouterr()
     assert main(["members", str(made.dataset), "--json"]) == 0
@@ -113,15 +113,19 @@ def test_a_size_is_the_same_everywhere(tmp_path: Path, capsys: pytest.CaptureFix
     for one in arrays:
         assert one["bytes"] == told[one["uri"]]
     assert main(["tables", lake, "--out", str(tmp_path / "quick"), "--no-sizes"]) == 0
-    assert pq.read_table(tmp_path / "quick" / "arrays")["bytes"].null_count == 4
+    assert stored(tmp_path / "quick" / "arrays")["bytes"].null_count == 4
 
 
 def test_a_check_leaves_the_tables_with_its_own_findings(tmp_path: Path) -> None:
     made = sample.unpack(tmp_path / "lake")
     (made.dataset / "gone" / "__schema").mkdir(parents=True)
     checked = ct.check_fleet(made.array.parent, out=tmp_path / "out")
-    rows = pq.read_table(tmp_path / "out" / "findings").to_pylist()
-    assert [(row["code"], row["array"]) for row in rows] == [
+    rows = stored(tmp_path / "out" / "findings").to_pylist()
+    assert sorted((row["code"], row["array"]) for row in rows) == sorted(
         (item.code, item.array) for item in checked.findings
-    ]
-    assert pq.read_table(tmp_path / "out" / "commits").num_rows > 13
+    )
+    for row in stored(tmp_path / "out" / "arrays").to_pylist():
+        own = [item for item in checked.findings if item.array == row["array"]]
+        for severity in ("error", "warning", "info"):
+            assert row[f"{severity}s"] == sum(item.severity == severity for item in own)
+    assert stored(tmp_path / "out" / "commits").num_rows > 13

@@ -135,7 +135,7 @@ def _candidates(
 
 
 def run_maintenance(
-    spark: SparkSession,
+    spark: SparkSession | None,
     due: Sequence[Due],
     policy: Policy,
     work: Work,

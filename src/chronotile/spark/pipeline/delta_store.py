@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -92,6 +93,14 @@ class Output:
         """Open the folder."""
         return open_store(self.out, dict(self.storage))
 
+    def is_there(self) -> bool:
+        """Tell, without `deltalake`, whether the folder has tables of a run.
+
+        Raises:
+            ArrayNotFoundError: There is no such folder.
+        """
+        return "_delta_log" in self.store().list_names(HISTORY).folders
+
     def delta(self, table: str) -> DeltaTable | None:
         """Open a table at its last version; None if it is not there."""
         deltalake = needed()
@@ -132,30 +141,6 @@ class Output:
         if options.get("endpoint", "").startswith("http://"):
             options.setdefault("allow_http", "true")
         return options
-
-    def at_run(self, run_id: str | None = None) -> dict[str, DeltaTable]:
-        """Open every table at its version of one complete run, or of the last one.
-
-        Raises:
-            ChronotileError: There is no such run.
-        """
-        history = self.delta(HISTORY)
-        runs = [] if history is None else history.to_pyarrow_table().to_pylist()
-        if run_id is not None:
-            runs = [row for row in runs if row["run_id"] == run_id]
-        if not runs:
-            found = "none" if run_id is None else f"none of that name ({run_id})"
-            raise ChronotileError(
-                self.out, f"expected a complete run of the pipeline, found {found}"
-            )
-        newest = max(runs, key=lambda row: row["run_id"])
-        tables = {}
-        for name, version in newest["versions"]:
-            opened = self.delta(name)
-            if opened is not None and name != LAST:
-                opened.load_as_version(version)
-                tables[name] = opened
-        return tables
 
     def versions(self) -> dict[str, int]:
         """Tell the version of each table."""
@@ -343,6 +328,40 @@ def open_output(out: str, storage: Mapping[str, str]) -> Output:
     if store.place.scheme == "file":
         Path(store.uri).mkdir(parents=True, exist_ok=True)
     return output
+
+
+def fleet_tables(
+    out: str | os.PathLike[str],
+    *,
+    run: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, DeltaTable]:
+    """Open the tables of a fleet, all at their versions of one complete run.
+
+    Args:
+        out: The folder that `pipeline`, or `tables`, wrote to.
+        run: The run, by its `run_id`; the last one if left out.
+        storage_options: Options of the storage, such as a region.
+
+    Raises:
+        ChronotileError: There is no such run, or `deltalake` is not installed.
+    """
+    output = Output(out=os.fspath(out), storage=tuple(sorted((storage_options or {}).items())))
+    history = output.delta(HISTORY)
+    rows = [] if history is None else history.to_pyarrow_table().to_pylist()
+    if run is not None:
+        rows = [row for row in rows if row["run_id"] == run]
+    if not rows:
+        wanted = "a complete run" if run is None else f"run {run}"
+        raise ChronotileError(output.out, f"expected {wanted} of the pipeline, found none")
+    newest = max(rows, key=lambda row: row["run_id"])
+    tables = {}
+    for name, version in newest["versions"]:
+        opened = output.delta(name)
+        if opened is not None and name != LAST:
+            opened.load_as_version(version)
+            tables[name] = opened
+    return tables
 
 
 def started_ms(name: str) -> int:

@@ -34,7 +34,6 @@ from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.format.kinds import COMMITS
 from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.flat_search import search_flat, walk
-from chronotile.spark.frames import in_tasks, rows_in_tasks, sink
 from chronotile.spark.pipeline.buckets import Division, bucket_count, bucket_of
 from chronotile.spark.source.shares import find_fleet
 from chronotile.spark.surviving_tasks import Results, run_job
@@ -85,7 +84,7 @@ class FleetPlan(NamedTuple):
 
 
 def plan_fleet(
-    spark: SparkSession,
+    spark: SparkSession | None,
     options: Options,
     run: Run,
     before: Division | None,
@@ -96,7 +95,7 @@ def plan_fleet(
     """Finds the arrays of a fleet, and divides them.
 
     Args:
-        spark: The session that searches, if the fleet is large.
+        spark: The session that searches, if the fleet is large; None if this process has to.
         options: Where the arrays are.
         run: The run, for files of the plan.
         before: How the last run was divided, if this one uses its tables.
@@ -108,6 +107,9 @@ def plan_fleet(
         ArrayNotFoundError: A root does not exist.
         StorageError: A root cannot be listed.
     """
+    if spark is None:
+        fleet = find_fleet(options, weigh=before is None, follow=follow)
+        return _plan_here(fleet, options.partition_bytes, before)
     if options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
     fleet = find_fleet(options, weigh=before is None, most=IN_DRIVER, flat=True)
@@ -163,6 +165,8 @@ def _plan_by_inventory(
     spark: SparkSession, options: Options, run: Run, before: Division | None
 ) -> FleetPlan:
     """A plan without a single LIST: tasks read the files of an inventory."""
+    from chronotile.spark.frames import rows_in_tasks
+
     inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
     if before is not None:
@@ -183,7 +187,8 @@ def _plan_by_inventory(
 
 
 def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[str, ...]) -> int:
-    """About how many arrays an inventory names: a task counts those in its first file."""
+    """Estimate how many arrays an inventory names: a task counts those in its first file."""
+    from chronotile.spark.frames import in_tasks
 
     def count(_: int, file: InventoryFile) -> str:
         rows = listing_rows(read_objects(inventory, file), inventory.bucket, below)
@@ -240,6 +245,8 @@ class _Search:
         return FleetPlan(buckets, shares, arrays, problems)
 
     def _rows(self, files: list[str], buckets: int) -> DataFrame:
+        from chronotile.spark.frames import rows_in_tasks
+
         run = self._run
 
         def read(file: str) -> Iterator[pa.RecordBatch]:
@@ -304,6 +311,7 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
         buckets: The number of buckets.
         run: The run; its own folder gets the files.
     """
+    from chronotile.spark.frames import sink
 
     def write(batches: Iterator[pa.RecordBatch]) -> list[Any]:
         rows = (

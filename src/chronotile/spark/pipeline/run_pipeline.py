@@ -41,6 +41,7 @@ from chronotile.spark.pipeline.task import UNREAD_MAX, Done, Task, run_task, sum
 from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, Unread, check_limit
 from chronotile.spark.source.read_share import folder_findings
 from chronotile.spark.surviving_tasks import Care, Results, last_error, run_job
+from chronotile.tables.array_tables import findings_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import SparkSession
 
+    from chronotile.check.findings import Finding
     from chronotile.spark.source.options import Options
 
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
@@ -74,19 +76,21 @@ class Job:
     """Maintenance vacuums fragments as well."""
     policy: Policy | None = None
     """What maintenance does to which arrays; None for commits of those that need it."""
+    findings: tuple[Finding, ...] | None = None
+    """Findings on groups and folders, if a check has them already."""
     max_unreadable: Limit = MAX_UNREADABLE
     """How much of the fleet may be unreadable before the run stops."""
 
 
 def run(
-    spark: SparkSession,
+    spark: SparkSession | None,
     job: Job,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Summary:
     """Run the pipeline.
 
     Args:
-        spark: The session to run it in.
+        spark: The session to run it in; None for processes of this machine.
         job: What to do.
         progress: Called now and then with (what is under way, tasks done, all tasks).
 
@@ -133,7 +137,7 @@ class _Pipeline:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | None,
         job: Job,
         run_: Run,
         snapshot: Snapshot,
@@ -180,8 +184,9 @@ class _Pipeline:
         return done
 
     def _folders(self) -> Done:
-        """Write the findings on folders that could not be listed."""
-        findings = folder_findings(self._plan.problems)
+        """Write the findings on folders that could not be listed, or those of the check."""
+        known = self._job.findings
+        findings = folder_findings(self._plan.problems) if known is None else findings_table(known)
         self._files_on_folders = write_rows(self._run, NO_BUCKET, {"findings": findings})
         return Done(totals=totals_of_findings(findings.to_pylist()))
 

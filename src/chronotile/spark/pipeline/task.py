@@ -91,6 +91,11 @@ class Task:
     allowed: int = 0
     """Arrays of the fleet that may be unreadable."""
 
+    @property
+    def size(self) -> int:
+        """The number of arrays."""
+        return self.share.size
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
