@@ -34,6 +34,7 @@ from chronotile.history.consolidated_footer_files import MetaFile, read_consolid
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_many_footers import own_footers
+from chronotile.storage.engine_access import engine_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,19 +105,13 @@ def _step(
     version = array_version(history)
     listed = [*footers.items()]
     if version < FIRST_BY_NAME:
-        listed = [(_listed_uri(store, name), raw) for name, raw in listed]
+        listed = [(engine_uri(store, name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
     folder = f"{FRAGMENT_META}/" if version >= FIRST_WITH_COMMITS else ""
     reason = count_text(len(listed), "footer")
     return put(f"{folder}{text}.meta", data, reason, may_vanish=True)
-
-
-def _listed_uri(store: Store, name: str) -> str:
-    """How an old `.meta` names a fragment."""
-    scheme = "file://" if store.place.scheme == "file" else ""
-    return f"{scheme}{store.uri_of(name)}"
 
 
 def _latest(store: Store, history: History) -> dict[str, bytes]:

@@ -29,9 +29,8 @@ from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import is_path
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.store import MissingObjectError, put_compared
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store

@@ -225,7 +225,7 @@ def log(
     """
     from chronotile.group import Group
     from chronotile.log.follow_log import Following
-    from chronotile.storage.read_once import remembering
+    from chronotile.storage.overlay import remembering
 
     place = access.open(array)
     if isinstance(place, Group):

@@ -26,7 +26,7 @@ from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.log.follow_log import Following
 from chronotile.log.story import Story, Window
-from chronotile.storage.read_once import remembering
+from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
