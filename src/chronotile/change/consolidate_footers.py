@@ -34,7 +34,6 @@ from chronotile.history.consolidated_footer_files import MetaFile, read_consolid
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_many_footers import own_footers
-from chronotile.storage.engine_access import engine_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +104,7 @@ def _step(
     version = array_version(history)
     listed = [*footers.items()]
     if version < FIRST_BY_NAME:
-        listed = [(engine_uri(store, name), raw) for name, raw in listed]
+        listed = [(store.place.uri_in_files(name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)

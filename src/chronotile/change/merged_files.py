@@ -20,7 +20,6 @@ from chronotile.format.groups import decode_details
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import NEWEST_VERSION, try_parse
 from chronotile.history.read_history import VacuumFile
-from chronotile.storage.engine_access import engine_uri
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class MergeFolder:
         """The lines of a `.vac` that hides some files, as the engine writes them."""
         if self.has_relative_lines:
             return [f"/{self.folder}/{name}" for name in names]
-        return [engine_uri(store, f"{self.folder}/{name}") for name in names]
+        return [store.place.uri_in_files(f"{self.folder}/{name}") for name in names]
 
     def is_readable(self, data: bytes, path: str) -> bool:
         """Whether a file is what the folder holds."""

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
-READ_AT_ONCE = 32
-"""Fragments of a bucket that are inspected in parallel."""
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
 """Why nobody can tell the health of a fragment, and no change touches it."""
 _LISTED_SINGLY = 16

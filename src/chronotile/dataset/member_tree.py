@@ -38,8 +38,6 @@ LOST = ("missing", "neither", "refused", "unreadable")
 MOST_NESTED = 64
 """Groups in groups that are followed: a file that lies must not exhaust the program."""
 
-_CONCURRENCY = 64
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

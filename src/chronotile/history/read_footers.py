@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from chronotile.storage.side_by_side import Tail
     from chronotile.storage.store import Store
 
-READ_AT_ONCE = 32
-"""Ranged reads that are under way at once in a bucket."""
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
 

@@ -102,7 +102,7 @@ class OpenFolder:
 
 
 def kind_of(mode: int) -> str:
-    """What an entry of a folder is, in words, by its mode."""
+    """Say what an entry of a folder is, by its mode."""
     if stat.S_ISLNK(mode):
         return LINK
     if stat.S_ISDIR(mode):
@@ -178,7 +178,7 @@ def unnamed_file(folder: int, parts: Iterable[bytes]) -> Generator[UnnamedFile]:
 
 
 def part_name() -> str:
-    """The name of a file that is not whole; `place.LEFTOVER` knows it again."""
+    """Make a name for a file that is not whole; `place.LEFTOVER` knows it again."""
     return f".chronotile-{secrets.token_hex(8)}.part"
 
 

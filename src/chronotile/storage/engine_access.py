@@ -40,16 +40,16 @@ _PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
 _URI_SCHEMES = {"gs": "gcs", "az": "azure"}
 
 
-def engine_uri(store: Store, path: str = "") -> str:
-    """Give the URI of a place as the engine spells it, also inside of its files.
+def engine_uri(store: Store) -> str:
+    """Give the URI with which the engine opens a place.
 
     >>> from chronotile.storage.store import open_store
-    >>> engine_uri(open_store("gs://lake/a")), engine_uri(open_store("/data/a"), "__meta/x")
-    ('gcs://lake/a', 'file:///data/a/__meta/x')
+    >>> engine_uri(open_store("gs://lake/a")), engine_uri(open_store("/data/a"))
+    ('gcs://lake/a', '/data/a')
     """
     place = store.place
-    scheme = _URI_SCHEMES.get(place.scheme, place.scheme)
-    return f"{scheme}://{place.bucket}{'/' if place.bucket else ''}{place.join(path)}"
+    spelled = _URI_SCHEMES.get(place.scheme)
+    return place.uri if spelled is None else f"{spelled}://{place.bucket}/{place.root}"
 
 
 def engine_access(store: Store) -> dict[str, str]:

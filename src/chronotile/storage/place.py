@@ -165,6 +165,14 @@ class Place:
         """Give the full name of a relative path, for messages."""
         return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
 
+    def uri_in_files(self, path: str) -> str:
+        """Give the full name of a relative path as the engine writes it into its files.
+
+        >>> Place(scheme="file", root="/data/a").uri_in_files("__meta/x")
+        'file:///data/a/__meta/x'
+        """
+        return f"{'file://' if self.scheme == 'file' else ''}{self.uri_of(path)}"
+
     @property
     def top(self) -> Place:
         """The bucket, or the disk, that it is on."""
@@ -273,17 +281,6 @@ def is_path(path: str) -> bool:
     )
 
 
-def are_plain(names: Sequence[str]) -> bool:
-    """Tell whether all names consist of the characters of the format's own names.
-
-    It takes a moment for 100,000 names. If it is false, `is_path` has to look at each name.
-
-    >>> are_plain(["__1_1_a_22.wrt", "b.del"]), are_plain(["a b"]), are_plain([".."])
-    (True, False, False)
-    """
-    return plain_names(names) is not None
-
-
 class PlainNames(Sequence[str]):
     r"""Names that consist of the characters of the format's own names, held as one text.
 
@@ -338,7 +335,9 @@ class PlainNames(Sequence[str]):
 
 
 def plain_names(names: Sequence[str]) -> PlainNames | None:
-    r"""Names as one text; None unless all of them are plain, as `are_plain` says.
+    r"""Give names as one text; None unless all consist of the characters of the format's names.
+
+    It takes a moment for 100,000 names. If it is None, `is_path` has to look at each name.
 
     >>> plain_names(["__1_1_a_22.wrt", "b.del"]).lines
     b'__1_1_a_22.wrt\nb.del\n'

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import ChronotileError
 from chronotile.storage.disk import PLAIN_FILE
-from chronotile.storage.place import are_plain
+from chronotile.storage.place import plain_names
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SideBySide(NamedTuple):
         """Open the folder on a disk, if all names are plain and nobody watches each step."""
         if self.store.on_operation is not None or "/" in self.folder:
             return None
-        if not are_plain([*names, self.file]):
+        if plain_names([*names, self.file]) is None:
             return None
         with suppress(ChronotileError):  # the careful path says what is wrong
             return self.store.backend.open_folder(self.folder)

@@ -323,28 +323,23 @@ class Store:
             return self.backend.read_tail(self.checked(path), length, size)
 
     def read_many(
-        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT
     ) -> Iterator[tuple[str, bytes | ChronotileError]]:
         """Read objects concurrently; give each path with its bytes or its error, in order.
 
         It reads few objects ahead of the caller, so memory does not grow with their number.
-
-        Args:
-            paths: The objects.
-            limit: The most bytes that each may have.
-            concurrency: Most reads at once; by default 32 in a bucket and 1 on a disk, where
-                more gains nothing while the files are in the cache.
+        Each may have `limit` bytes at most.
 
         >>> store = open_store("memory:doc-many")
         >>> store.put_if_absent("a", b"abc")
         >>> [(path, type(got).__name__) for path, got in store.read_many(["a", "b"])]
         [('a', 'bytes'), ('b', 'MissingObjectError')]
         """
-        for path, got in self.view_many(paths, limit=limit, concurrency=concurrency):
+        for path, got in self.view_many(paths, limit=limit):
             yield path, got if isinstance(got, ChronotileError) else bytes(got)
 
     def view_many(
-        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT
     ) -> Iterator[tuple[str, memoryview | ChronotileError]]:
         """Read objects as `read_many` does, as views: without a copy of a large object."""
         wanted = tuple(paths)
@@ -356,7 +351,7 @@ class Store:
             except ChronotileError as error:
                 return error
 
-        threads = min(concurrency or self.concurrency, len(wanted))
+        threads = min(self.concurrency, len(wanted))
         yield from zip(wanted, ahead(outcome, wanted, threads), strict=True)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
