@@ -348,8 +348,16 @@ class Bucket:
         if size <= _LEN_PART:
             self.put(path, b"".join(parts))
             return
-        key = self._place.join(path)
-        self._ask(path, lambda: obstore.put(self._client(), key, iter(parts)))
+
+        def once() -> None:
+            # The parts may come from a bucket too: they must not be read inside of the client. A
+            # writer that is not closed, as after an error, shows no object.
+            writer = obstore.open_writer(self._client(), self._place.join(path))
+            for part in parts:
+                writer.write(part)
+            writer.close()
+
+        self._ask(path, once)
 
     def exchange(self, path: str, old: bytes, new: bytes) -> None:
         """Put new bytes in the place of old ones, only if the object still holds these."""
