@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import ChronotileError, html_card
+from chronotile.errors import BadFileError, ChronotileError, html_card
 from chronotile.handle import Handle, How, operation_of, who_asks
 
 if TYPE_CHECKING:
@@ -218,9 +218,14 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
+        from chronotile.dataset.mended_lists import as_mended
         from chronotile.dataset.over_members import targets
 
-        for target in targets(self.dataset, groups=True):
+        try:
+            found = list(targets(self.dataset, groups=True))
+        except BadFileError:  # a damaged list must not stop the repair of it
+            found = list(targets(as_mended(self.dataset), groups=True))
+        for target in found:
             settle(target.store, self.key, exclusive=exclusive)
         self._read_again()
 
