@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.operations import check_record
-from chronotile.change.undo import Record, plan_inverse, refuse_final
+from chronotile.change.undo import Record, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import commit_name, encode_lines
@@ -79,7 +79,8 @@ def _of_report(
     ]
     old = encode_lines(lines).decode()
     steps = [
-        {"old": old, **step} if step.get("op") == "replace" else step for step in report["steps"]
+        {"old": old, **step} if step.get("op") == "replace" else step
+        for step in report.get("steps", ())
     ]
     return Record(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
 
@@ -102,18 +103,20 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Reco
 
 def last_record(store: Store, undone: set[str]) -> Record | None:
     """Find the last report beside the array that stands; None if there is none."""
-    with suppress(ChronotileError):
+    try:
         above, name = _above(store)
         files = sorted((e.path for e in above.list_dir(f"{name}.reports").files), reverse=True)
-        taken = set(undone)
-        for path in files:
-            if not path.endswith(".json"):
-                continue
-            report = _read(above, path)
-            if report.get("undoes"):
-                taken.add(str(report["undoes"]))
-            elif above.uri_of(path) not in taken and report.get("steps"):
-                return _of_report(store, above, name, above.uri_of(path), report)
+    except ChronotileError:  # nothing is above, or nobody may look there
+        return None
+    taken = set(undone)
+    for path in files:
+        if not path.endswith(".json"):
+            continue
+        report = _read(above, path)
+        if report.get("undoes"):
+            taken.add(str(report["undoes"]))
+        elif above.uri_of(path) not in taken and report.get("steps"):
+            return _of_report(store, above, name, above.uri_of(path), report)
     return None
 
 
@@ -121,4 +124,4 @@ def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, An
     """Plan to take back what a report of an earlier version says."""
     record = record_of(store, report)
     refuse_final(store, record)
-    return plan_inverse(store, key, record)
+    return refuse_nothing(plan_inverse(store, key, record))

@@ -81,10 +81,14 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     if operation is not None and target is not None:
         later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
         _refuse_built_on(store, target, record, later)
-    plan = plan_inverse(store, key, record)
+    return refuse_nothing(plan_inverse(store, key, record))
+
+
+def refuse_nothing(plan: Plan) -> Plan:
+    """Refuse a plan that finds nothing to take back."""
     if not plan.steps:
         problem = "expected what the change put, found nothing of it"
-        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+        raise RefusedError(plan.array, f"{problem}: it was taken back already, or {FINAL}")
     return plan
 
 
