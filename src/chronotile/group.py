@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import BadFileError, ChronotileError, html_card
-from chronotile.handle import Handle, How, operation_of, who_asks
+from chronotile.handle import Handle, How, is_id, operation_of, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -295,19 +296,27 @@ class Group(Handle[GroupReport]):
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
-        from chronotile.dataset.undo_members import find_operation, plan_undo_members
+        from chronotile.dataset.undo_members import (
+            find_operation,
+            plan_undo_members,
+            plan_undo_report_of_members,
+        )
 
         self._refuse_member(how)
         wanted = operation_of(operation)
-        if wanted is not None and not isinstance(wanted, str):
-            problem = "expected the id of an operation, found a report of an earlier version"
-            raise ChronotileError(self.uri, problem)
-        target = find_operation(self.dataset, wanted)
+        id_ = wanted if isinstance(wanted, str) and is_id(wanted) else None
+        target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if not how.get("dry_run"):
             self._settle()
-        planned = plan_undo_members(self.dataset, target)
-        options = {"operation": target.id}
-        return self._change_as_planned("undo", planned, options, how, undoes=target.id)
+            target = target and find_operation(self.dataset, target.id)
+        if target is not None:
+            place, planned = target.id, plan_undo_members(self.dataset, target)
+        elif id_ is not None:
+            problem = f"expected the id of an operation, found {id_!r}: none that stands"
+            raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
+        else:
+            place, planned = plan_undo_report_of_members(self.dataset, wanted)
+        return self._change_as_planned("undo", planned, {"operation": place}, how, undoes=place)
 
     def publish(
         self,

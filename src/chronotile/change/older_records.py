@@ -54,9 +54,21 @@ def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
         if _STAMP.fullmatch(words):
             folder = f"{name}.quarantine/{words}"
             return _of_manifest(above, folder, _read(above, f"{folder}/{_MANIFEST}"))
-        path = f"{name}.reports/{words}"
+    return _of_report(store, above, name, *read_report(store, report))
+
+
+def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
+    """Read a report beside an array or a group: its place, and what it says.
+
+    Raises:
+        RefusedError: There is none.
+        BadFileError: It is no report.
+    """
+    above, name = _above(store)
+    path = f"{name}.reports/{report.rstrip('/').rpartition('/')[2]}"
+    with suppress(MissingObjectError):
         if is_path(path):
-            return _of_report(store, above, name, above.uri_of(path), _read(above, path))
+            return above.uri_of(path), _read(above, path)
     problem = f"expected the id of an operation, or a report, found {report!r:.120}"
     raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
 
@@ -101,8 +113,8 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Reco
     return Record(above.uri_of(folder), check_record(document, where), above, folder)
 
 
-def last_record(store: Store, undone: set[str]) -> Record | None:
-    """Find the last report beside the array that stands; None if there is none."""
+def last_report(store: Store, undone: set[str]) -> tuple[str, dict[str, Any]] | None:
+    """Find the last report beside an array or a group that stands: its place, and what it says."""
     try:
         above, name = _above(store)
         files = sorted((e.path for e in above.list_dir(f"{name}.reports").files), reverse=True)
@@ -115,9 +127,17 @@ def last_record(store: Store, undone: set[str]) -> Record | None:
         report = _read(above, path)
         if report.get("undoes"):
             taken.add(str(report["undoes"]))
-        elif above.uri_of(path) not in taken and report.get("steps"):
-            return _of_report(store, above, name, above.uri_of(path), report)
+        elif above.uri_of(path) not in taken and (report.get("steps") or report.get("members")):
+            return above.uri_of(path), report
     return None
+
+
+def last_record(store: Store, undone: set[str]) -> Record | None:
+    """Find the last record beside the array that stands; None if there is none."""
+    found = last_report(store, undone)
+    if found is None:
+        return None
+    return _of_report(store, *_above(store), *found)
 
 
 def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, Any] | str) -> Plan:
