@@ -112,7 +112,7 @@ class Array(Handle[Report]):
         from pathlib import Path
 
         from chronotile.format.timestamps import now_ms
-        from chronotile.timeline.picture import draw, make_picture
+        from chronotile.show.picture import draw, make_picture
 
         moment = now_ms() if now is None else self.moment(now)
         picture = make_picture(self.log, moment, cells=cells, height="cells")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import chronotile as ct
 from chronotile.cli.program import main
-from chronotile.log.story import Story, Window
+from chronotile.show.story import Story, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

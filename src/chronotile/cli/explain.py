@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
     from chronotile.log import Log, View
-    from chronotile.report.explain_words import Advice
+    from chronotile.show.explain_words import Advice
     from chronotile.visibility.explanation import Explanation
 
 MOST = 8
@@ -60,9 +60,9 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One screen."""
-        from chronotile.log.engine_failures import failures
-        from chronotile.report.explain_words import NO_KEY, advise, lacks_key
-        from chronotile.report.output import Text, place_text, window_text
+        from chronotile.check.engine_failures import failures
+        from chronotile.show.explain_words import NO_KEY, advise, lacks_key
+        from chronotile.show.output import Text, place_text, window_text
 
         view = self.view
         for words in failures(self.log, view):
@@ -96,7 +96,7 @@ class ExplainReport:
     def _late(self) -> Iterator[RenderableType]:
         """Writes that are seen, and of which no row shows."""
         from chronotile.check.late_writes import late_writes
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         view, names = self.view, {item.name for item in self.explained}
         for found in late_writes(view.rules):
@@ -106,7 +106,7 @@ class ExplainReport:
                 yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
     def _seen(self) -> Iterator[RenderableType]:
-        from chronotile.report.output import Text, window_text
+        from chronotile.show.output import Text, window_text
 
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
@@ -128,8 +128,8 @@ class ExplainReport:
 
     def _taken_away(self) -> Iterator[RenderableType]:
         from chronotile.format.timestamps import span_text, time_text
-        from chronotile.log.events import delete_words, older_words, update_words
-        from chronotile.report.output import Text, count_text
+        from chronotile.show.events import delete_words, older_words, update_words
+        from chronotile.show.output import Text, count_text
 
         view = self.view
         commits = []
@@ -154,7 +154,7 @@ class ExplainReport:
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
-    from chronotile.report.output import Text, count_text
+    from chronotile.show.output import Text, count_text
 
     names, kind = advice.names, advice.kind
     many = len(names) > 1

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
-    from chronotile.log import Log
-    from chronotile.log.events import Event
-    from chronotile.log.follow_log import Following
-    from chronotile.log.story import Story, Window
+    from chronotile.log import Following, Log
+    from chronotile.show.events import Event
+    from chronotile.show.story import Story, Window
     from chronotile.storage.store import Store
 
 E = TypeVar("E")
@@ -80,7 +79,7 @@ class LogReport:
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """A line on the array, then one or a few lines for each event."""
         from chronotile.cli.log_lines import Lines
-        from chronotile.report.explain_words import NO_KEY, lacks_key
+        from chronotile.show.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
         if not self.oneline:
@@ -118,7 +117,7 @@ class LogReport:
 
     def _headline(self) -> str:
         from chronotile.errors import printable
-        from chronotile.report.output import count_text, place_text
+        from chronotile.show.output import count_text, place_text
 
         view, history = self.story.view, self.story.log.history
         kind = "dense" if history.dense else "sparse"
@@ -140,7 +139,7 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
 
 
 def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.log.story import Window
+    from chronotile.show.story import Window
 
     first, last = log.moment(since, "--start"), None
     if until is not None:
@@ -158,8 +157,8 @@ def _cells(log: Log) -> dict[str, int]:
 
 
 def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> Story:
-    from chronotile.log.story import Story, list_files
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
+    from chronotile.show.story import Story, list_files
 
     opened = access.read_log(store)
     listed = None
@@ -224,7 +223,7 @@ def log(
     up to its time.
     """
     from chronotile.group import Group
-    from chronotile.log.follow_log import Following
+    from chronotile.log import Following
     from chronotile.storage.read_once import remembering
 
     place = access.open(array)

@@ -15,8 +15,8 @@ from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
 from chronotile.history.time_columns import with_times
-from chronotile.log.events import Event, events_table
-from chronotile.log.story import Story, Window, list_files
+from chronotile.show.events import Event, events_table
+from chronotile.show.story import Story, Window, list_files
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -23,9 +23,8 @@ from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name
 from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
-from chronotile.log import Log
-from chronotile.log.follow_log import Following
-from chronotile.log.story import Story, Window
+from chronotile.log import Following, Log
+from chronotile.show.story import Story, Window
 from chronotile.storage.read_once import remembering
 from chronotile.storage.store import Store, open_store
 

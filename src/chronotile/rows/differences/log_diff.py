@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
-from chronotile.log.events import delete_words, update_words
+from chronotile.show.events import delete_words, update_words
 from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
-from chronotile.timeline import picture as picture_module
-from chronotile.timeline.chart import to_png, to_svg
-from chronotile.timeline.page import to_html
-from chronotile.timeline.picture import Picture, make_picture
+from chronotile.show import picture as picture_module
+from chronotile.show.chart import to_png, to_svg
+from chronotile.show.picture import Picture, make_picture
+from chronotile.show.timeline_page import to_html
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,16 +21,17 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format.kinds import EVENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
+from chronotile.format.short_ids import enough, find_name
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history import text_columns
 from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import read_facts
+from chronotile.history.log_watch import LogWatch
 from chronotile.history.read_footers import FooterReader, count_cells
 from chronotile.history.read_history import History, read_history
 from chronotile.history.time_columns import with_times
-from chronotile.log.events import events_table
-from chronotile.log.short_ids import enough, find_name
-from chronotile.log.story import Story, Window, list_files
+from chronotile.show.events import events_table
+from chronotile.show.story import Story, Window, list_files
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import Explanation, explain
 from chronotile.visibility.lifelines import lifelines
@@ -39,13 +40,14 @@ from chronotile.visibility.view import View as BaseView
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from chronotile.check.findings import Finding
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
+    from chronotile.show.events import Event
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
 
@@ -336,3 +338,43 @@ def open_log(
     """
     store = open_store(array, storage_options)
     return Log(read_history(store, key=key, prune_to=prune_to), store)
+
+
+class Following:
+    """Looks at an array again and again."""
+
+    def __init__(
+        self, store: Store, story: Callable[[], Story], window: Callable[[Story], Window]
+    ) -> None:
+        """Opens the story of now.
+
+        Args:
+            store: Where the array is.
+            story: Opens its story.
+            window: The events to tell of; it may name a tag of the array.
+        """
+        self._open = story
+        self._watch = LogWatch(store)
+        self.story = story()
+        """What is known at the first look."""
+        self.window = window(self.story)
+        self._seen = set(self.story.identities(self.window))
+
+    def look(self) -> list[Event]:
+        """The events that have come since the last look.
+
+        Raises:
+            ChronotileError: The array cannot be read now; a later look tells what this one missed.
+        """
+        if not self._watch.has_changed():
+            return []
+        try:
+            story = self._open()
+        except BaseException:
+            self._watch.forget()
+            raise
+        events = story.events(self.window, reverse=True, seen=self._seen)
+        # A fragment lies there before it is committed: it is told of when it is.
+        fresh = [event for event in events if event.reason != "uncommitted"]
+        self._seen.update((event.kind, event.name) for event in fresh)
+        return fresh

@@ -18,7 +18,7 @@ import chronotile as ct
 from chronotile.cli import sample
 from chronotile.cli.program import main
 from chronotile.errors import ChronotileError
-from chronotile.log.story import Story, Window
+from chronotile.show.story import Story, Window
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import committed_explanations
 

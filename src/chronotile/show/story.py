@@ -19,9 +19,15 @@ from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.kinds import ENUMERATIONS, EVENTS, FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name, try_parse
-from chronotile.log.events import Event, delete_words, older_words, update_words
-from chronotile.log.metadata_words import metadata_words
-from chronotile.log.schema_words import change_words, schema_words
+from chronotile.show.events import (
+    Event,
+    change_words,
+    delete_words,
+    metadata_words,
+    older_words,
+    schema_words,
+    update_words,
+)
 from chronotile.visibility.explanation import committed_explanations
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chronotile.log.events import delete_words, update_words
-from chronotile.log.story import Story, Window
-from chronotile.report.output import count_text, size_text
+from chronotile.show.events import delete_words, update_words
+from chronotile.show.output import count_text, size_text
+from chronotile.show.story import Story, Window
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
@@ -319,9 +319,9 @@ def _between(times: Times, moments: Times) -> tuple[int, ...]:
 def draw(picture: Picture, form: str) -> bytes:
     """Draw a picture as `.html`, `.svg` or `.png`."""
     if form == ".html":
-        from chronotile.timeline.page import to_html
+        from chronotile.show.timeline_page import to_html
 
         return to_html(picture).encode()
-    from chronotile.timeline.chart import to_png, to_svg
+    from chronotile.show.chart import to_png, to_svg
 
     return to_png(picture) if form == ".png" else to_svg(picture).encode()
