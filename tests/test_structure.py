@@ -26,9 +26,6 @@ ROOMS = (
 """The rooms, and the modules beside them, in the order in which data moves."""
 
 BACK = {
-    ("check", "log"): "to go",
-    ("show", "log"): "to go",
-    ("show", "tables"): "to go",
     ("handle", "array"): "what is there decides which of the two is made",
     ("handle", "group"): "likewise",
 }

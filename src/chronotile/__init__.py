@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.shims import (
         Dataset,
         apply_updates,
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     )
     from chronotile.single_file.decode import parse
     from chronotile.tables.checked_fleet import check_fleet
+    from chronotile.visibility.view import View
 
 __version__ = "0.1.0"
 
@@ -90,7 +91,7 @@ _HOMES = {
     "Dataset": "shims",
     "Group": "group",
     "Log": "log",
-    "View": "log",
+    "View": "visibility.view",
     "apply_updates": "shims",
     "blame": "shims",
     "check_fleet": "tables.checked_fleet",

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.rows.read_rows import RowReader
     from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 
 class Array(Handle[Report]):
@@ -112,10 +113,10 @@ class Array(Handle[Report]):
         from pathlib import Path
 
         from chronotile.format.timestamps import now_ms
-        from chronotile.show.picture import draw, make_picture
+        from chronotile.show.picture import draw
 
         moment = now_ms() if now is None else self.moment(now)
-        picture = make_picture(self.log, moment, cells=cells, height="cells")
+        picture = self.log.picture(moment, cells=cells)
         Path(out).write_bytes(draw(picture, Path(out).suffix.lower()))
 
     def row_reader(

@@ -26,6 +26,7 @@ from support.spark_sessions import local_session
 import chronotile as ct
 import chronotile.log as log_module
 from chronotile import consolidate, vacuum
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError
@@ -52,7 +53,7 @@ from chronotile.spark.source.data_source import ChronotileSource
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables import array_tables
-from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
+from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:

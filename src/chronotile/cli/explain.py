@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.show.explain_words import Advice
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 MOST = 8
 """Groups, and conditions, that fit one screen."""
@@ -65,7 +66,7 @@ class ExplainReport:
         from chronotile.show.output import Text, place_text, window_text
 
         view = self.view
-        for words in failures(self.log, view):
+        for words in failures(view):
             yield Text(words, "bold red")
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
@@ -128,14 +129,14 @@ class ExplainReport:
 
     def _taken_away(self) -> Iterator[RenderableType]:
         from chronotile.format.timestamps import span_text, time_text
-        from chronotile.show.events import delete_words, older_words, update_words
+        from chronotile.show.events import delete_words, update_words
         from chronotile.show.output import Text, count_text
 
         view = self.view
         commits = []
         for one in view.deletes[:MOST]:
             words, notes = delete_words(one)
-            commits.append((one.t2, words, (*older_words(self.log, one), *notes)))
+            commits.append((one.t2, words, (*self.log.older_words(one), *notes)))
         commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
         if not commits:
             return

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
     from chronotile.show.story import Story, Window
-    from chronotile.storage.store import Store
 
 E = TypeVar("E")
 
@@ -50,6 +49,7 @@ POLL_SECONDS = 2.0
 class LogReport:
     """The history of one array."""
 
+    log: Log
     story: Story
     window: Window
     reverse: bool
@@ -84,7 +84,7 @@ class LogReport:
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
         if not self.oneline:
             yield self._headline()
-        if lacks_key(self.story.log.history):
+        if lacks_key(self.log.history):
             yield NO_KEY
         yield from self._laid_out(self._chosen(), lines)
         if self.following is not None:
@@ -113,13 +113,13 @@ class LogReport:
                 yield from lines.event(event)
 
     def _id_length(self) -> int:
-        return self.story.log.id_length if self.oneline else 8
+        return self.log.id_length if self.oneline else 8
 
     def _headline(self) -> str:
         from chronotile.errors import printable
         from chronotile.show.output import count_text, place_text
 
-        view, history = self.story.view, self.story.log.history
+        view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
@@ -150,23 +150,12 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
     return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
-def _cells(log: Log) -> dict[str, int]:
-    """The cells of each fragment whose metadata could be read."""
-    facts = log.fragments().select(["name", "cells"]).to_pylist()
-    return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
-
-
-def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> Story:
+def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     from chronotile.show.output import progress
-    from chronotile.show.story import Story, list_files
 
-    opened = access.read_log(store)
-    listed = None
-    if size or (size is None and opened.history.table.commit_count <= MANY):
-        with progress("adding up the files"):
-            listed = list_files(store.list_prefix(sizes=True))
-    counts = _cells(opened) if cells else None
-    return Story(opened, opened.view(), listed, counts, look=size is not False)
+    sizes = size or (size is None and log.history.table.commit_count <= MANY)
+    with progress("adding up the files"):
+        return log.story(sizes=sizes, cells=cells, look=size is not False)
 
 
 @command(
@@ -222,12 +211,11 @@ def log(
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
-    from chronotile.group import Group
-    from chronotile.log import Following
+    from chronotile.array import Array
     from chronotile.storage.read_once import remembering
 
     place = access.open(array)
-    if isinstance(place, Group):
+    if not isinstance(place, Array):
         from chronotile.cli.group_log import group_log
 
         asked: dict[str, Any] = {"since": since, "until": until, "kinds": kinds, "size": size}
@@ -236,18 +224,23 @@ def log(
         )
     if member:
         raise wrong_call("--member: expected a group, found an array")
-    store = remembering(place.store) if follow else place.store
-
-    def story() -> Story:
-        return _story(store, access, cells=cells, size=size)
-
-    def window(story: Story) -> Window:
-        return _window(story.log, since, until, kinds)
-
+    store, watch = place.store, None
     if follow:
-        following = Following(store, story, window)
-        told = {"story": following.story, "window": following.window, "following": following}
-    else:
-        first = story()
-        told = {"story": first, "window": window(first)}
-    return LogReport(**told, wait_s=every, **layout)  # type: ignore[arg-type]
+        from chronotile.history.log_watch import LogWatch
+
+        store = remembering(store)
+        watch = LogWatch(store)
+    opened = access.read_log(store)
+    story = _story(opened, cells=cells, size=size)
+    window = _window(opened, since, until, kinds)
+    following = None
+    if watch is not None:
+        from chronotile.log import Following
+
+        def again() -> Story:
+            return _story(access.read_log(store), cells=cells, size=size)
+
+        following = Following(watch, story, window, again)
+    return LogReport(
+        log=opened, story=story, window=window, following=following, wait_s=every, **layout
+    )

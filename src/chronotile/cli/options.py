@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.storage.store import Store
+    from chronotile.visibility.view import View
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -69,7 +69,6 @@ def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
     """Draws a timeline of each array, and gives array -> link."""
     from chronotile.format.timestamps import now_ms
-    from chronotile.show.picture import make_picture
     from chronotile.show.timeline_page import to_html
 
     folder = output.with_name(f"{output.stem}-timelines")
@@ -77,7 +76,7 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            picture = make_picture(access.read_log(access.open_store(array)), now_ms())
+            picture = access.read_log(access.open_store(array)).picture(now_ms())
         except ChronotileError:
             continue  # the page says that it cannot be read
         (folder / f"{number}.html").write_text(to_html(picture), "utf-8")

@@ -112,7 +112,7 @@ def timeline(
     from chronotile.array import Array
     from chronotile.format.timestamps import now_ms
     from chronotile.show.output import progress
-    from chronotile.show.picture import draw, make_picture
+    from chronotile.show.picture import draw
 
     place = access.open(array)
     status = 0
@@ -123,7 +123,7 @@ def timeline(
             raise wrong_call("--member: expected a group, found an array")
         log = access.log_of(place)
         with progress("drawing"):
-            picture = make_picture(log, moment, **heights)  # type: ignore[arg-type]
+            picture = log.picture(moment, **heights)  # type: ignore[arg-type]
     else:
         picture, status = _of_group(place.dataset, member.get("member"), moment, heights)
     data = draw(picture, form)
@@ -138,7 +138,6 @@ def _of_group(
     from chronotile.cli.group_each import chosen
     from chronotile.show.lanes import join_pictures
     from chronotile.show.output import progress
-    from chronotile.show.picture import make_picture
 
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
     pictures, status = [], 0
@@ -149,7 +148,7 @@ def _of_group(
                 say(f"note: {node.path} cannot be read: {log}")
                 status = ReadError.exit_code
             else:
-                pictures.append((node.path, make_picture(log, moment, **heights)))
+                pictures.append((node.path, log.picture(moment, **heights)))
             step()
     if not pictures:
         kind = ReadError if status else ChronotileError

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
-    from chronotile.log import View
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 SHOWN = 1000
 """Rows that a table shows; --json has all."""

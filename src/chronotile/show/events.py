@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,24 +21,15 @@ from chronotile.format.cell_values import is_text, raw_to_json
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.schema import Field
 from chronotile.format.timestamps import iso_time
-from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chronotile.format.schema import Schema
-    from chronotile.log import Log
+    from chronotile.visibility.view import Delete, Update
 
 
-C = TypeVar("C", bound=Delete)
 _SEALED = "by a condition that only the key opens"
-
-_RANK = {
-    kind: rank
-    for rank, kind in enumerate(
-        ("schema", "write", "update", "delete", "meta", "vacuum", "fragment-meta", "consolidated")
-    )
-}
 
 
 class Event(NamedTuple):
@@ -156,15 +147,6 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
         return "updated rows", (f"it cannot be read: {error}",)
     note = "the engine does not apply updates: it hides these rows instead"
     return text, (note, *_refusals(commit))
-
-
-def older_words(log: Log, commit: Delete) -> tuple[str, ...]:
-    """What a delete did to fragments that lack a field that it names (F15), if any does."""
-    try:
-        words = log.older_words(commit)
-    except ChronotileError:
-        return ()
-    return () if words is None else (words,)
 
 
 def _literal(field: Field | None, raw: bytes) -> str:

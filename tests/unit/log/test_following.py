@@ -59,9 +59,10 @@ class Looks:
 
         def story() -> Story:
             log = Log(read_history(store), store)
-            return Story(log, log.view(), look=False)
+            return log.story(sizes=False)
 
-        self.following = Following(store, story, lambda _: Window(kinds=frozenset(DATASET_EVENTS)))
+        watch, window = log_watch.LogWatch(store), Window(kinds=frozenset(DATASET_EVENTS))
+        self.following = Following(watch, story(), window, story)
 
     def _note(self, what: str, _: str) -> None:
         if not what.endswith(".done"):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.log import Log, View
+    from chronotile.log import Log
+    from chronotile.visibility.view import View
 
 ADDED, REMOVED = "added", "removed"
 LOG_DIFF_SCHEMA = pa.schema(
