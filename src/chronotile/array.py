@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.change.plan import Report
 from chronotile.errors import html_card
 from chronotile.handle import Handle, How, is_id, operation_of, who_asks, wrong_member
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from chronotile.change.plan import Plan
+    from chronotile.change.plan import Plan, Report
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import View
 
 
-class Array(Handle[Report]):
+class Array(Handle["Report"]):
     """An array that is open."""
 
     def __repr__(self) -> str:

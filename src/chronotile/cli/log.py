@@ -212,7 +212,6 @@ def log(
     up to its time.
     """
     from chronotile.array import Array
-    from chronotile.storage.read_once import remembering
 
     place = access.open(array)
     if not isinstance(place, Array):
@@ -227,6 +226,7 @@ def log(
     store, watch = place.store, None
     if follow:
         from chronotile.history.log_watch import LogWatch
+        from chronotile.storage.read_once import remembering
 
         store = remembering(store)
         watch = LogWatch(store)
