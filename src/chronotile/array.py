@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.change.plan import Report
 from chronotile.errors import html_card
 from chronotile.handle import Handle, How, is_id, operation_of, who_asks, wrong_member
 
@@ -19,18 +18,19 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from chronotile.change.plan import Plan
+    from chronotile.change.plan import Plan, Report
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.rows.read_rows import RowReader
     from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 
-class Array(Handle[Report]):
+class Array(Handle["Report"]):
     """An array that is open."""
 
     def __repr__(self) -> str:
@@ -112,10 +112,10 @@ class Array(Handle[Report]):
         from pathlib import Path
 
         from chronotile.format.timestamps import now_ms
-        from chronotile.timeline.picture import draw, make_picture
+        from chronotile.show.picture import draw
 
         moment = now_ms() if now is None else self.moment(now)
-        picture = make_picture(self.log, moment, cells=cells, height="cells")
+        picture = self.log.picture(moment, cells=cells)
         Path(out).write_bytes(draw(picture, Path(out).suffix.lower()))
 
     def row_reader(

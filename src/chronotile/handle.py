@@ -524,12 +524,16 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
-    from chronotile.array import Array
-    from chronotile.group import Group
     from chronotile.history.folder_kinds import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
-    return Group(store, raw) if is_group_at(store) else Array(store, raw)
+    if is_group_at(store):
+        from chronotile.group import Group
+
+        return Group(store, raw)
+    from chronotile.array import Array
+
+    return Array(store, raw)
 
 
 def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:

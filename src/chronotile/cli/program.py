@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
+from chronotile.show.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

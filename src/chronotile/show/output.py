@@ -26,8 +26,8 @@ from rich.tree import Tree
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
-from chronotile.report.error_messages import unless_closed
-from chronotile.report.terminal_fit import fit_line, fit_table
+from chronotile.show.error_messages import unless_closed
+from chronotile.show.terminal_fit import fit_line, fit_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

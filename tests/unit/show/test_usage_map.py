@@ -14,8 +14,8 @@ from support.corpus_cases import CASES, log_of
 
 from chronotile.check.file_uses import REASONS
 from chronotile.errors import is_printable, printable
-from chronotile.report.treemap import Box, laid_out, squarified
-from chronotile.report.usage_map import _MOST, Line, to_html, to_png, to_svg, usage_tree
+from chronotile.show.treemap import Box, laid_out, squarified
+from chronotile.show.usage_map import _MOST, Line, to_html, to_png, to_svg, usage_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    from chronotile.report.treemap import Node
+    from chronotile.show.treemap import Node
 
 NASTY = "n\x01\x1b[31m\r\n\x7f\u202e\udcff</script><b title='x'>&\"--></svg>"
 

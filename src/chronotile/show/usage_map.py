@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.check.file_uses import REASONS
 from chronotile.errors import ChronotileError, printable
-from chronotile.report.output import count_text, size_text
-from chronotile.report.treemap import Box, Node, Tile, laid_out
+from chronotile.show.output import count_text, size_text
+from chronotile.show.treemap import Box, Node, Tile, laid_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]) -> str:
     """Draws the treemap as a page that works offline."""
-    template = (resources.files("chronotile.report") / "usage_map.html").read_text("utf-8")
+    template = (resources.files("chronotile.show") / "usage_map.html").read_text("utf-8")
     cells = (
         f"<tr><td>{size_text(line.size)}</td><td>{line.files:,}</td>"
         f'<td><i style="background:{_COLOURS[line.reason]}"></i>{line.reason}</td>'

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.compute as pc
 
 from chronotile.check.capped_findings import number_told
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
-from chronotile.report.output import size_text
-from chronotile.report.treemap import Box, squarified
-from chronotile.tables.array_tables import BYTES_OF
+from chronotile.show.output import size_text
+from chronotile.show.treemap import Box, squarified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Fleet(NamedTuple):
 
 def to_html(fleet: Fleet) -> str:
     """Draws the page."""
-    template = (resources.files("chronotile.report") / "fleet_page.html").read_text("utf-8")
+    template = (resources.files("chronotile.show") / "fleet_page.html").read_text("utf-8")
     arrays = fleet.tables["arrays"].to_pylist()
     findings = fleet.tables["findings"].to_pylist()
     return Template(template).substitute(

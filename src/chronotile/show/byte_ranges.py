@@ -1,13 +1,13 @@
-"""Which bytes of a fragment's metadata are which field.
+"""Which bytes of a file are which field.
 
-In: the bytes of a `__fragment_metadata.tdb`, and the schemas at hand. Out: a `Region` for the file
-and one for the payload of each tile in it. Without the schema that the footer names, the payloads
-and all but the head of the footer stay raw. Says nothing of what a field means.
+In: the bytes of a file of a known kind. Out: `Region`s: the file itself, and the payload of each
+tile in it, each with the spans of its fields. Does not know what a field means.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
@@ -15,14 +15,112 @@ from chronotile.format import tiles
 from chronotile.format.footer_layout import Footer, FooterLayout, coordinate_sizes
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, LEN_LENGTH
 from chronotile.format.fragment_metadata import Frame, frame_metadata
-from chronotile.format.parsers import FragmentMetadataSpec, GenericTileSpec, Span, trace
-from chronotile.single_file.fragment_json import schema_of
-from chronotile.single_file.region import Region
+from chronotile.format.parsers import (
+    ArrayMetadataSpec,
+    ArraySchemaSpec,
+    ConditionSpec,
+    ConsolidatedCommitsSpec,
+    EnumerationSpec,
+    FragmentMetadataSpec,
+    GenericTileSpec,
+    GroupDetailsSpec,
+    IgnoreFileSpec,
+    Span,
+    UpdateSpec,
+    VacuumFileSpec,
+    trace,
+)
+from chronotile.show.file_json import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from chronotile.format.kinds import Kind
     from chronotile.format.schema import Schema
+
+
+_PAYLOADS: Mapping[Kind, Any] = {
+    "del": ConditionSpec,
+    "upd": UpdateSpec,
+    "schema": ArraySchemaSpec,
+    "enumeration": EnumerationSpec,
+    "meta": ArrayMetadataSpec,
+    "group": GroupDetailsSpec,
+    "fragment-meta": FragmentMetadataSpec.ConsolidatedFooters,
+}
+_LINES: Mapping[Kind, Any] = {"ign": IgnoreFileSpec, "vac": VacuumFileSpec}
+_TILE_FIELD = ".body.tile.raw"
+
+
+def layout(
+    data: bytes,
+    kind: Kind,
+    where: str,
+    *,
+    key: bytes | None = None,
+    schemas: tuple[Schema, ...] = (),
+) -> tuple[Region, ...]:
+    r"""Find the byte range of each field.
+
+    Args:
+        data: The whole file.
+        kind: What it is.
+        where: The file's name, for errors.
+        key: The key of an encrypted array; a payload that does not open is left out.
+        schemas: What tells the fields of a fragment's footer.
+
+    Raises:
+        BadFileError: The bytes are not of that kind.
+
+    >>> [span.path for span in layout(b"a.wrt\nb.wrt\n", "ign", "a.ign")[0].spans]
+    ['entries[0].uri', 'entries[1].uri']
+    """
+    if kind == "con":
+        return tuple(_consolidated(data, where, key))
+    if kind == "fragment-metadata":
+        return metadata_regions(data, where, key, schemas)
+    spec = GenericTileSpec if kind in _PAYLOADS else _LINES.get(kind)
+    spans = trace(spec, where, data) if spec else ()
+    payload = _payload(data, kind, where, key, "payload") if kind in _PAYLOADS else ()
+    return (Region(title="file", data=data, spans=spans), *payload)
+
+
+def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region]:
+    spans: list[Span] = []
+    payloads: list[Region] = []
+    uri = ""
+    for span in trace(ConsolidatedCommitsSpec, where, data):
+        if isinstance(span.value, str):
+            uri = span.value
+        if not span.path.endswith(_TILE_FIELD):
+            spans.append(span)
+            continue
+        record = span.path.removesuffix(_TILE_FIELD)
+        try:
+            parts = trace(GenericTileSpec, where, span.value)
+        except ChronotileError:
+            # A damaged tile must not hide the records around it.
+            spans.append(span)
+            continue
+        for part in parts:
+            path = f"{record}.tile.{part.path}"
+            spans.append(Span(path, part.start + span.start, part.end + span.start, part.value))
+        kind: Kind = "upd" if uri.endswith(".upd") else "del"
+        payloads += _payload(span.value, kind, where, key, f"payload of {record}")
+    yield Region(title="file", data=data, spans=tuple(spans))
+    yield from payloads
+
+
+def _payload(
+    tile: bytes, kind: Kind, where: str, key: bytes | None, title: str
+) -> tuple[Region, ...]:
+    try:
+        payload = tiles.decode(tile, where, key=key).payload
+        spans = trace(_PAYLOADS[kind], where, payload)
+    except ChronotileError:
+        return ()
+    return (Region(title=title, data=payload, spans=spans),)
+
 
 _LISTS = {
     "ofs_tile_offsets": "tile offsets",
@@ -74,7 +172,7 @@ def metadata_regions(
         with suppress(ChronotileError):
             payload = tiles.decode(stored, where, key=key, ceiling=left).payload
             left -= len(payload)
-            regions.append(_payload(payload, at, contents.get(tile.offset), where))
+            regions.append(_tile_payload(payload, at, contents.get(tile.offset), where))
     return tuple(regions)
 
 
@@ -140,9 +238,18 @@ def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Ite
         yield Span("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
 
 
-def _payload(payload: bytes, at: int, content: _Content | None, where: str) -> Region:
+def _tile_payload(payload: bytes, at: int, content: _Content | None, where: str) -> Region:
     title = f"payload of tiles[{at}]"
     if content is None:
         return Region(title=title, data=payload, spans=tuple(_raw("raw", 0, len(payload), payload)))
     spans = trace(content.spec, where, payload, *content.params)
     return Region(title=f"{title}, {content.title}", data=payload, spans=spans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Bytes that count from 0: a file, or what a tile in it unfolds to."""
+
+    title: str
+    data: bytes
+    spans: tuple[Span, ...]

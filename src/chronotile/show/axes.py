@@ -6,6 +6,7 @@ printable text. Knows nothing of what a panel shows.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, printable
@@ -14,7 +15,8 @@ from chronotile.format.timestamps import is_clock_local
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chronotile.timeline.picture import Picture
+    from chronotile.show.picture import Bar, Picture
+
 
 WIDTH = 860
 _CALENDAR_FROM = 100_000_000_000
@@ -171,3 +173,38 @@ class Axes:
             .configure_title(fontSize=15, subtitleColor="#555555")
             .configure_legend(titleColor="#444444", labelColor="#444444")
         )
+
+
+EXPRESSION = "tall == 'bytes' ? datum.root_bytes : datum.root_cells"
+"""What the height of a bar goes by. Areas compare as what they stand for, so it is a root."""
+
+_THINNEST = 2
+
+
+def has_heights(picture: Picture) -> bool:
+    """Whether anything is known of what the fragments hold."""
+    return any(bar.cells or bar.bytes for bar in picture.bars)
+
+
+def height_columns(bar: Bar) -> dict[str, float]:
+    """The columns that `EXPRESSION` reads."""
+    return {"root_cells": math.sqrt(bar.cells or 0), "root_bytes": math.sqrt(bar.bytes or 0)}
+
+
+def height_encoding(axes: Axes, step: float) -> dict[str, Any]:
+    """The encoding of the height of bars in rows that are `step` high; empty if nothing is known.
+
+    The column `thick` has to be `EXPRESSION`.
+    """
+    if not has_heights(axes.picture):
+        return {}
+    scale = axes.alt.Scale(range=[_THINNEST, step * 0.9], zero=True)
+    return {"size": axes.alt.Size("thick:Q", scale=scale, legend=None)}
+
+
+def height_words(picture: Picture, *, switch: bool) -> list[str]:
+    """What the legend says of heights: in a page with a switch, that there is one."""
+    if not has_heights(picture):
+        return []
+    what = "cells or bytes, as chosen above," if switch else picture.height
+    return [f"The thicker a fragment, the more {what} it holds."]

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
-from chronotile.timeline.axes import WIDTH, ends, position, printable_document
-from chronotile.timeline.chart import library, spec_text
-from chronotile.timeline.heights import has_heights
+from chronotile.show.axes import WIDTH, ends, has_heights, position, printable_document
+from chronotile.show.chart import library, spec_text
 
 if TYPE_CHECKING:
-    from chronotile.timeline.picture import Counts, Picture
+    from chronotile.show.picture import Counts, Picture
 
 
 def to_html(picture: Picture) -> str:
     """Draws the picture as a page."""
-    template = (resources.files("chronotile.timeline") / "page.html").read_text("utf-8")
+    template = (resources.files("chronotile.show") / "timeline_page.html").read_text("utf-8")
     return Template(template).substitute(
         title=html.escape(printable(f"History of {picture.title}"), quote=False),
         model=_inert(json.dumps(printable_document(page_model(picture)))),

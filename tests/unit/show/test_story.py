@@ -18,7 +18,7 @@ import chronotile as ct
 from chronotile.cli import sample
 from chronotile.cli.program import main
 from chronotile.errors import ChronotileError
-from chronotile.log.story import Story, Window
+from chronotile.show.story import Window
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import committed_explanations
 
@@ -45,7 +45,7 @@ def test_columns_explain_as_rows_do(case: Any) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_every_object_is_an_event_in_order(case: Any) -> None:
     log = ct.open_log(case.array, key=case.key)
-    story = Story(log, log.view(), look=False)
+    story = log.story(sizes=False)
     forward = list(story.events(Window(), reverse=True))
     assert list(story.events(Window())) == forward[::-1]
     assert [event.t2 or 0 for event in forward] == sorted(event.t2 or 0 for event in forward)

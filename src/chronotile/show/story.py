@@ -1,13 +1,14 @@
 """The events of one array, in order.
 
-In: a log, a view, and what the storage lists. Out: `Event` after `Event`, the newest first. Makes
+In: a view, and facts that the caller reads. Out: `Event` after `Event`, the newest first. Makes
 each event when a caller asks for it, a batch at a time: the first screen of a long history is
-there at once. Decides nothing: `explanation` did.
+there at once. Reads nothing, and decides nothing: `explanation` did.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -16,24 +17,27 @@ import numpy as np
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
-from chronotile.format import tiles
 from chronotile.format.kinds import ENUMERATIONS, EVENTS, FRAGMENTS, META
-from chronotile.format.names import MAX_TIMESTAMP, is_name, try_parse
-from chronotile.log.events import Event, delete_words, older_words, update_words
-from chronotile.log.metadata_words import metadata_words
-from chronotile.log.schema_words import change_words, schema_words
+from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.show.events import (
+    Event,
+    change_words,
+    delete_words,
+    metadata_words,
+    schema_words,
+    update_words,
+)
 from chronotile.visibility.explanation import committed_explanations
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.commit_table import Mask
     from chronotile.history.uri_columns import I64
-    from chronotile.log import Log, View
-    from chronotile.storage.store import Entry
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 C = TypeVar("C", bound=Delete)
 
@@ -58,73 +62,77 @@ class Window:
     kinds: frozenset[str] = frozenset(EVENTS)
 
 
+def _no_metadata(_paths: list[str]) -> dict[str, bytes]:
+    return {}
+
+
+def _no_notes(_commit: Delete) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """What a listing of the array's files tells."""
+class Facts:
+    """Facts beside the log that words tell, as far as the caller knows them or can read them."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Path of a file, or of a fragment's folder -> bytes."""
     written: Mapping[str, int] = field(default_factory=dict)
     """Path of a file outside of fragments -> when it was written, in ms."""
+    cells: Mapping[str, int] = field(default_factory=dict)
+    """Name of a fragment -> its cells."""
+    metadata: Callable[[list[str]], Mapping[str, bytes]] = _no_metadata
+    """Gives the opened content of files of array metadata."""
+    applied: Callable[[], Mapping[str, int]] = dict
+    """Gives delete -> how many of the visible fragments in its reach have applied it."""
+    older: Callable[[Delete], tuple[str, ...]] = _no_notes
+    """Gives notes on a delete that names a field which older fragments lack."""
 
 
 class Story:
     """The events of one array.
 
     Args:
-        log: The array's log.
-        view: The array as an open now sees it.
-        listed: What a listing tells, if it is at hand; `list_files` gives it.
-        cells: Name of a fragment -> its cells, for those that are known.
-        look: Read what metadata sets, and which deletes merged fragments have applied.
+        view: The array as an open sees it, by which an event is called visible.
+        facts: Facts beside the log.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        view: View,
-        listed: Listed | None = None,
-        cells: Mapping[str, int] | None = None,
-        *,
-        look: bool = True,
-    ) -> None:
-        self.log, self.view, self.look = log, view, look
-        self.listed, self.cells = listed or Listed(), cells or {}
+    def __init__(self, view: View, facts: Facts | None = None) -> None:
+        self.view, self.facts = view, facts or Facts()
 
     @cached_property
     def _others(self) -> tuple[Explanation, ...]:
         """Every object but the committed fragments, of which there may be very many."""
         explained = self.view.explain()
-        return tuple(explained[len(self.log.rules.fragments) :])
+        return tuple(explained[len(self.view.rules.fragments) :])
 
     @property
     def fragments(self) -> int:
-        """How many fragments a commit or a folder names."""
+        """The number of fragments that a commit or a folder names."""
         others = sum(item.kind == "fragment" for item in self._others)
-        return len(self.log.rules.fragments) + others
+        return len(self.view.rules.fragments) + others
 
     @cached_property
     def _problems(self) -> dict[str, str]:
-        problems = self.log.history.problems
+        problems = self.view.history.problems
         return {p.path: p.message for p in problems if p.kind != "encrypted"}
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        listing = self.log.history.listing
+        listing = self.view.history.listing
         return frozenset(listing.fragments).union(listing.root_fragments)
 
     @cached_property
     def _ignored_by(self) -> Counter[str]:
-        return Counter(self.log.history.table.ignores.values())
+        return Counter(self.view.history.table.ignores.values())
 
     @cached_property
     def _merges(self) -> dict[str, int]:
-        return {vacuum.name.text: len(set(vacuum.lines)) for vacuum in self.log.history.vacuums}
+        return {vacuum.name.text: len(set(vacuum.lines)) for vacuum in self.view.history.vacuums}
 
     @cached_property
     def _con_counts(self) -> dict[str, dict[str, int]]:
         """The number of records of each kind in each `.con`."""
-        table = self.log.history.table
+        table = self.view.history.table
         return {
             source.path: table.counts_by_kind(table.source == number)
             for number, source in enumerate(table.sources)
@@ -134,7 +142,7 @@ class Story:
     @cached_property
     def _may_have_copies(self) -> Mask:
         """Mask of the rows that share time and start of the uuid with another."""
-        uris = self.log.history.table.uris
+        uris = self.view.history.table.uris
         t1, uuid = np.asarray(uris.t1), np.asarray(uris.uuid_start)
         order = np.lexsort((uuid, t1))
         same = (t1[order][1:] == t1[order][:-1]) & (uuid[order][1:] == uuid[order][:-1])
@@ -150,7 +158,7 @@ class Story:
         reverse: bool = False,
         seen: Collection[tuple[str, str]] = frozenset(),
     ) -> Iterator[Event]:
-        """The events of a window, the newest first, or reversed, but for what was seen before."""
+        """Give the events of a window, the newest first, or reversed, but for those in `seen`."""
         places = self._places(window)
         places = places if reverse else places[::-1]
         first, size = 0, _FIRST_BATCH
@@ -163,7 +171,7 @@ class Story:
             first, size = first + size, _BATCH
 
     def identities(self, window: Window) -> Iterator[tuple[str, str]]:
-        """Kind and name of each event that is no write without a commit.
+        """Give kind and name of each event that is no write without a commit.
 
         A commit that moves from its own file into a `.con` stays the same.
         """
@@ -171,8 +179,8 @@ class Story:
         return ((_kind(item), item.name) for item in items if item.reason != "uncommitted")
 
     def _places(self, window: Window) -> I64:
-        """The objects of a window in time order: committed fragments, and behind them others."""
-        rows, uris = self.log.rules.fragments, self.log.history.table.uris
+        """Order the objects of a window by time: committed fragments, and behind them others."""
+        rows, uris = self.view.rules.fragments, self.view.history.table.uris
         count = len(rows) if "write" in window.kinds else 0
         kept = [(number, item) for number, item in enumerate(self._others) if _is_event(item)]
         kept = [(number, item) for number, item in kept if _kind(item) in window.kinds]
@@ -190,37 +198,30 @@ class Story:
         return place[order[inside[order]]]
 
     def _items(self, places: I64) -> list[Explanation]:
-        """What decided on the objects at some places."""
-        count = len(self.log.rules.fragments)
+        """Explain the objects at some places."""
+        count = len(self.view.rules.fragments)
         committed = iter(committed_explanations(self.view, places[places < count]))
         others = iter([self._others[p - count] for p in places[places >= count].tolist()])
         return [next(committed if place < count else others) for place in places.tolist()]
 
     def _metadata(self, items: Iterable[Explanation]) -> dict[str, str]:
-        """File of array metadata -> the keys and values in it, in words."""
+        """Put the keys and values in files of array metadata into words."""
         paths = [item.path for item in items if item.kind == "meta" and is_name(item.name)]
-        if not self.look or not paths:
-            return {}
-        content = {}
-        for path, data in self.log.storage.read_many(paths):
-            try:
-                if isinstance(data, ChronotileError):
-                    raise data
-                payload = tiles.decode(data, path, key=self.log.history.key).payload
-                content[path] = metadata_words(payload, path)
-            except ChronotileError:
-                continue  # `check` says what is wrong with it
-        return content
+        words = {}
+        for path, payload in self.facts.metadata(paths).items() if paths else ():
+            with suppress(ChronotileError):  # `check` says what is wrong with it
+                words[path] = metadata_words(payload, path)
+        return words
 
     def _event(self, kind: str, item: Explanation, content: Mapping[str, str]) -> Event:
-        sizes = self.listed.sizes
+        sizes = self.facts.sizes
         size, offset, cells = sizes.get(item.path), None, None
         also: tuple[str, ...] = ()
         if kind == "write":
             size = sizes.get(f"{FRAGMENTS}/{item.name}", sizes.get(item.name)) if sizes else None
-            cells = self.cells.get(item.name)
+            cells = self.facts.cells.get(item.name)
         if item.row is not None:
-            table = self.log.history.table
+            table = self.view.history.table
             if self._may_have_copies[item.row]:
                 others = dict.fromkeys(map(table.path, table.copies(item.row)))
                 also = tuple(path for path in others if path != item.path)
@@ -231,8 +232,8 @@ class Story:
         if item.path in self._problems:
             notes = (*notes, f"damaged: {self._problems[item.path]}")
         written = None
-        if self.listed.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
-            written = self.listed.written.get(item.path)
+        if self.facts.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
+            written = self.facts.written.get(item.path)
         return Event(
             *(item.name, kind, item.t1, item.t2, text, notes, size, cells),
             *(item.path, offset, also, item.status, item.reason, item.because, written),
@@ -248,7 +249,7 @@ class Story:
             case "delete":
                 commit = self._commit(Delete, item)
                 text, notes = delete_words(commit)
-                return text + self._applied(commit), (*older_words(self.log, commit), *notes)
+                return text + self._applied(commit), (*self.facts.older(commit), *notes)
             case "update":
                 return update_words(self._commit(Update, item))
             case "consolidated":
@@ -266,7 +267,7 @@ class Story:
         return "put the footers of fragments into one file", ()
 
     def _commit(self, kind: type[C], item: Explanation) -> C:
-        history = self.log.history
+        history = self.view.history
         assert item.row is not None  # a delete or update is a commit
         return make_commit(history, kind, item.row, schema_at(history, self.view.end))
 
@@ -280,8 +281,8 @@ class Story:
         return "wrote a fragment"
 
     def _applied(self, commit: Delete) -> str:
-        """How many of the visible fragments in its reach have applied a delete, if any has."""
-        count = self.log.applied_in.get(commit.name, 0) if self.look else 0
+        """Count the visible fragments in its reach that have applied a delete, if any has."""
+        count = self.facts.applied().get(commit.name, 0)
         if not count:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
@@ -296,7 +297,7 @@ class Story:
     @cached_property
     def _replaced(self) -> dict[str, int]:
         """The number of lines of each `.vac`."""
-        history = self.log.history
+        history = self.view.history
         return {one.path: len(set(one.lines)) for one in (*history.vacuums, *history.meta_vacuums)}
 
     def _vacuum_words(self, source: str) -> str:
@@ -307,7 +308,7 @@ class Story:
         return f"marked {what} as replaced, to be removed by the next vacuum"
 
     def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:
-        schemas = self.log.history.schemas
+        schemas = self.view.history.schemas
         at = next(i for i, item in enumerate(schemas) if item.path == path)
         now, before = schemas[at].schema, schemas[at - 1].schema if at else None
         if now is None and path not in self._problems:
@@ -327,25 +328,3 @@ def _kind(item: Explanation) -> str:
 def _is_event(item: Explanation) -> bool:
     # The labels of an enumeration have no time: they change with the schema.
     return not item.path.startswith(f"{ENUMERATIONS}/")
-
-
-def list_files(entries: Iterable[Entry]) -> Listed:
-    """Adds up the files of each fragment of an array, and dates the others.
-
-    >>> from chronotile.storage.store import Entry
-    >>> list_files([Entry("__fragments/f/a.tdb", 3), Entry("__fragments/f/b.tdb", 4)]).sizes
-    {'__fragments/f': 7}
-    """
-    sizes: dict[str, int] = {}
-    written: dict[str, int] = {}
-    for entry in entries:
-        parts = entry.path.split("/")
-        if parts[0] == FRAGMENTS and len(parts) > 2:
-            path = f"{FRAGMENTS}/{parts[1]}"
-        else:
-            # Before version 12 a fragment's folder lies in the root.
-            path = parts[0] if len(parts) > 1 and try_parse(parts[0]) else entry.path
-            if entry.modified_ms is not None:
-                written[path] = entry.modified_ms
-        sizes[path] = sizes.get(path, 0) + (entry.size or 0)
-    return Listed(sizes=sizes, written=written)

@@ -8,14 +8,15 @@ visible; the slider of the page sets them.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError
 from chronotile.format.names import parse_name
-from chronotile.format.timestamps import span_text
-from chronotile.report.output import count_text
-from chronotile.timeline.axes import (
+from chronotile.format.timestamps import span_text, time_text
+from chronotile.show.axes import (
     COLOURS,
+    EXPRESSION,
     HIDDEN,
     RANGE,
     SEEN,
@@ -24,22 +25,20 @@ from chronotile.timeline.axes import (
     altair,
     clipped,
     ends,
-    printable_document,
-)
-from chronotile.timeline.counted_chart import counted
-from chronotile.timeline.heights import (
-    EXPRESSION,
     has_heights,
     height_columns,
     height_encoding,
     height_words,
+    printable_document,
 )
-from chronotile.timeline.lanes import lanes_chart
+from chronotile.show.lanes import lanes_chart
+from chronotile.show.output import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.timeline.picture import Bar, Picture
+    from chronotile.show.picture import Bar, Counts, Picture
+
 
 _SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
 _ROW = 20
@@ -305,3 +304,65 @@ def _seen(picture: Picture, first: int, until: int | None) -> str:
         return "never"
     start = f"from {picture.moments[first]}"
     return f"{start} on" if until is None else f"{start} to {until}"
+
+
+def counted(picture: Picture, counts: Counts) -> Any:
+    """Draws counts on the time axis: what is visible, and what happened."""
+    axes = Axes(picture)
+    alt = axes.alt
+    _, high = ends(picture)
+    seen = [
+        {"time": t, "seen": n, "when": time_text(m)}
+        for t, n, m in zip(map(float, picture.moments), counts.seen, picture.moments, strict=True)
+        if t >= picture.first_ms
+    ]
+    seen.append(seen[-1] | {"time": high})
+    area = (
+        alt.Chart(axes.values(seen))
+        .mark_area(interpolate="step-after", color=SEEN, opacity=0.55, line={"color": SEEN})
+        .encode(
+            x=axes.x("time", bottom=False),
+            y=alt.Y("seen:Q", title="fragments visible"),
+            tooltip=[alt.Tooltip("when:N"), alt.Tooltip("seen:Q", format=",")],
+        )
+    )
+    colour = alt.Color(
+        "kind:N",
+        scale=axes.palette({"write": SEEN} | {k: COLOURS[k] for k in ("delete", "update")}),
+        legend=alt.Legend(title="commits"),
+    )
+    bars = (
+        alt.Chart(axes.values(_bars(picture, counts)))
+        .mark_rect()
+        .encode(
+            x=axes.x("from", bottom=True),
+            x2="to",
+            y=alt.Y("base:Q", title="commits"),
+            y2="top",
+            color=colour,
+            tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("count:Q", format=",")],
+        )
+    )
+    total = f"{picture.fragments:,} fragments, {picture.commits:,} deletes and updates, counted"
+    return axes.joined(
+        alt.layer(area, axes.now_line(bottom=False)).properties(width=WIDTH, height=240),
+        alt.layer(bars, axes.now_line(bottom=True)).properties(width=WIDTH, height=140),
+        title=f"History of {picture.title}",
+        subtitle=["Above: what an open at each moment sees. Below: what happened.", total],
+    )
+
+
+def _bars(picture: Picture, counts: Counts) -> list[dict[str, Any]]:
+    """What happened between each two moments: one bar for each kind, one on top of another."""
+    kinds = {"write": counts.writes, "delete": counts.deletes, "update": counts.updates}
+    bars: list[dict[str, Any]] = []
+    for place, (start, end) in enumerate(pairwise(map(float, picture.moments)), start=1):
+        base = 0
+        for kind, column in kinds.items():
+            count = column[place]
+            if count and end > picture.first_ms:
+                times = {"from": max(start, float(picture.first_ms)), "to": end}
+                row = {"kind": kind, "count": count, "base": base, "top": base + count}
+                bars.append(times | row)
+                base += count
+    return bars

@@ -22,10 +22,9 @@ from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
-from chronotile.timeline import picture as picture_module
-from chronotile.timeline.chart import to_png, to_svg
-from chronotile.timeline.page import to_html
-from chronotile.timeline.picture import Picture, make_picture
+from chronotile.show import picture as picture_module
+from chronotile.show.chart import to_png, to_svg
+from chronotile.show.timeline_page import to_html
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from chronotile.log import Log
+    from chronotile.show.picture import Picture
 
 BROWSED = (
     "overlaps",
@@ -78,7 +78,7 @@ def seen_at(picture: Picture, place: int) -> set[str]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_picture_agrees_with_every_view(case: Case) -> None:
     log = chronotile.open_log(str(case.array), key=case.key)
-    picture = make_picture(log, now_ms())
+    picture = log.picture(now_ms())
     assert picture.counts is None
     for place, (moment, following) in enumerate(
         itertools.pairwise((*picture.moments, picture.moments[-1] + 10))
@@ -97,7 +97,7 @@ def test_a_picture_agrees_with_every_view(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ["bare", "huge-times", "sparse-everything-v22", "bad-name", "ign"])
 def test_svg_and_png_need_no_browser(case: str) -> None:
-    picture = make_picture(chronotile.open_log(str(CASES[case].array)), now_ms())
+    picture = chronotile.open_log(str(CASES[case].array)).picture(now_ms())
     svg = to_svg(picture)
     assert svg.startswith("<svg")
     assert f"History of {case}/array" in svg
@@ -106,7 +106,7 @@ def test_svg_and_png_need_no_browser(case: str) -> None:
 
 def test_relations_are_drawn(tmp_path: Path) -> None:
     make_sample(str(tmp_path))
-    picture = make_picture(chronotile.open_log(str(tmp_path)), now_ms())
+    picture = chronotile.open_log(str(tmp_path)).picture(now_ms())
     assert len(picture.links) == 2
     assert {link.new for link in picture.links} <= {bar.name for bar in picture.bars}
     assert sorted(span.kind for span in picture.spans) == ["con", "ign"]
@@ -172,7 +172,7 @@ def test_names_cannot_break_out_of_the_page(page: Page, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     make_sample(str(folder))
     html = tmp_path / "timeline.html"
-    html.write_text(to_html(make_picture(chronotile.open_log(str(folder)), now_ms())))
+    html.write_text(to_html(chronotile.open_log(str(folder)).picture(now_ms())))
     open_page(page, html)
     assert page.title() == "History of script>/x"
 
@@ -194,7 +194,7 @@ def nasty(picture: Picture) -> Picture:
 
 def test_odd_text_in_a_picture(page: Page, tmp_path: Path) -> None:
     make_sample(str(tmp_path))
-    picture = nasty(make_picture(chronotile.open_log(str(tmp_path)), now_ms()))
+    picture = nasty(chronotile.open_log(str(tmp_path)).picture(now_ms()))
     svg = to_svg(picture)
     title = printable(f"History of {picture.title}")
     assert title in ElementTree.fromstring(svg).itertext()
@@ -229,7 +229,7 @@ def test_many_commits_are_counted(
     monkeypatch.setattr(picture_module, "MOST_FRAGMENTS", 100)
     (tmp_path / "array").mkdir()
     log = many(tmp_path / "array", 1200)
-    picture = make_picture(log, now_ms())
+    picture = log.picture(now_ms())
     assert picture.counts is not None
     assert not picture.bars
     assert len(picture.moments) <= picture_module.BINS + 1
@@ -543,7 +543,7 @@ def test_deletes_of_a_long_history_are_listed(
 ) -> None:
     monkeypatch.setattr(picture_module, "MOST_FRAGMENTS", 2)
     log = chronotile.open_log(shipped.parent / "array")
-    shipped.write_text(to_html(make_picture(log, now_ms())))
+    shipped.write_text(to_html(log.picture(now_ms())))
     open_page(page, shipped)
     page.fill("#search", "amount < 3")
     assert "deleted rows where `amount < 3.0`" in page.inner_text("#commits")

@@ -1,8 +1,8 @@
 """What a picture of a history shows.
 
-In: a log, and the moment that counts as now. Out: `Picture`: fragments with their lifelines, marks
-for deletes and updates, what `.con`, `.ign` and `.vac` files name, and the moments at which
-something becomes visible or hidden. Draws nothing.
+In: the story of an array, and the moment that counts as now. Out: `Picture`: fragments with their
+lifelines, marks for deletes and updates, what `.con`, `.ign` and `.vac` files name, and the moments
+at which something becomes visible or hidden. Draws nothing.
 
 A picture has times twice: as exact moments, and as places in the list of moments. Places compare as
 times do, and are never too large for a browser. For more objects than a picture can show, it has
@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chronotile.log.events import delete_words, update_words
-from chronotile.log.story import Story, Window
-from chronotile.report.output import count_text, size_text
+from chronotile.show.events import delete_words, update_words
+from chronotile.show.output import count_text, size_text
+from chronotile.show.story import Window
+from chronotile.visibility.lifelines import lifelines
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from chronotile.log import Log
-    from chronotile.visibility.view import Delete
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.show.story import Story
+    from chronotile.visibility.view import Delete, View
 
     Times: TypeAlias = npt.NDArray[Any]
 
@@ -165,52 +167,53 @@ class Picture:
         return self.marks if self.counts is None else ()
 
 
-def make_picture(log: Log, now: int, *, cells: bool = False, height: Height = "cells") -> Picture:
-    """Gathers what a picture of a log shows.
+def make_picture(
+    story: Story, now: int, facts: Iterable[Mapping[str, Any]] = (), *, height: Height = "cells"
+) -> Picture:
+    """Gather what a picture of a history shows.
 
     Args:
-        log: The log.
+        story: The events of the array, seen from after all of them.
         now: The moment that counts as now, in ms.
-        cells: Read also how many cells and bytes each fragment holds.
+        facts: Rows of `log.fragments()`, if cells and bytes are to be shown.
         height: What the height of a fragment goes by then.
     """
-    rules = log.rules
+    view = story.view
+    rules, history = view.rules, view.history
     many = len(rules.fragments) > MOST_FRAGMENTS
     if many or len(rules.deletes) + len(rules.updates) > MOST_MARKS:
-        return _counted(log, now)
-    lines = log.lifelines().to_pylist()
-    view = log.view(0, int(np.iinfo(np.uint64).max))
+        return _counted(view, now)
+    lines = lifelines(rules).to_pylist()
     commits: list[Delete] = [*view.deletes, *view.updates]
     commits.sort(key=lambda commit: (commit.t2, commit.name))
     changes = {0, *(commit.t2 for commit in commits)}
     changes |= {line["visible_from"] for line in lines if line["visible_from"] is not None}
     changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
-    holds = {row["name"]: row for row in log.fragments().to_pylist()} if cells else {}
+    holds = {row["name"]: row for row in facts}
     return Picture(
-        array=log.array,
+        array=history.array,
         moments=moments,
         now=bisect_right(moments, now) - 1,
         bars=tuple(_bar(line, moments, holds) for line in sorted(lines, key=_line_order)),
         marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
-        spans=tuple(_spans(log)),
+        spans=tuple(_spans(history.table)),
         links=tuple(
             Link(vacuum.path, old, vacuum.name.text)
-            for vacuum in log.history.vacuums
+            for vacuum in history.vacuums
             for old in vacuum.targets
         ),
         counts=None,
         fragments=len(lines),
         commits=len(commits),
-        changes=tuple(_changes(log)),
+        changes=tuple(_changes(story)),
         height=height,
     )
 
 
-def _changes(log: Log) -> Iterable[Mark]:
-    """What changed the schema and the metadata, in words."""
+def _changes(story: Story) -> Iterable[Mark]:
+    """Tell the changes of the schema and of the metadata."""
     words = {"schema": "schema", "meta": "metadata"}
-    story = Story(log, log.view(0, int(np.iinfo(np.uint64).max)))
     for event in story.events(Window(kinds=frozenset(words)), reverse=True):
         if event.t2 is not None:
             kind = words[event.kind]
@@ -222,13 +225,15 @@ def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
     return line["t2"], -line["t1"], line["name"]
 
 
-def _holds(row: dict[str, Any]) -> str:
+def _holds(row: Mapping[str, Any]) -> str:
     if row["cells"] is None:
         return ""
     return f"{count_text(row['cells'], 'cell')}, {size_text(row['bytes'])}"
 
 
-def _bar(line: dict[str, Any], moments: tuple[int, ...], holds: dict[str, dict[str, Any]]) -> Bar:
+def _bar(
+    line: dict[str, Any], moments: tuple[int, ...], holds: Mapping[str, Mapping[str, Any]]
+) -> Bar:
     first, last = NEVER_SEEN, NEVER_SEEN
     if line["visible_from"] is not None:
         first, last = bisect_left(moments, line["visible_from"]), len(moments) - 1
@@ -247,8 +252,7 @@ def _mark(commit: Delete, first: int) -> Mark:
     return Mark(commit.name, "delete", commit.t2, first, *delete_words(commit))
 
 
-def _spans(log: Log) -> Iterable[Span]:
-    table = log.history.table
+def _spans(table: CommitTable) -> Iterable[Span]:
     for number, source in enumerate(table.sources):
         rows = np.flatnonzero(table.source == number)
         if not source.loose and len(rows):
@@ -266,9 +270,9 @@ def _span(path: str, kind: str, t1: Times, t2: Times) -> Span:
     return Span(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
 
 
-def _counted(log: Log, now: int) -> Picture:
-    lines = log.lifelines()
-    uris, rules = log.history.table.uris, log.rules
+def _counted(view: View, now: int) -> Picture:
+    lines = lifelines(view.rules)
+    uris, rules = view.history.table.uris, view.rules
     written = lines["t2"].to_numpy()
     deleted, updated = uris.t2[rules.deletes], uris.t2[rules.updates]
     every = np.concatenate([written, deleted, updated])
@@ -280,11 +284,11 @@ def _counted(log: Log, now: int) -> Picture:
     went = np.sort(lines["visible_until"].drop_null().to_numpy())
     seen = np.searchsorted(came, moments, "right") - np.searchsorted(went, moments, "left")
     return Picture(
-        array=log.array,
+        array=view.history.array,
         moments=tuple(int(moment) for moment in moments),
         now=int(np.searchsorted(moments, np.uint64(now), "right")) - 1,
         bars=(),
-        marks=tuple(_listed(log, moments)),
+        marks=tuple(_listed(view, moments)),
         spans=(),
         links=(),
         counts=Counts(
@@ -300,9 +304,8 @@ def _counted(log: Log, now: int) -> Picture:
     )
 
 
-def _listed(log: Log, moments: Times) -> Iterable[Mark]:
+def _listed(view: View, moments: Times) -> Iterable[Mark]:
     """The first deletes and updates of a long history, which a page lists and searches."""
-    view = log.view(0, int(np.iinfo(np.uint64).max))
     commits: list[Delete] = [*view.deletes[:MOST_LISTED], *view.updates[:MOST_LISTED]]
     for commit in sorted(commits, key=lambda one: (one.t2, one.name)):
         yield _mark(commit, int(np.searchsorted(moments, np.uint64(commit.t2), "left")))
@@ -319,9 +322,9 @@ def _between(times: Times, moments: Times) -> tuple[int, ...]:
 def draw(picture: Picture, form: str) -> bytes:
     """Draw a picture as `.html`, `.svg` or `.png`."""
     if form == ".html":
-        from chronotile.timeline.page import to_html
+        from chronotile.show.timeline_page import to_html
 
         return to_html(picture).encode()
-    from chronotile.timeline.chart import to_png, to_svg
+    from chronotile.show.chart import to_png, to_svg
 
     return to_png(picture) if form == ".png" else to_svg(picture).encode()

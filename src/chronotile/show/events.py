@@ -6,7 +6,9 @@ size and file, one by one or as a table. Decides nothing: `explanation` did.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+import json
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -14,24 +16,20 @@ from chronotile.conditions.match_nothing import is_everything
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError, KeyNeededError, printable
+from chronotile.format.array_metadata import MetadataItem, decode_items
+from chronotile.format.cell_values import is_text, raw_to_json
+from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.format.schema import Field
 from chronotile.format.timestamps import iso_time
-from chronotile.visibility.view import Delete, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from chronotile.format.schema import Field
-    from chronotile.log import Log
+    from chronotile.format.schema import Schema
+    from chronotile.visibility.view import Delete, Update
 
-C = TypeVar("C", bound=Delete)
+
 _SEALED = "by a condition that only the key opens"
-
-_RANK = {
-    kind: rank
-    for rank, kind in enumerate(
-        ("schema", "write", "update", "delete", "meta", "vacuum", "fragment-meta", "consolidated")
-    )
-}
 
 
 class Event(NamedTuple):
@@ -151,15 +149,6 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
     return text, (note, *_refusals(commit))
 
 
-def older_words(log: Log, commit: Delete) -> tuple[str, ...]:
-    """What a delete did to fragments that lack a field that it names (F15), if any does."""
-    try:
-        words = log.older_words(commit)
-    except ChronotileError:
-        return ()
-    return () if words is None else (words,)
-
-
 def _literal(field: Field | None, raw: bytes) -> str:
     return "None" if not raw and field is not None and field.nullable else literal(field, raw)
 
@@ -167,3 +156,98 @@ def _literal(field: Field | None, raw: bytes) -> str:
 def _refusals(commit: Delete) -> tuple[str, ...]:
     problems = engine_refuses(commit.stored, commit.schemas[0]) if commit.schemas else ()
     return tuple(f"the engine cannot read the array over this: {problem}" for problem in problems)
+
+
+_HEAD = struct.Struct("<BI")
+_LONGEST = 60
+"""Characters of a value that are shown."""
+
+
+def metadata_words(payload: bytes, where: str) -> str:
+    r"""The keys and values of a metadata file.
+
+    Raises:
+        BadFileError: It is damaged.
+
+    >>> metadata_words(b"\1\0\0\0a\0\0\1\0\0\0\7\0\0\0" + b"\1\0\0\0b\1", "__meta/x")
+    'set a = 7; removed b'
+    """
+    items = [item for item in decode_items(payload, where) if not _is_clean_up(item)]
+    pairs = ", ".join(f"{_key(i)} = {_value(i)}" for i in items if not i.is_removal)
+    gone = ", ".join(_key(item) for item in items if item.is_removal)
+    return "; ".join([*([f"set {pairs}"] if pairs else []), *([f"removed {gone}"] if gone else [])])
+
+
+def _is_clean_up(item: MetadataItem) -> bool:
+    """Whether TileDB-Py removes a mark of its own, as it does with each key that it sets."""
+    return item.is_removal and item.key.startswith((b"__np_flat_", b"__np_shape_"))
+
+
+def _key(item: MetadataItem) -> str:
+    return item.key.decode("utf-8", "backslashreplace")
+
+
+def _value(item: MetadataItem) -> str:
+    """The value of an entry, as JSON."""
+    start = 4 + len(item.key) + 1
+    number, count = _HEAD.unpack_from(item.raw, start)
+    raw, datatype = item.raw[start + _HEAD.size :], Datatype(number)
+    length = VAR_NUM if is_text(datatype) or not count else count
+    value = raw_to_json(Field(name="value", datatype=datatype, cell_val_num=length), raw)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def schema_words(schema: Schema) -> str:
+    """The dimensions and attributes of a schema."""
+    dimensions = ", ".join(_field(field) for field in schema.dimensions)
+    attributes = ", ".join(_field(field) for field in schema.attributes)
+    return f"dimensions {dimensions}; attributes {attributes}"
+
+
+def _field(field: Field) -> str:
+    words = field.datatype.name.lower()
+    if field.enumeration_name is not None:
+        words += f" of {field.enumeration_name}"
+    return f"{field_name(field.name, field)} ({', '.join((words, *_details(field)))})"
+
+
+def _details(field: Field) -> Iterator[str]:
+    """Domain, tile extent, length, nullability, filters: what there is of them."""
+    if field.domain:
+        half = len(field.domain) // 2
+        low, high = (
+            raw_to_json(field, part) for part in (field.domain[:half], field.domain[half:])
+        )
+        yield f"{low} to {high}"
+    if field.tile_extent:
+        yield f"tiles of {_extent(field)}"
+    if field.cell_val_num == VAR_NUM:
+        yield "variable length"
+    elif field.cell_val_num != 1:
+        yield f"{field.cell_val_num} values in each cell"
+    if field.nullable:
+        yield "nullable"
+    if field.filters:
+        yield " + ".join(one.kind for one in field.filters)
+
+
+def _extent(field: Field) -> object:
+    """The tile extent: of a date or time, a number of its units."""
+    if field.datatype.is_float:
+        return raw_to_json(field, field.tile_extent)
+    return int.from_bytes(field.tile_extent, "little")
+
+
+def change_words(before: Schema, now: Schema) -> str:
+    """What changed from one schema to the next."""
+    old = {field.name: field for field in before.fields}
+    new = {field.name: field for field in now.fields}
+    parts = [f"added {_field(new[name])}" for name in new if name not in old]
+    parts += [f"dropped {field_name(name)}" for name in old if name not in new]
+    for name in new:
+        if name in old and _field(new[name]) != _field(old[name]):
+            parts.append(f"made {_field(old[name])} {_field(new[name])}")
+    labels = [e for e in now.enumeration_files if e not in before.enumeration_files]
+    parts += [f"changed the labels of {field_name(name)}" for name, _ in labels]
+    return "; ".join(parts) or "nothing that a commit log shows"

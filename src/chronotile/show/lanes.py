@@ -11,16 +11,20 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
 from chronotile.format.timestamps import span_text
-from chronotile.report.output import count_text
-from chronotile.timeline.axes import COLOURS, HIDDEN, SEEN, WIDTH, Axes
-from chronotile.timeline.heights import (
+from chronotile.show.axes import (
+    COLOURS,
     EXPRESSION,
+    HIDDEN,
+    SEEN,
+    WIDTH,
+    Axes,
     has_heights,
     height_columns,
     height_encoding,
     height_words,
 )
-from chronotile.timeline.picture import NEVER_SEEN, Bar, Mark, Picture
+from chronotile.show.output import count_text
+from chronotile.show.picture import NEVER_SEEN, Bar, Mark, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
