@@ -56,7 +56,7 @@ class Topics:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line for each topic."""
-        from chronotile.report.output import plain_table
+        from chronotile.show.output import plain_table
 
         table = plain_table("topic", "what it is about")
         for topic, text in self.guides.items():
