@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import BadFileError, ChronotileError, html_card
-from chronotile.handle import Handle, How, is_id, operation_of, who_asks
+from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
+
 
 _MOMENTS = ("at", "to", "keep")
 """Options that are times: the group's tags count, whatever tags its members have."""
@@ -172,33 +173,32 @@ class Group(Handle[GroupReport]):
 
     def _change(
         self,
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,
-        all_or_none: bool = False,
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],
     ) -> GroupReport:
         from chronotile.dataset.over_members import change_members, plan_members
 
         if not how.get("dry_run"):
             self._settle(exclusive=exclusive)
-        dataset, command = self.dataset, planner.__name__.removeprefix("plan_")
-        own_options: dict[str, Any] = {}
-        given = self._with_moments(options)
-        if command == "repair":
+        dataset, given = self.dataset, self._with_moments(options)
+        if of_group.get("mended"):
             from chronotile.dataset.mended_lists import as_mended
 
             dataset = as_mended(dataset)
-        if command == "vacuum":
+        own_options: dict[str, Any] = {}
+        if of_group.get("tags"):
             given["group_tags"] = dataset.tags
             own_options = {name: given[name] for name in ("keep", "keep_days", "group_tags")}
         planned = plan_members(
             dataset,
             planner,
             given,
-            own=own,
+            own=of_group.get("own"),
             own_options=own_options,
             outside=how.get("outside", False),
             pattern=how.get("member"),
@@ -210,7 +210,7 @@ class Group(Handle[GroupReport]):
                 planned,
                 who_asks(options, how),
                 dry_run=how.get("dry_run", False),
-                all_or_none=all_or_none,
+                all_or_none=of_group.get("all_or_none", False),
                 before=how.get("before"),
             )
         finally:
@@ -231,12 +231,12 @@ class Group(Handle[GroupReport]):
         self._read_again()
 
     def _rows_of_members(
-        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> GroupReport:
         if how.get("member") is None:
             problem = "expected a member, found a group; name the one whose rows are meant"
             raise ChronotileError(self.uri, f"{problem}: --member PATH")
-        return super()._rows_of_members(planner, options, how)
+        return super()._rows_of_members(command, planner, options, how)
 
     def _with_moments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Give the options with their times in ms."""
@@ -292,7 +292,9 @@ class Group(Handle[GroupReport]):
         path, whole = find_holder(self.dataset, name, outside=how.get("outside", False))
         options = {"name": whole, "at": at, "ever": ever}
         chosen: How = {**how, "member": escape(path)}
-        return self._change(plan_undelete, options, chosen, all_or_none=True, exclusive=True)
+        return self._change(
+            "undelete", plan_undelete, options, chosen, all_or_none=True, exclusive=True
+        )
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
