@@ -23,22 +23,23 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles
+    from chronotile.format.commit_files import salvage_con
     from chronotile.format.consolidated_footers import decode_consolidated_footers
-    from chronotile.format.damaged_con import salvage_con
-    from chronotile.format.footer_layout import decode_footer
     from chronotile.format.fragment_footer import (
         decode_applied,
+        decode_footer,
         footer_size,
         schema_name,
     )
-    from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
-    from chronotile.format.fragment_size import FragmentMeasure
-    from chronotile.format.fragment_tiles import (
+    from chronotile.format.fragment_metadata import (
         decode_bounds,
+        decode_metadata,
         decode_numbers,
         decode_r_tree,
         decode_statistics,
+        frame_metadata,
     )
+    from chronotile.format.fragment_size import FragmentMeasure
     from chronotile.format.groups import decode_details, stored_members
     from chronotile.history.lines_to_columns import scan_con
     from chronotile.single_file.fragment_byte_ranges import metadata_regions

@@ -25,21 +25,24 @@ from chronotile.format.consolidated_footers import (
     decode_consolidated_footers,
     encode_consolidated_footers,
 )
-from chronotile.format.footer_layout import FooterLayout, coordinate_sizes, decode_footer
-from chronotile.format.fragment_footer import decode_applied, read_head
+from chronotile.format.fragment_footer import (
+    FooterLayout,
+    coordinate_sizes,
+    decode_applied,
+    decode_footer,
+    read_head,
+)
 from chronotile.format.fragment_metadata import (
     FragmentMetadata,
-    decode_metadata,
-    frame_metadata,
-)
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
-from chronotile.format.fragment_tiles import (
     Numbers,
     decode_bounds,
+    decode_metadata,
     decode_numbers,
     decode_r_tree,
     decode_statistics,
+    frame_metadata,
 )
+from chronotile.format.fragment_size import FragmentMeasure, domain_text
 from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:

@@ -22,8 +22,12 @@ from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items, number_item, removal_item
 from chronotile.format.commit_files import Record, encode_lines, encode_record
 from chronotile.format.consolidated_footers import encode_consolidated_footers
-from chronotile.format.footer_layout import FooterLayout, coordinate_sizes, decode_footer
-from chronotile.format.footer_without_deletes import without_delete_metadata
+from chronotile.format.fragment_footer import (
+    FooterLayout,
+    coordinate_sizes,
+    decode_footer,
+    without_delete_metadata,
+)
 from chronotile.format.fragment_metadata import frame_metadata
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS

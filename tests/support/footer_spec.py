@@ -6,11 +6,11 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
-from chronotile.format.footer_layout import Footer, Section, coordinate_sizes
+from chronotile.format.fragment_footer import Footer, Section, coordinate_sizes
 from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
-    from chronotile.format.footer_layout import FooterField
+    from chronotile.format.fragment_footer import FooterField
     from chronotile.format.schema import Schema
 
 LISTS = (

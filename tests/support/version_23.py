@@ -15,8 +15,7 @@ from chronotile.format.consolidated_footers import (
     decode_consolidated_footers,
     encode_consolidated_footers,
 )
-from chronotile.format.footer_layout import FooterLayout, Section
-from chronotile.format.fragment_footer import METADATA
+from chronotile.format.fragment_footer import METADATA, FooterLayout, Section
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
 from chronotile.format.schema import decode_schema
 

@@ -49,9 +49,9 @@ from chronotile.format.commit_files import (
     encode_exchanged,
     encode_lines,
     encode_record,
+    later_name,
     write_uri,
 )
-from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms

@@ -35,15 +35,15 @@ from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     Record,
     commit_name,
+    cut_line,
     encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
+    later_name,
     read_vac_line,
     write_uri,
 )
-from chronotile.format.con_names import later_name
-from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
 from chronotile.format.names import Name, is_name, is_newer, parse_name, time_order
 from chronotile.visibility.rules import is_inside

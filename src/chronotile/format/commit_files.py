@@ -12,16 +12,18 @@ end still holds once the array has moved.
 from __future__ import annotations
 
 import re
+import secrets
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.kinds import COMMITS, TILES, WRITES
-from chronotile.format.names import Name, is_name, parse_name, version_of
+from chronotile.format.names import Name, format_name, is_name, parse_name, version_of
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
 
 FIRST_WITH_COMMITS = 12
 """The first format version that has `__commits`, and `.con` and `.ign` files in it."""
@@ -197,3 +199,98 @@ def write_uri(name: str) -> str:
     """
     in_root = version_of(parse_name(name)) < FIRST_WITH_COMMITS
     return f"{name}.ok" if in_root else f"{COMMITS}/{name}.wrt"
+
+
+_HIGHEST = (1 << 128) - 1
+_STRIDE = 1 << 64
+
+
+def rank(path: str) -> tuple[int, str]:
+    """The place of a file in the order in which ours are made; one without a name is before all.
+
+    >>> low, high = f"__9_9_{'0' * 31}1_22.con", f"__1_1_{'0' * 31}2_22.con"
+    >>> rank(low) < rank(high)
+    True
+    """
+    try:
+        name = commit_name(path)
+    except BadNameError:
+        return -1, path
+    return int(name.uuid, 16), name.text
+
+
+def later_name(uris: Iterable[str], others: Iterable[str], version: int) -> str:
+    """A name for a new `.con` or `.ign`: true to its times, later than others.
+
+    Args:
+        uris: The commits that it holds.
+        others: Paths of the `.con` files that it must be later than.
+        version: The format version.
+
+    >>> u = "00112233445566778899aabbccddeeff"
+    >>> name = later_name([f"__commits/__5_6_{u}_22.wrt"], [f"__commits/__1_1_{u}_22.con"], 22)
+    >>> rank(f"{name}.con") > rank(f"__1_1_{u}_22.con"), name[:6]
+    (True, '__5_6_')
+    """
+    names = [commit_name(uri) for uri in uris]
+    return later_name_at(min(n.t1 for n in names), max(n.t2 for n in names), others, version)
+
+
+def later_name_at(t1: int, t2: int, others: Iterable[str], version: int) -> str:
+    """A name for a new `.con` or `.ign` of a known range of time, later than others."""
+    low = max((rank(path)[0] for path in others), default=secrets.randbits(127))
+    value = low + 1 + secrets.randbelow(max(min(_STRIDE, _HIGHEST - low), 1))
+    return format_name(t1, t2, f"{min(value, _HIGHEST):032x}", version)
+
+
+_KNOWN = tuple(text.encode() for text in (*WRITES, *TILES))
+_WITH_TILE = tuple(text.encode() for text in TILES)
+
+UriSpan: TypeAlias = tuple[int, int]
+TileSpan: TypeAlias = tuple[int, int, int]
+
+
+def salvage_con(data: bytes) -> tuple[tuple[UriSpan, ...], tuple[TileSpan, ...]]:
+    r"""Find what is left: (start, length) of each URI, and (record, offset, length) of tiles.
+
+    The span of a tile that is cut short ends with the data.
+
+    >>> salvage_con(b"__commits/a.wrt\nnonsense\n__commits/b.wrt")
+    (((0, 15), (25, 15)), ())
+    """
+    uris: list[UriSpan] = []
+    tiles: list[TileSpan] = []
+    start = 0
+    while start < len(data):
+        newline = data.find(b"\n", start)
+        end = len(data) if newline < 0 else newline
+        line = data[start:end]
+        if line.endswith(_KNOWN):
+            uris.append((start, end - start))
+        start = end + 1
+        if line.endswith(_WITH_TILE):
+            offset = start + _U64.size
+            size = _U64.unpack_from(data, start)[0] if offset <= len(data) else 0
+            left = max(len(data) - offset, 0)
+            tiles.append((len(uris) - 1, min(offset, len(data)), min(size, left)))
+            start = offset + size
+    return tuple(uris), tuple(tiles)
+
+
+def cut_line(data: bytes) -> str | None:
+    r"""The last line of a `.con` if it was cut before its end; None if it was cut elsewhere.
+
+    >>> cut_line(b"__commits/a.wrt\n__commits/b")
+    '__commits/b'
+    """
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        if end < 0:
+            text = data[at:].decode("utf-8", "replace")
+            return None if text.endswith((*WRITES, *TILES)) else text
+        line = data[at:end]
+        at = end + 1
+        if line.endswith(_WITH_TILE):
+            at += 8 + int.from_bytes(data[at : at + 8], "little")
+    return None

@@ -1,12 +1,12 @@
 """Many footers at once: what sparse fragments hold, from columns.
 
 In: footers, as places in one buffer, and their schemas. Out: `FooterColumns`, one for each layout
-of them; a footer that `footer_layout` has to look at is in none. Reads no file.
+of them; a footer that `fragment_footer` has to look at is in none. Reads no file.
 
 Most fragments of an array have one version, one schema and dimensions of whole numbers. Their
 footers are then of one length, with the same numbers in the same places: the rows of one structured
-array, which numpy checks and adds up together. A row that fails a check is left to `footer_layout`
-and `fragment_size`, which say what is wrong; the tests compare both.
+array, which numpy checks and adds up together. A row that fails a check is left to
+`fragment_footer` and `fragment_size`, which say what is wrong; the tests compare both.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
-from chronotile.format.fragment_footer import FIRST_WITH_SECTIONS, read_head
+from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, FIRST_WITH_SECTIONS, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
-    from chronotile.format.footer_layout import FooterLayout, Plan
-    from chronotile.format.fragment_footer import FooterHead
+    from chronotile.format.fragment_footer import FooterHead, FooterLayout, Plan
     from chronotile.format.schema import Schema
 
     Indices = npt.NDArray[np.int64]
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
     Mask = npt.NDArray[np.bool_]
     LayoutOf = Callable[[str], tuple[Schema, FooterLayout]]
+
 
 _FEW = 4
 """Footers of one layout that are not worth a matrix."""
@@ -267,3 +267,42 @@ def _domain_texts(ranges: list[npt.NDArray[Any]]) -> pa.Array:
         low, high = (pa.array(np.ascontiguousarray(side)).cast(pa.string()) for side in pairs.T)
         parts += ["], [" if at else "[[", low, ", ", high]
     return pc.binary_join_element_wise(*parts, "]]", "")
+
+
+_MOST = 64
+"""Layouts that are remembered: an array has few."""
+
+
+class _Known(NamedTuple):
+    """What all footers of one layout have in common."""
+
+    length: int
+    parts: tuple[tuple[int, bytes], ...]
+    """The bytes that decide how it is read, and where they start."""
+
+
+class KnownFooters:
+    """Tells of footers that they decode, as one that is laid out in the same way did."""
+
+    def __init__(self) -> None:
+        self._known: set[_Known] = set()
+
+    def learn(self, raw: bytes, layout: FooterLayout) -> bool:
+        """Takes in a footer that was decoded; tells whether its layout is a new one."""
+        found = layout.decisive(raw)
+        version = read_head(raw, "footer").version
+        if found is None or version < FIRST_WITH_SCHEMA_NAME or len(self._known) >= _MOST:
+            return False
+        one = _Known(len(raw), tuple((part.start or 0, raw[part]) for part in found))
+        is_new = one not in self._known
+        self._known.add(one)
+        return is_new
+
+    def decodes(self, spans: FooterSpans) -> Mask:
+        """Mask of the footers that are known to decode."""
+        found = np.zeros(len(spans.length), bool)
+        for one in self._known:
+            rows = np.flatnonzero(spans.length == one.length)
+            if len(rows):
+                found[rows[are_alike(matrix_of(spans, rows), one.parts)]] = True
+        return found

@@ -12,15 +12,20 @@ versions after `NEWEST_VERSION` have is not known.
 
 from __future__ import annotations
 
+import itertools
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format.kinds import FRAGMENT_METADATA
 from chronotile.format.names import NEWEST_VERSION
 
 if TYPE_CHECKING:
-    from chronotile.format.schema import Schema
+    from collections.abc import Iterator
+
+    from chronotile.format.schema import Field, Schema
+
 
 METADATA = FRAGMENT_METADATA
 """The file that a footer ends."""
@@ -212,3 +217,452 @@ def _computed_size(version: int, schema: Schema) -> int:
     validity = 2 * fields if version >= 7 else 0
     numbers = 2 + fields + var_fields + 1 + fields + 2 * var_fields + validity
     return 4 + 1 + 1 + domain + 8 * numbers
+
+
+COORDS = "__coords"
+"""The coordinates of old, all dimensions in one file; since version 5 a field without a file."""
+_TWO, _COUNT, _SECTION = struct.Struct("<QQ"), struct.Struct("<I"), struct.Struct("<QI")
+_GLOBAL_ORDER = 0
+"""The type of the section that says where the first and last coordinates of the tiles are."""
+_PERCENT = {
+    **{c: f"%{ord(c):02X}" for c in "!#$%&'()*+,/:;=?@[]\""},
+    # As the engine has them, though no standard does.
+    "<": "%20",
+    ">": "%2D",
+    "\\": "%30",
+    "|": "%3C",
+}
+_PARTS = {"_var": "data", "_validity": "validity"}
+"""What the files with these suffixes hold, whatever the field is."""
+_BOUNDS = ("ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts")
+_SINGLE = frozenset(("ofs_r_tree", "ofs_fragment_statistics", "ofs_processed_conditions"))
+
+
+Range = tuple[bytes, bytes]
+"""The least and the largest coordinate of a dimension, raw."""
+
+
+class FooterField(NamedTuple):
+    """What a footer counts as a field: an attribute, the coordinates, a dimension or a time."""
+
+    name: str
+    """By its name in the schema; `__coords`, `__timestamps` and so on for what has none there."""
+    stem: str
+    """The name of its files, less what comes behind it."""
+    part: str
+    """What `STEM.tdb` holds: `data`, `offsets`, `timestamps` or `deletes`."""
+
+
+class Section(NamedTuple):
+    """An optional part at the end of a footer."""
+
+    type: int
+    data: bytes
+
+
+class CellFile(NamedTuple):
+    """A file of cells that holds anything."""
+
+    field: str
+    part: str
+    """`data`, `offsets`, `validity`, `timestamps` or `deletes`."""
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """What the footer of one fragment says; lists are by field, in the order of `fields`."""
+
+    version: int
+    schema_name: str | None
+    """None before version 10."""
+    dense: bool
+    domain: tuple[Range, ...] | None
+    """By dimension; None where it is empty."""
+    sparse_tiles: int
+    """0 in a dense fragment, whose tiles follow from its domain."""
+    last_cells: int
+    """Cells in the last tile."""
+    has_timestamps: bool
+    has_delete_metadata: bool
+    fields: tuple[FooterField, ...]
+    file_sizes: tuple[int, ...]
+    var_file_sizes: tuple[int, ...]
+    validity_file_sizes: tuple[int, ...]
+    """Empty before version 7."""
+    ofs_r_tree: int
+    ofs_tile_offsets: tuple[int, ...]
+    ofs_var_tile_offsets: tuple[int, ...]
+    ofs_var_tile_sizes: tuple[int, ...]
+    ofs_validity_tile_offsets: tuple[int, ...]
+    ofs_tile_minima: tuple[int, ...]
+    """Empty before version 11, as are those that follow."""
+    ofs_tile_maxima: tuple[int, ...]
+    ofs_tile_sums: tuple[int, ...]
+    ofs_tile_null_counts: tuple[int, ...]
+    ofs_fragment_statistics: int | None
+    """None before version 12."""
+    ofs_processed_conditions: int | None
+    """Where the tile starts with the deletes that the fragment has applied; None before 16."""
+    sections: tuple[Section, ...] = ()
+    """Of every type, also one that is not known; empty before version 23."""
+
+    @property
+    def ofs_tile_ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where the tiles start that hold the first and the last coordinates of each tile.
+
+        By dimension, in the global order; empty where no section says so.
+        """
+        for section in reversed(self.sections):
+            if section.type == _GLOBAL_ORDER:
+                numbers = struct.unpack(f"<{len(section.data) // 8}Q", section.data)
+                return numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+        return (), ()
+
+    @property
+    def len_sections(self) -> int:
+        """Bytes of the sections and their number."""
+        if self.version < FIRST_WITH_SECTIONS:
+            return 0
+        return _COUNT.size + sum(_SECTION.size + len(data) for _, data in self.sections)
+
+    @property
+    def cell_bytes(self) -> int:
+        """Bytes of all cell files: with those of the metadata, the bytes of the fragment."""
+        return sum(self.file_sizes) + sum(self.var_file_sizes) + sum(self.validity_file_sizes)
+
+    @property
+    def cell_files(self) -> tuple[CellFile, ...]:
+        """Each cell file that holds anything."""
+        return tuple(file for file, _ in self.numbered_files)
+
+    @property
+    def numbered_files(self) -> tuple[tuple[CellFile, int], ...]:
+        """Likewise, each with the number of its field in `fields`."""
+        columns = (
+            ("", self.file_sizes),
+            ("_var", self.var_file_sizes),
+            ("_validity", self.validity_file_sizes),
+        )
+        return tuple(
+            (CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size), at)
+            for suffix, column in columns
+            for at, ((name, stem, part), size) in enumerate(zip(self.fields, column, strict=False))
+            if size
+        )
+
+    @property
+    def files(self) -> tuple[tuple[str, int], ...]:
+        """(name, bytes) of each cell file that holds anything."""
+        return tuple((file.name, file.size) for file in self.cell_files)
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """Where the generic tiles before it start without which the engine reads no cell."""
+        found = {self.ofs_r_tree}
+        for sizes, offsets in (
+            (self.file_sizes, self.ofs_tile_offsets),
+            (self.var_file_sizes, self.ofs_var_tile_offsets),
+            (self.var_file_sizes, self.ofs_var_tile_sizes),
+            (self.validity_file_sizes, self.ofs_validity_tile_offsets),
+        ):
+            found.update(at for at, size in zip(offsets, sizes, strict=True) if size)
+        return frozenset(found)
+
+    @property
+    def others(self) -> frozenset[int]:
+        """Likewise of those that only some reads need: least and largest values, sums, counts."""
+        found = {
+            *self.ofs_tile_offsets,
+            *self.ofs_var_tile_offsets,
+            *self.ofs_var_tile_sizes,
+            *self.ofs_validity_tile_offsets,
+            *self.ofs_tile_minima,
+            *self.ofs_tile_maxima,
+            *self.ofs_tile_sums,
+            *self.ofs_tile_null_counts,
+            *itertools.chain(*self.ofs_tile_ends),
+        }
+        single = (self.ofs_fragment_statistics, self.ofs_processed_conditions)
+        return frozenset(found | {at for at in single if at is not None}) - self.needed
+
+
+class Plan(NamedTuple):
+    """How the numbers at the end of a footer are laid out."""
+
+    fields: tuple[FooterField, ...]
+    numbers: struct.Struct
+    parts: tuple[tuple[str, int, int], ...]
+    """(name in `Footer`, first number, number behind the last) of each list."""
+    single: tuple[tuple[str, int | None], ...]
+    """(name in `Footer`, which number) of what is no list."""
+
+
+class FooterLayout:
+    """How the footers of one schema are laid out: made once, used for many."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._sizes = coordinate_sizes(schema)
+        self._plans: dict[tuple[int, int, int], Plan] = {}
+
+    def has_length(self, version: int) -> bool:
+        """Whether a footer of that version has its length behind it."""
+        return version >= FIRST_WITH_SCHEMA_NAME or 0 in self._sizes
+
+    def decode(self, data: bytes, where: str, *, bare: bool = False) -> Footer:
+        """Reads a footer.
+
+        Args:
+            data: All bytes of `footer_size`.
+            where: The file, for errors.
+            bare: Whether the length behind it is left out, as in a `.meta`.
+
+        Raises:
+            BadFileError: It is damaged, or not of this schema.
+        """
+        head = read_head(data, where)
+        version, at = head.version, head.size
+        end = len(data)
+        if self.has_length(version) and not bare:
+            end -= LEN_LENGTH
+            check_length(data, end, where)
+        domain = None
+        if not head.is_domain_empty:
+            domain, at = read_box(data, at, end, self._sizes, where)
+        expect(end - at >= _TWO.size, where, at, "the numbers of tiles and cells in 16", end - at)
+        tiles, last = _TWO.unpack_from(data, at)
+        at += _TWO.size
+        num_flags = (version >= 14) + (version >= 15)
+        times, deletes = (*read_flags(data, at, num_flags, end, where), 0, 0)[:2]
+        at += num_flags
+        plan = self.plan(version, times, deletes)
+        expected = f"the numbers of {len(plan.fields)} fields in {plan.numbers.size}"
+        left = end - at - plan.numbers.size
+        has_sections = version >= FIRST_WITH_SECTIONS
+        expect(left == 0 or (has_sections and left > 0), where, at, expected, end - at)
+        numbers = plan.numbers.unpack_from(data, at)
+        sections = self._sections(data, end - left, end, where) if has_sections else ()
+        lists: dict[str, Any] = {name: numbers[start:stop] for name, start, stop in plan.parts}
+        lists |= {name: None if n is None else numbers[n] for name, n in plan.single}
+        return Footer(
+            version=version,
+            schema_name=head.schema_name,
+            dense=head.dense,
+            domain=domain,
+            sparse_tiles=tiles,
+            last_cells=last,
+            has_timestamps=bool(times),
+            has_delete_metadata=bool(deletes),
+            fields=plan.fields,
+            sections=sections,
+            **lists,
+        )
+
+    def _sections(self, data: bytes, at: int, end: int, where: str) -> tuple[Section, ...]:
+        """Reads the sections, which are all that is left of a footer."""
+        expect(end - at >= _COUNT.size, where, at, "the number of sections in 4", end - at)
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        found = []
+        for _ in range(count):
+            left = end - at - _SECTION.size
+            expect(left >= 0, where, at, "the type and size of a section in 12", end - at)
+            kind, size = _SECTION.unpack_from(data, at)
+            at += _SECTION.size
+            expect(size <= left, where, at, f"a section of {size}", left)
+            if kind == _GLOBAL_ORDER:
+                wanted = 16 * len(self._sizes)
+                expect(size == wanted, where, at, f"a section of type {kind} in {wanted}", size)
+            found.append(Section(kind, data[at : at + size]))
+            at += size
+        expect(at == end, where, at, f"{count} sections, and after them 0", end - at)
+        return tuple(found)
+
+    def decisive(self, raw: bytes) -> tuple[slice, ...] | None:
+        """Tells which bytes of a footer decide how it is read; None if that differs by footer.
+
+        These are its head, its flags, and the types and sizes of its sections. Footers of one
+        length that are alike in them decode all alike, if one of them does.
+
+        Args:
+            raw: The footer, without the length behind it.
+
+        Raises:
+            BadFileError: It is damaged.
+        """
+        if 0 in self._sizes:
+            return None
+        head = read_head(raw, "footer")
+        at = head.size + _TWO.size + (0 if head.is_domain_empty else 2 * sum(self._sizes))
+        flags = slice(at, at + (head.version >= 14) + (head.version >= 15))
+        if head.version < FIRST_WITH_SECTIONS:
+            return slice(head.size), flags
+        times, deletes = read_flags(raw, flags.start, 2, len(raw), "footer")
+        at = flags.stop + self.plan(head.version, times, deletes).numbers.size
+        found = [slice(head.size), flags, slice(at, at + _COUNT.size)]
+        end = at + _COUNT.size
+        for section in self._sections(raw, at, len(raw), "footer"):
+            found.append(slice(end, end + _SECTION.size))
+            end += _SECTION.size + len(section.data)
+        return tuple(found)
+
+    def plan(self, version: int, times: int, deletes: int) -> Plan:
+        """Where the numbers of a footer stand that has, or lacks, times and delete metadata."""
+        key = (version, times, deletes)
+        if key not in self._plans:
+            fields = tuple(_fields(self._schema, *key))
+            self._plans[key] = _planned(version, fields, len(self._schema.attributes))
+        return self._plans[key]
+
+
+def coordinate_sizes(schema: Schema) -> bytes:
+    """Bytes of a coordinate of each dimension; 0 where coordinates vary in length.
+
+    Raises:
+        BadFileError: The schema has coordinates that no engine has.
+    """
+    sizes = [0 if f.is_var else f.datatype.size * f.cell_val_num for f in schema.dimensions]
+    if any(size == 0 and not f.is_var for size, f in zip(sizes, schema.dimensions, strict=True)):
+        raise BadFileError("schema", "expected coordinates of at least 1 byte, found 0")
+    if max(sizes, default=0) > 255:
+        raise BadFileError("schema", f"expected coordinates of few bytes, found {max(sizes)}")
+    return bytes(sizes)
+
+
+def read_box(
+    data: bytes, at: int, end: int, sizes: bytes, where: str
+) -> tuple[tuple[Range, ...], int]:
+    """Reads the least and the largest coordinates of all dimensions.
+
+    Args:
+        data: What they stand in.
+        at: Where they start.
+        end: Where they must have ended.
+        sizes: Of `coordinate_sizes`.
+        where: The file, for errors.
+
+    Returns:
+        The ranges, and where they end.
+
+    Raises:
+        BadFileError: They go beyond the end.
+    """
+    found = []
+    for size in sizes:
+        both, least = 2 * size, size
+        if size == 0:
+            expect(end - at >= 16, where, at, "the sizes of a range", end - at)
+            both, least = _TWO.unpack_from(data, at)
+            at += 16
+            expect(least <= both, where, at, f"a least coordinate of up to {both}", least)
+        expect(both <= end - at, where, at, f"a range of {both}", end - at)
+        found.append((data[at : at + least], data[at + least : at + both]))
+        at += both
+    return tuple(found), at
+
+
+def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False) -> Footer:
+    """Reads one footer; of many of one schema, one `FooterLayout` reads them faster.
+
+    Raises:
+        BadFileError: It is damaged, or not of this schema.
+    """
+    return FooterLayout(schema).decode(data, where, bare=bare)
+
+
+def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
+    """The cell files that a fragment of a schema and a version may have: name -> (field, part).
+
+    >>> from chronotile.format.datatypes import Datatype
+    >>> from chronotile.format.schema import Field, Schema
+    >>> a = Field(name="a", datatype=Datatype.INT32, nullable=True)
+    >>> cell_files_of(Schema(version=13, attributes=(a,)), 13)["a0_validity.tdb"]
+    ('a', 'validity')
+    """
+    found = {}
+    for name, stem, part in _fields(schema, version, version >= 14, version >= 15):
+        field = schema.field(name)
+        found[f"{stem}.tdb"] = (name, part)
+        if part == "offsets":
+            found[f"{stem}_var.tdb"] = (name, _PARTS["_var"])
+        if field is not None and field.nullable:
+            found[f"{stem}_validity.tdb"] = (name, _PARTS["_validity"])
+    return found
+
+
+def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> Plan:
+    num = len(fields)
+    # Before version 5 the coordinates, which come last, have no variable part.
+    num_var = num if version >= 5 else attributes
+    counts = {
+        "file_sizes": num,
+        "var_file_sizes": num_var,
+        "validity_file_sizes": num if version >= 7 else 0,
+        "ofs_r_tree": 1,
+        "ofs_tile_offsets": num,
+        "ofs_var_tile_offsets": num_var,
+        "ofs_var_tile_sizes": num_var,
+        "ofs_validity_tile_offsets": num if version >= 7 else 0,
+        **dict.fromkeys(_BOUNDS, num if version >= 11 else 0),
+        "ofs_fragment_statistics": 1 if version >= 12 else 0,
+        "ofs_processed_conditions": 1 if version >= 16 else 0,
+    }
+    parts, single, start = [], [], 0
+    for name, count in counts.items():
+        if name in _SINGLE:
+            single.append((name, start if count else None))
+        else:
+            parts.append((name, start, start + count))
+        start += count
+    return Plan(fields, struct.Struct(f"<{start}Q"), tuple(parts), tuple(single))
+
+
+def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[FooterField]:
+    """The fields in the footer's order, with the names of their files."""
+    plain = version < 8
+
+    def files(fields: tuple[Field, ...], letter: str) -> Iterator[FooterField]:
+        for at, field in enumerate(fields):
+            stem = f"{letter}{at}" if version >= 9 else _encoded(field.name, plain=plain)
+            yield FooterField(field.name, stem, "offsets" if field.is_var else "data")
+
+    yield from files(schema.attributes, "a")
+    yield FooterField(COORDS, COORDS, "data")
+    if version >= 5:
+        yield from files(schema.dimensions, "d")
+    if times:
+        yield FooterField("__timestamps", "t", "timestamps")
+    if deletes:
+        yield FooterField("__delete_timestamps", "dt", "deletes")
+        yield FooterField("__delete_condition_index", "dci", "deletes")
+
+
+def _encoded(name: str, *, plain: bool) -> str:
+    return name if plain else "".join(_PERCENT.get(c, c) for c in name)
+
+
+_FIELDS = 2
+"""The time of a cell's removal, and by which delete: the last fields of a footer that has them."""
+
+
+def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) -> bytes:
+    """The bytes of a footer without delete metadata, and its length behind them.
+
+    Args:
+        raw: The footer as it is stored, without the length behind it.
+        footer: What it says; it has delete metadata.
+        layout: Of its schema.
+    """
+    plan = layout.plan(footer.version, int(footer.has_timestamps), 1)
+    end = len(raw) - footer.len_sections
+    start = end - plan.numbers.size
+    numbers = list(plan.numbers.unpack_from(raw, start))
+    gone = {
+        at for _, start, stop in plan.parts if stop > start for at in range(stop - _FIELDS, stop)
+    }
+    kept = [number for at, number in enumerate(numbers) if at not in gone]
+    # The flag stands right before the numbers.
+    data = raw[: start - 1] + b"\0" + struct.pack(f"<{len(kept)}Q", *kept) + raw[end:]
+    return data + struct.pack("<Q", len(data))

@@ -19,7 +19,7 @@ from chronotile.format import cell_values
 
 if TYPE_CHECKING:
     from chronotile.format.cell_values import Json
-    from chronotile.format.footer_layout import Footer, Range
+    from chronotile.format.fragment_footer import Footer, Range
     from chronotile.format.schema import Field, Schema
 
 MOST_CELLS = (1 << 63) - 1

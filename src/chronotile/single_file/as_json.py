@@ -18,8 +18,10 @@ from chronotile.single_file.decode import (
     AnyFile,
     ArraySchemaFile,
     ConsolidatedFile,
+    ConsolidatedFootersFile,
     DeleteFile,
     EnumerationFile,
+    FragmentMetadataFile,
     GroupFile,
     LinesFile,
     MetadataEntry,
@@ -27,7 +29,6 @@ from chronotile.single_file.decode import (
     UpdateFile,
     decode_payload,
 )
-from chronotile.single_file.fragment_files import ConsolidatedFootersFile, FragmentMetadataFile
 
 if TYPE_CHECKING:
     from chronotile.format.commit_files import Record

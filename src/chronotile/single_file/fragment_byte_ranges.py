@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
-from chronotile.format.footer_layout import Footer, FooterLayout, coordinate_sizes
-from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, LEN_LENGTH
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    LEN_LENGTH,
+    Footer,
+    FooterLayout,
+    coordinate_sizes,
+)
 from chronotile.format.fragment_metadata import Frame, frame_metadata
 from chronotile.format.parsers import FragmentMetadataSpec, GenericTileSpec, Span, trace
 from chronotile.single_file.fragment_json import schema_of

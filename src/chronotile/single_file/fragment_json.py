@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format import cell_values
-from chronotile.format.footer_layout import COORDS, Footer, FooterLayout
-from chronotile.format.fragment_footer import FooterHead, read_head
+from chronotile.format.fragment_footer import COORDS, Footer, FooterHead, FooterLayout, read_head
 from chronotile.format.fragment_size import FragmentMeasure, domain_values
 from chronotile.format.kinds import OLD_SCHEMA
 
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.consolidated_footers import ListedFooter
-    from chronotile.format.fragment_metadata import FieldTiles, FragmentMetadata
-    from chronotile.format.fragment_tiles import Bounds, RTree
+    from chronotile.format.fragment_metadata import Bounds, FieldTiles, FragmentMetadata, RTree
     from chronotile.format.schema import Field, Schema
-    from chronotile.single_file.fragment_files import (
+    from chronotile.single_file.decode import (
         ConsolidatedFootersFile,
         FragmentMetadataFile,
     )

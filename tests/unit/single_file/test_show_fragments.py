@@ -18,7 +18,7 @@ from chronotile.format.consolidated_footers import (
     decode_consolidated_footers,
     encode_consolidated_footers,
 )
-from chronotile.single_file.fragment_files import ConsolidatedFootersFile, FragmentMetadataFile
+from chronotile.single_file.decode import ConsolidatedFootersFile, FragmentMetadataFile
 from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:
