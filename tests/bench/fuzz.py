@@ -36,7 +36,6 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
         decode_metadata,
         decode_numbers,
         decode_r_tree,
-        decode_statistics,
         frame_metadata,
     )
     from chronotile.format.fragment_size import FragmentMeasure
@@ -128,11 +127,6 @@ def _tiles_of_metadata(data: bytes) -> None:
     sizes = b"\4\0"
     _agree(data, lambda d: list(decode_numbers(d, "fuzz")), footer_spec.numbers)
     _agree(data, lambda d: decode_applied(d, "fuzz"), footer_spec.applied)
-    _agree(
-        data,
-        lambda d: decode_statistics(d, 3, "fuzz"),
-        lambda d: tuple(footer_spec.statistics(d, 3)),
-    )
 
     def tree(data: bytes) -> object:
         found = decode_r_tree(data, 22, sizes, "fuzz")

@@ -121,10 +121,6 @@ def test_each_tile_is_read_as_the_spec_says() -> None:
             ):
                 if bounds is not None:
                     assert footer_spec.bounds(payload_at(fragment, offsets[at])) == bounds
-        if footer.ofs_fragment_statistics is not None:
-            payload = payload_at(fragment, footer.ofs_fragment_statistics)
-            told = footer_spec.statistics(payload, len(found.fields))
-            assert told == [field.statistics for field in found.fields]
         if footer.ofs_processed_conditions is not None:
             payload = payload_at(fragment, footer.ofs_processed_conditions)
             assert footer_spec.applied(payload) == found.applied_deletes
@@ -316,7 +312,7 @@ def spoil(data: st.DataObject, sound: bytes) -> bytes:
 def test_damaged_tiles_are_read_as_the_spec_says(data: st.DataObject) -> None:
     fragment = data.draw(st.sampled_from([f for f in fragments() if f.case.key is None][::7]))
     footer = decode_footer(fragment.footer, fragment.schema, "x")
-    sizes, count = coordinate_sizes(fragment.schema), len(footer.fields)
+    sizes = coordinate_sizes(fragment.schema)
     offset = data.draw(st.sampled_from(sorted(footer.needed | footer.others)))
     payload = spoil(data, payload_at(fragment, offset))
     agree(
@@ -324,10 +320,6 @@ def test_damaged_tiles_are_read_as_the_spec_says(data: st.DataObject) -> None:
         lambda: footer_spec.numbers(payload),
     )
     agree(lambda: decode_applied(payload, "x"), lambda: footer_spec.applied(payload))
-    agree(
-        lambda: decode_statistics(payload, count, "x"),
-        lambda: tuple(footer_spec.statistics(payload, count)),
-    )
 
     def tree() -> object:
         found = decode_r_tree(payload, footer.version, sizes, "x")

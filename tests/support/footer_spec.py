@@ -93,11 +93,6 @@ def bounds(payload: bytes) -> tuple[bytes, bytes]:
     return tree.fixed, tree.var
 
 
-def statistics(payload: bytes, count: int) -> list[tuple[bytes, bytes, int, int]]:
-    tree = parse(FragmentMetadataSpec.FragmentStatistics, "spec", payload, count)
-    return [(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields]
-
-
 def applied(payload: bytes) -> tuple[str, ...]:
     tree = parse(FragmentMetadataSpec.ProcessedConditions, "spec", payload)
     return tuple(item.uri for item in tree.conditions)

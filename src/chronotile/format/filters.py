@@ -1,8 +1,8 @@
-"""Filters of cell files: what a chunk went through on its way to disk, undone.
+"""Filters: undo what a chunk of cells, or of a generic tile, went through on its way to disk.
 
-In: the pipeline of a field, and one chunk: its metadata and its filtered bytes. Out: the bytes as
-they were written; or the name of the first filter that is not known here; or `BadFileError`. Knows
-nothing of files and tiles.
+In: a pipeline, and one chunk: its metadata and its filtered bytes. Out: the bytes as they were
+written; or the name of the first filter that is not known here; or `BadFileError`. Knows nothing of
+files and tiles.
 
 Filters are undone from the last to the first. Each finds what it needs at the start of the chunk's
 metadata, and leaves the rest to the filter before it. A compressor takes the metadata of the
@@ -17,8 +17,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.errors import BadFileError, WrongKeyError
-from chronotile.format import tiles
+from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.datatypes import Datatype
 from chronotile.format.decompress import COMPRESSORS, decompress, split_texts
 from chronotile.format.value_filters import VALUE_FILTERS, undo_values
@@ -38,6 +37,7 @@ _ROOM = 1 << 20
 _TEXTS = (Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 _U32, _U64, _TWO = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<II")
 _SEALED = struct.Struct("<II12s16s")
+_KEY_SIZE = 32
 _INTEGERS = {1: Datatype.INT8, 2: Datatype.INT16, 4: Datatype.INT32, 8: Datatype.INT64}
 
 
@@ -228,7 +228,7 @@ def _checked(kind: str, metadata: bytes, data: bytes, where: str) -> tuple[bytes
 
 
 def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
-    cipher = tiles.cipher(key, where)
+    opener = cipher(key, where)
     from cryptography.exceptions import InvalidTag
 
     stated, num_metadata, rest = _parts(metadata, _SEALED, where)
@@ -239,9 +239,37 @@ def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> t
     out, at = [], 0
     for _, size, iv, tag in stated:
         try:
-            out.append(bytes(cipher.decrypt(iv, data[at : at + size] + tag, None)))
+            out.append(bytes(opener.decrypt(iv, data[at : at + size] + tag, None)))
         except InvalidTag as cause:
-            problem = "expected bytes that the key opens, found others: damage, or another key"
-            raise WrongKeyError(where, problem) from cause
+            problem = "expected the key that it was encrypted with"
+            raise WrongKeyError(where, f"{problem}, found another, or damaged bytes") from cause
         at += size
     return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
+
+
+def cipher(key: bytes | None, where: str) -> Any:
+    """Make what opens and seals with the array's key.
+
+    Raises:
+        KeyNeededError: There is no key, or no package that can use it.
+        WrongKeyError: It is of another length.
+    """
+    checked = check_key(key, where)
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(checked)
+
+
+def check_key(key: bytes | None, where: str) -> bytes:
+    """Give the key back; refuse one that is missing, of another length, or without its package."""
+    if key is None:
+        problem = "expected the array's key, as the tile is encrypted; found none"
+        raise KeyNeededError(where, problem)
+    if len(key) != _KEY_SIZE:
+        raise WrongKeyError(where, f"expected a key of {_KEY_SIZE} bytes, found {len(key)}")
+    try:
+        import cryptography  # noqa: F401  (an extra: only encrypted arrays need it)
+    except ImportError as cause:
+        problem = "expected the package cryptography (pip install 'chronotile[crypto]'), found none"
+        raise KeyNeededError(where, problem) from cause
+    return key

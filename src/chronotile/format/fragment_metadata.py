@@ -1,11 +1,13 @@
-"""A whole `__fragment_metadata.tdb`: its footer, and every tile that the footer tells of.
+"""A whole `__fragment_metadata.tdb`: its footer, and the tiles that the footer points to.
 
 In: the bytes of the file, its schema, and the key of an encrypted array. Out: an immutable
 `FragmentMetadata`, or `BadFileError`. Without a schema, `frame_metadata` still tells which bytes
 are tiles and which the footer. Reads no file, and takes no name out of one for a path.
 
-Memory is taken for no more payload than the caller's ceiling, over all tiles; one that several
-fields point to is opened once.
+The tiles hold lists of numbers, bounds of values, an R-tree and statistics. A fragment may have a
+thousand fields or a million tiles, so lists stay bytes until someone asks for a number. The tests
+hold this module to the spec. Over all tiles, memory is taken for no more payload than the caller's
+ceiling; a tile that several fields point to is opened once.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from chronotile.format.fragment_footer import (
     read_box,
     read_head,
 )
+from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,299 +49,11 @@ if TYPE_CHECKING:
     from chronotile.format.fragment_footer import Range
     from chronotile.format.schema import Schema
 
-
-_NUMBER, _HEADER = struct.Struct("<Q"), struct.Struct("<IQQBQBI")
-_LEAST_BODY, _LEAST_PIPELINE, _LARGEST_PIPELINE = 8, 8, 1 << 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldTiles:
-    """What the tiles before a footer tell of one field; a list is None where there is none."""
-
-    name: str
-    tile_offsets: Numbers
-    var_tile_offsets: Numbers | None
-    var_tile_sizes: Numbers | None
-    validity_tile_offsets: Numbers | None
-    minima: Bounds | None
-    maxima: Bounds | None
-    first: Bounds | None
-    """Of a dimension: where in it the first cell of each tile lies, by the global order."""
-    last: Bounds | None
-    sums: Numbers | None
-    null_counts: Numbers | None
-    statistics: FieldStatistics | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentMetadata:
-    """All that the metadata of a fragment says."""
-
-    footer: Footer
-    r_tree: RTree
-    fields: tuple[FieldTiles, ...]
-    applied_deletes: tuple[str, ...]
-    """The paths that their files had in the array; text, never a path to open."""
-
-
-class StoredTile(NamedTuple):
-    """One of the generic tiles before a footer."""
-
-    offset: int
-    size: int
-    payload_size: int
-    encrypted: bool
-
-
-class Frame(NamedTuple):
-    """Which bytes of the metadata are what."""
-
-    tiles: tuple[StoredTile, ...]
-    """As many as follow each other from the start of the file on."""
-    head: FooterHead
-    footer_start: int
-
-
-def frame_metadata(data: bytes, where: str) -> Frame:
-    """Tells tiles and footer apart, without a schema.
-
-    The length at the end of the file tells where the footer starts. Where there is none, which
-    takes a schema to know, it starts where the tiles end.
-
-    Raises:
-        UnknownVersionError: The footer is of a version that is not known.
-        BadFileError: There is no footer.
-    """
-    found, end = _walk(data)
-    if len(data) >= LEN_LENGTH:
-        start = len(data) - LEN_LENGTH - _NUMBER.unpack_from(data, len(data) - LEN_LENGTH)[0]
-        if start == end:
-            return Frame(found, read_head(data[start:], where), start)
-        if start >= 0:
-            # Tiles that cannot be told apart do not hide the footer.
-            with suppress(BadFileError):
-                head = read_head(data[start:], where)
-                if head.version >= FIRST_WITH_SCHEMA_NAME:
-                    return Frame(found, head, start)
-    if end == len(data):
-        if found:
-            # The metadata of versions 1 and 2 is one tile, whose header has the version.
-            check_version(int.from_bytes(data[:4], "little"), where)
-        raise BadFileError(where, "expected a footer behind the tiles, found the end", end)
-    head = read_head(data[end:], where)
-    if head.version >= FIRST_WITH_SCHEMA_NAME:
-        check_length(data[end:], len(data) - end - LEN_LENGTH, where)
-    return Frame(found, head, end)
-
-
-def decode_metadata(
-    data: bytes,
-    schema: Schema,
-    where: str,
-    *,
-    key: bytes | None = None,
-    ceiling: int = tiles.DEFAULT_CEILING,
-) -> FragmentMetadata:
-    """Reads all of a fragment's metadata.
-
-    Args:
-        data: The whole file.
-        schema: The schema that its footer names.
-        where: The file, for errors.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-        ceiling: Most payload bytes to take memory for, over all tiles.
-
-    Raises:
-        UnknownVersionError: It is of a version that is not known.
-        BadFileError: It is damaged, or not of this schema.
-        KeyNeededError: It is encrypted, and there is no key.
-        WrongKeyError: It is encrypted, and the key does not open it.
-    """
-    start = frame_metadata(data, where).footer_start
-    footer = FooterLayout(schema).decode(data[start:], f"{where}, footer")
-    opener = _Opener(data[:start], where, key, ceiling)
-    sizes = coordinate_sizes(schema)
-    conditions = footer.ofs_processed_conditions
-    return FragmentMetadata(
-        footer=footer,
-        r_tree=decode_r_tree(
-            opener.payload(footer.ofs_r_tree),
-            footer.version,
-            sizes,
-            opener.place(footer.ofs_r_tree),
-        ),
-        fields=tuple(_fields(footer, schema, opener)),
-        applied_deletes=()
-        if conditions is None
-        else decode_applied(opener.payload(conditions), opener.place(conditions)),
-    )
-
-
-class FileTiles(NamedTuple):
-    """Where the tiles of one cell file start, and what the metadata counts in each."""
-
-    file: CellFile
-    offsets: Numbers
-    var_sizes: Numbers | None
-    """Bytes of the values in each tile, of a field whose cells vary in length."""
-    null_counts: Numbers | None = None
-    """Cells without a value in each tile of a file of validity; None where nobody counted."""
-    sums: Numbers | None = None
-    """The bits of the sum of each tile's values, if there is one."""
-
-
-class TileLists(NamedTuple):
-    """What the engine needs to find the cells of a fragment."""
-
-    files: tuple[FileTiles, ...]
-    leaves: int | None
-    """Boxes in the last level of the R-tree; None where the fragment is dense."""
-    encrypted: bool
-
-
-def decode_tile_lists(
-    data: bytes, footer: Footer, schema: Schema, where: str, *, key: bytes | None = None
-) -> TileLists:
-    """Reads where each tile of each cell file starts; other tiles of the metadata stay closed.
-
-    Args:
-        data: The whole file.
-        footer: Its footer.
-        schema: The schema that it names.
-        where: The file, for errors.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-
-    Raises:
-        BadFileError: A list is damaged.
-        KeyNeededError: It is encrypted, and there is no key.
-        WrongKeyError: It is encrypted, and the key does not open it.
-    """
-    opener = _Opener(data, where, key, tiles.DEFAULT_CEILING)
-
-    def numbers(offsets: tuple[int, ...], at: int) -> Numbers:
-        return decode_numbers(opener.payload(offsets[at]), where)
-
-    def counts(offsets: tuple[int, ...], at: int) -> Numbers | None:
-        # The engine reads cells without them.
-        with suppress(BadFileError, WrongKeyError):
-            return numbers(offsets, at) if offsets else None
-        return None
-
-    found = []
-    for file, at in footer.numbered_files:
-        if file.part == "validity":
-            nulls = counts(footer.ofs_tile_null_counts, at)
-            offsets = numbers(footer.ofs_validity_tile_offsets, at)
-            found.append(FileTiles(file, offsets, None, nulls))
-        elif file.name.endswith("_var.tdb"):
-            offsets = numbers(footer.ofs_var_tile_offsets, at)
-            found.append(FileTiles(file, offsets, numbers(footer.ofs_var_tile_sizes, at)))
-        else:
-            is_var = file.part == "offsets" and bool(footer.var_file_sizes[at])
-            sizes = numbers(footer.ofs_var_tile_sizes, at) if is_var else None
-            total = counts(footer.ofs_tile_sums, at) if file.part == "data" else None
-            found.append(FileTiles(file, numbers(footer.ofs_tile_offsets, at), sizes, None, total))
-    leaves = None
-    if not footer.dense:
-        payload = opener.payload(footer.ofs_r_tree)
-        tree = decode_r_tree(payload, footer.version, coordinate_sizes(schema), where)
-        leaves = tree.levels[-1].count if tree.levels else 0
-    return TileLists(tuple(found), leaves, _is_encrypted(data, footer.ofs_r_tree))
-
-
-def _is_encrypted(data: bytes, offset: int) -> bool:
-    return (
-        bool(_HEADER.unpack_from(data, offset)[5]) if len(data) - offset >= _HEADER.size else False
-    )
-
-
-def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
-    """The tiles that follow each other from the start on, and where they end."""
-    found, at = [], 0
-    while len(data) - at >= _HEADER.size:
-        _, body, size, _, _, encryption, pipeline = _HEADER.unpack_from(data, at)
-        length = _HEADER.size + pipeline + body
-        if (
-            not _LEAST_PIPELINE <= pipeline <= _LARGEST_PIPELINE
-            or body < _LEAST_BODY
-            or encryption > 1
-            or length > len(data) - at
-        ):
-            break
-        found.append(StoredTile(at, length, size, encryption == 1))
-        at += length
-    return tuple(found), at
-
-
-class _Opener:
-    """Opens the tiles before a footer, each once, within a ceiling for all of them."""
-
-    def __init__(self, data: bytes, where: str, key: bytes | None, ceiling: int) -> None:
-        self._data, self._where, self._key, self._left = data, where, key, ceiling
-        self._payloads: dict[int, bytes] = {}
-
-    def place(self, offset: int) -> str:
-        """A tile, for errors: bytes count from the start of its payload."""
-        return f"{self._where}, payload of the tile at byte {offset}"
-
-    def payload(self, offset: int) -> bytes:
-        if offset not in self._payloads:
-            length = tiles.extent(memoryview(self._data)[offset:])
-            if length is None or offset + length > len(self._data):
-                problem = "expected a tile before the footer, found none"
-                raise BadFileError(self._where, problem, offset)
-            tile = self._data[offset : offset + length]
-            found = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
-            self._left -= len(found)
-            self._payloads[offset] = found
-        return self._payloads[offset]
-
-
-def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTiles]:
-    # The coordinates of old have room for bounds in later versions too, but nothing in it.
-    widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
-    statistics: tuple[FieldStatistics, ...] = ()
-    if footer.ofs_fragment_statistics is not None:
-        offset = footer.ofs_fragment_statistics
-        payload, place = opener.payload(offset), opener.place(offset)
-        statistics = decode_statistics(payload, len(footer.fields), place)
-    # By dimension: these follow the attributes and the coordinates of old.
-    (ofs_first, ofs_last), before = footer.ofs_tile_ends, len(schema.attributes) + 1
-    for at, field in enumerate(footer.fields):
-        width = widths.get(field.name, 8)
-
-        def numbers(offsets: tuple[int, ...], at: int = at) -> Numbers | None:
-            if at >= len(offsets):
-                return None
-            return decode_numbers(opener.payload(offsets[at]), opener.place(offsets[at]))
-
-        def bounds(
-            offsets: tuple[int, ...], at: int = at, width: int | None = width
-        ) -> Bounds | None:
-            if at >= len(offsets):
-                return None
-            return decode_bounds(opener.payload(offsets[at]), width, opener.place(offsets[at]))
-
-        yield FieldTiles(
-            name=field.name,
-            tile_offsets=numbers(footer.ofs_tile_offsets) or Numbers(b""),
-            var_tile_offsets=numbers(footer.ofs_var_tile_offsets),
-            var_tile_sizes=numbers(footer.ofs_var_tile_sizes),
-            validity_tile_offsets=numbers(footer.ofs_validity_tile_offsets),
-            minima=bounds(footer.ofs_tile_minima),
-            maxima=bounds(footer.ofs_tile_maxima),
-            first=bounds(ofs_first, at - before) if at >= before else None,
-            last=bounds(ofs_last, at - before) if at >= before else None,
-            sums=numbers(footer.ofs_tile_sums),
-            null_counts=numbers(footer.ofs_tile_null_counts),
-            statistics=statistics[at] if statistics else None,
-        )
-
-
 MOST_LEVELS = 64
 """Levels of an R-tree: as many as a tree of two branches has for 2^64 tiles."""
-_TWO = struct.Struct("<QQ")
+_NUMBER, _TWO = struct.Struct("<Q"), struct.Struct("<QQ")
 _R_TREE, _OLD_R_TREE = struct.Struct("<II"), struct.Struct("<IIBI")
+_LEAST_BODY, _LEAST_PIPELINE, _LARGEST_PIPELINE = 8, 8, 1 << 16
 
 
 class Numbers(Sequence[int]):
@@ -375,11 +90,11 @@ class Numbers(Sequence[int]):
 
     @property
     def array(self) -> npt.NDArray[np.uint64]:
-        """The same as an array that cannot be written."""
+        """Give the same as an array that cannot be written."""
         return np.frombuffer(self.raw, dtype="<u8")
 
 
-class Bounds(NamedTuple):
+class TileBounds(NamedTuple):
     """The least, or the largest, values of a field by tile."""
 
     fixed: bytes
@@ -387,11 +102,7 @@ class Bounds(NamedTuple):
     var: bytes
 
     def values(self, width: int | None) -> Iterator[bytes]:
-        """The raw values.
-
-        Args:
-            width: Bytes of one; None if they vary in length.
-        """
+        """Give the raw values, each of `width` bytes; None if they vary in length."""
         if width is not None:
             yield from (self.fixed[at : at + width] for at in range(0, len(self.fixed), width))
             return
@@ -410,7 +121,7 @@ class RTreeLevel:
     """Bytes of a coordinate of each dimension; 0 where they vary in length."""
 
     def boxes(self) -> Iterator[tuple[Range, ...]]:
-        """The least and the largest coordinates of each box, by dimension."""
+        """Give the least and the largest coordinates of each box, by dimension."""
         at = 0
         for _ in range(self.count):
             box, at = read_box(self.raw, at, len(self.raw), self.sizes, "r-tree")
@@ -426,7 +137,7 @@ class RTree:
 
 
 class FieldStatistics(NamedTuple):
-    """What is known of a field in all of a fragment."""
+    """Figures of a field over all of a fragment."""
 
     least: bytes
     largest: bytes
@@ -435,35 +146,294 @@ class FieldStatistics(NamedTuple):
     nulls: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTiles:
+    """The tiles of one field before a footer; a list is None where there is none."""
+
+    name: str
+    tile_offsets: Numbers
+    var_tile_offsets: Numbers | None
+    var_tile_sizes: Numbers | None
+    validity_tile_offsets: Numbers | None
+    minima: TileBounds | None
+    maxima: TileBounds | None
+    first: TileBounds | None
+    """Of a dimension: where in it the first cell of each tile lies, by the global order."""
+    last: TileBounds | None
+    sums: Numbers | None
+    null_counts: Numbers | None
+    statistics: FieldStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentMetadata:
+    """The whole metadata of a fragment."""
+
+    footer: Footer
+    r_tree: RTree
+    fields: tuple[FieldTiles, ...]
+    applied_deletes: tuple[str, ...]
+    """The paths that their files had in the array; text, never a path to open."""
+
+
+class StoredTile(NamedTuple):
+    """One of the generic tiles before a footer."""
+
+    offset: int
+    size: int
+    payload_size: int
+    encrypted: bool
+
+
+class Frame(NamedTuple):
+    """The tiles and the footer, as byte ranges of the metadata."""
+
+    tiles: tuple[StoredTile, ...]
+    """As many as follow each other from the start of the file on."""
+    head: FooterHead
+    footer_start: int
+
+
+def frame_metadata(data: bytes, where: str) -> Frame:
+    """Tell tiles and footer apart, without a schema.
+
+    The length at the end of the file tells where the footer starts. Where there is none, which
+    takes a schema to know, it starts where the tiles end.
+
+    Raises:
+        UnknownVersionError: The footer is of a version that is not known.
+        BadFileError: There is no footer.
+    """
+    found, end = _walk(data)
+    if len(data) >= LEN_LENGTH:
+        start = len(data) - LEN_LENGTH - _NUMBER.unpack_from(data, len(data) - LEN_LENGTH)[0]
+        if start == end:
+            return Frame(found, read_head(data[start:], where), start)
+        if start >= 0:
+            # Tiles that cannot be told apart do not hide the footer.
+            with suppress(BadFileError):
+                head = read_head(data[start:], where)
+                if head.version >= FIRST_WITH_SCHEMA_NAME:
+                    return Frame(found, head, start)
+    if end == len(data):
+        if found:
+            # The metadata of versions 1 and 2 is one tile, whose header has the version.
+            check_version(int.from_bytes(data[:4], "little"), where)
+        raise BadFileError(where, "expected a footer behind the tiles, found the end", end)
+    head = read_head(data[end:], where)
+    if head.version >= FIRST_WITH_SCHEMA_NAME:
+        check_length(data[end:], len(data) - end - LEN_LENGTH, where)
+    return Frame(found, head, end)
+
+
+class FileTiles(NamedTuple):
+    """Where the tiles of one cell file start, and figures of each tile."""
+
+    file: CellFile
+    offsets: Numbers
+    var_sizes: Numbers | None
+    """Bytes of the values in each tile, of a field whose cells vary in length."""
+    null_counts: Numbers | None = None
+    """Cells without a value in each tile of a file of validity; None where nobody counted."""
+    sums: Numbers | None = None
+    """The bits of the sum of each tile's values, if there is one."""
+
+
+class TileLists(NamedTuple):
+    """The lists that the engine needs to find the cells of a fragment."""
+
+    files: tuple[FileTiles, ...]
+    leaves: int | None
+    """Boxes in the last level of the R-tree; None where the fragment is dense."""
+    encrypted: bool
+
+
+def decode_metadata(
+    data: bytes,
+    schema: Schema,
+    where: str,
+    *,
+    key: bytes | None = None,
+    ceiling: int = tiles.DEFAULT_CEILING,
+) -> FragmentMetadata:
+    """Read all of a fragment's metadata.
+
+    Args:
+        data: The whole file.
+        schema: The schema that its footer names.
+        where: The file, for errors.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+        ceiling: Most payload bytes to take memory for, over all tiles.
+
+    Raises:
+        UnknownVersionError: It is of a version that is not known.
+        BadFileError: It is damaged, or not of this schema.
+        KeyNeededError: It is encrypted, and there is no key.
+        WrongKeyError: It is encrypted, and the key does not open it.
+    """
+    start = frame_metadata(data, where).footer_start
+    footer = FooterLayout(schema).decode(data[start:], f"{where}, footer")
+    opener = _Opener(data[:start], where, key, ceiling)
+    conditions = footer.ofs_processed_conditions
+    return FragmentMetadata(
+        footer=footer,
+        r_tree=opener.r_tree(footer, schema),
+        fields=tuple(_fields(footer, schema, opener)),
+        applied_deletes=() if conditions is None else decode_applied(*opener.open(conditions)),
+    )
+
+
+def decode_tile_lists(
+    data: bytes, footer: Footer, schema: Schema, where: str, *, key: bytes | None = None
+) -> TileLists:
+    """Read where each tile of each cell file starts; other tiles of the metadata stay closed.
+
+    Args:
+        data: The whole file.
+        footer: Its footer.
+        schema: The schema that it names.
+        where: The file, for errors.
+        key: The array's 32-byte AES-256 key, if it is encrypted.
+
+    Raises:
+        BadFileError: A list is damaged.
+        KeyNeededError: It is encrypted, and there is no key.
+        WrongKeyError: It is encrypted, and the key does not open it.
+    """
+    opener = _Opener(data, where, key, tiles.DEFAULT_CEILING)
+
+    def starts(offsets: tuple[int, ...], at: int) -> Numbers:
+        return decode_numbers(*opener.open(offsets[at]))
+
+    def figures(offsets: tuple[int, ...], at: int) -> Numbers | None:
+        # The engine reads cells without them.
+        with suppress(BadFileError, WrongKeyError):
+            return opener.numbers(offsets, at)
+        return None
+
+    files = []
+    for file, at in footer.numbered_files:
+        if file.part == "validity":
+            nulls = figures(footer.ofs_tile_null_counts, at)
+            offsets = starts(footer.ofs_validity_tile_offsets, at)
+            files.append(FileTiles(file, offsets, None, nulls))
+        elif file.name.endswith("_var.tdb"):
+            offsets = starts(footer.ofs_var_tile_offsets, at)
+            files.append(FileTiles(file, offsets, starts(footer.ofs_var_tile_sizes, at)))
+        else:
+            is_var = file.part == "offsets" and bool(footer.var_file_sizes[at])
+            sizes = starts(footer.ofs_var_tile_sizes, at) if is_var else None
+            sums = figures(footer.ofs_tile_sums, at) if file.part == "data" else None
+            files.append(FileTiles(file, starts(footer.ofs_tile_offsets, at), sizes, None, sums))
+    leaves = None
+    if not footer.dense:
+        levels = opener.r_tree(footer, schema).levels
+        leaves = levels[-1].count if levels else 0
+    header = tiles.read_header(data, footer.ofs_r_tree)
+    return TileLists(tuple(files), leaves, header is not None and header.encryption != 0)
+
+
+def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
+    """Find the tiles that follow each other from the start on, and where they end."""
+    stored, at = [], 0
+    while (header := tiles.read_header(data, at)) is not None:
+        if (
+            not _LEAST_PIPELINE <= header.pipeline <= _LARGEST_PIPELINE
+            or header.persisted < _LEAST_BODY
+            or header.encryption > 1
+            or header.extent > len(data) - at
+        ):
+            break
+        stored.append(StoredTile(at, header.extent, header.size, header.encryption == 1))
+        at += header.extent
+    return tuple(stored), at
+
+
+class _Opener:
+    """Opens the tiles before a footer, each once, within a ceiling for all of them."""
+
+    def __init__(self, data: bytes, where: str, key: bytes | None, ceiling: int) -> None:
+        self._data, self._where, self._key, self._left = data, where, key, ceiling
+        self._payloads: dict[int, bytes] = {}
+
+    def open(self, offset: int) -> tuple[bytes, str]:
+        """Open the tile at a byte; give its payload, and its place for errors."""
+        if offset not in self._payloads:
+            length = tiles.extent(self._data, offset)
+            if length is None or offset + length > len(self._data):
+                problem = "expected a tile before the footer, found none"
+                raise BadFileError(self._where, problem, offset)
+            tile = self._data[offset : offset + length]
+            payload = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
+            self._left -= len(payload)
+            self._payloads[offset] = payload
+        return self._payloads[offset], f"{self._where}, payload of the tile at byte {offset}"
+
+    def numbers(self, offsets: tuple[int, ...], at: int) -> Numbers | None:
+        return decode_numbers(*self.open(offsets[at])) if at < len(offsets) else None
+
+    def bounds(self, offsets: tuple[int, ...], at: int, width: int | None) -> TileBounds | None:
+        if not 0 <= at < len(offsets):
+            return None
+        payload, place = self.open(offsets[at])
+        return decode_bounds(payload, width, place)
+
+    def r_tree(self, footer: Footer, schema: Schema) -> RTree:
+        payload, place = self.open(footer.ofs_r_tree)
+        return decode_r_tree(payload, footer.version, coordinate_sizes(schema), place)
+
+
+def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTiles]:
+    # The coordinates of old have room for bounds in later versions too, but nothing in it.
+    widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
+    statistics: tuple[FieldStatistics, ...] = ()
+    if footer.ofs_fragment_statistics is not None:
+        payload, place = opener.open(footer.ofs_fragment_statistics)
+        statistics = decode_statistics(payload, len(footer.fields), place)
+    # By dimension: these follow the attributes and the coordinates of old.
+    (ofs_first, ofs_last), before = footer.ofs_tile_ends, len(schema.attributes) + 1
+    for at, field in enumerate(footer.fields):
+        width = widths.get(field.name, 8)
+        yield FieldTiles(
+            name=field.name,
+            tile_offsets=opener.numbers(footer.ofs_tile_offsets, at) or Numbers(b""),
+            var_tile_offsets=opener.numbers(footer.ofs_var_tile_offsets, at),
+            var_tile_sizes=opener.numbers(footer.ofs_var_tile_sizes, at),
+            validity_tile_offsets=opener.numbers(footer.ofs_validity_tile_offsets, at),
+            minima=opener.bounds(footer.ofs_tile_minima, at, width),
+            maxima=opener.bounds(footer.ofs_tile_maxima, at, width),
+            first=opener.bounds(ofs_first, at - before, width),
+            last=opener.bounds(ofs_last, at - before, width),
+            sums=opener.numbers(footer.ofs_tile_sums, at),
+            null_counts=opener.numbers(footer.ofs_tile_null_counts, at),
+            statistics=statistics[at] if statistics else None,
+        )
+
+
 def decode_numbers(payload: bytes, where: str) -> Numbers:
-    """Reads a list of numbers: offsets, sizes, sums or null counts.
+    """Read a list of numbers: offsets, sizes, sums or null counts.
 
     Raises:
         BadFileError: It is longer or shorter than it says.
     """
     expect(len(payload) >= 8, where, 0, "the number of values in 8", len(payload))
     (count,) = _NUMBER.unpack_from(payload)
-    found = len(payload) - 8
-    expect(count * 8 == found, where, 8, f"{count} values in {8 * count}", found)
+    left = len(payload) - 8
+    expect(count * 8 == left, where, 8, f"{count} values in {8 * count}", left)
     return Numbers(payload[8:])
 
 
-def decode_bounds(payload: bytes, width: int | None, where: str) -> Bounds:
-    """Reads the least or largest values of a field.
-
-    Args:
-        payload: Of their tile.
-        width: Bytes of one value; None if they vary in length.
-        where: The file, for errors.
+def decode_bounds(payload: bytes, width: int | None, where: str) -> TileBounds:
+    """Read the least or largest values of a field, of `width` bytes each; None if they vary.
 
     Raises:
         BadFileError: It is longer or shorter than it says, or its parts do not fit.
     """
     expect(len(payload) >= 16, where, 0, "the sizes of bounds in 16", len(payload))
     fixed, var = _TWO.unpack_from(payload)
-    found = len(payload) - 16
-    expect(fixed + var == found, where, 16, f"bounds of {fixed} and {var}", found)
-    bounds = Bounds(payload[16 : 16 + fixed], payload[16 + fixed :])
+    left = len(payload) - 16
+    expect(fixed + var == left, where, 16, f"bounds of {fixed} and {var}", left)
+    bounds = TileBounds(payload[16 : 16 + fixed], payload[16 + fixed :])
     if fixed % (8 if width is None else width) or (width is not None and var):
         problem = f"expected bounds of {width or 'any number of'} bytes each"
         raise BadFileError(where, f"{problem}, found {fixed} and {var}", 0)
@@ -476,13 +446,7 @@ def decode_bounds(payload: bytes, width: int | None, where: str) -> Bounds:
 
 
 def decode_r_tree(payload: bytes, version: int, sizes: bytes, where: str) -> RTree:
-    """Reads the R-tree.
-
-    Args:
-        payload: Of its tile.
-        version: The format version of the footer.
-        sizes: Of `coordinate_sizes`.
-        where: The file, for errors.
+    """Read the R-tree of a footer of that version, with coordinates of `coordinate_sizes`.
 
     Raises:
         BadFileError: It is longer or shorter than it says.
@@ -506,33 +470,13 @@ def decode_r_tree(payload: bytes, version: int, sizes: bytes, where: str) -> RTr
 
 
 def decode_statistics(payload: bytes, count: int, where: str) -> tuple[FieldStatistics, ...]:
-    """Reads what is known of each field in all of the fragment.
-
-    Args:
-        payload: Of its tile.
-        count: The number of fields in the footer.
-        where: The file, for errors.
+    """Read the figures of each of the footer's fields over all of the fragment.
 
     Raises:
         BadFileError: It is longer or shorter than it says.
     """
-    at, found = 0, []
-    for _ in range(count):
-        values = []
-        for _ in range(2):
-            left = len(payload) - at - 8
-            expect(left >= 0, where, at, "the size of a value in 8", left + 8)
-            (size,) = _NUMBER.unpack_from(payload, at)
-            at += 8
-            expect(size <= left, where, at, f"a value of {size}", left)
-            values.append(payload[at : at + size])
-            at += size
-        expect(len(payload) - at >= 16, where, at, "a sum and a count in 16", len(payload) - at)
-        least, largest = values
-        found.append(FieldStatistics(least, largest, *_TWO.unpack_from(payload, at)))
-        at += 16
-    expect(at == len(payload), where, at, f"{count} fields, and after them 0", len(payload) - at)
-    return tuple(found)
+    tree = parse(FragmentMetadataSpec.FragmentStatistics, where, payload, count)
+    return tuple(FieldStatistics(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields)
 
 
 def _end_of_boxes(payload: bytes, at: int, count: int, sizes: bytes, where: str) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.consolidated_footers import ListedFooter
-    from chronotile.format.fragment_metadata import Bounds, FieldTiles, FragmentMetadata, RTree
+    from chronotile.format.fragment_metadata import FieldTiles, FragmentMetadata, RTree, TileBounds
     from chronotile.format.schema import Field, Schema
     from chronotile.single_file.decode import (
         ConsolidatedFootersFile,
@@ -145,7 +145,7 @@ def _field(tiles: FieldTiles, field: Field | None) -> Iterator[tuple[str, Any]]:
             yield "nulls", tiles.statistics.nulls
 
 
-def _values(bounds: Bounds, field: Field | None) -> Iterator[bytes]:
+def _values(bounds: TileBounds, field: Field | None) -> Iterator[bytes]:
     return bounds.values(8 if field is None else field.cell_size)
 
 
