@@ -1,13 +1,17 @@
-"""Where a fragment's footer is, and what it says without its schema.
+"""A fragment's footer: its domain, its files, and where its tiles start.
 
-In: the end of a `__fragment_metadata.tdb`. Out: the size of its footer, its head, the deletes that
-the fragment has applied; or `BadFileError`. Reads no file, and takes no name out of one for a path.
+In: the end of a `__fragment_metadata.tdb`, and the schema that its footer names. Out: `FooterHead`,
+which takes no schema, `Footer`, or `BadFileError`. Knows nothing of the content of the tiles before
+a footer, but for the deletes that the fragment has applied. Takes no name out of a file for a path.
 
 The engine finds the footer by its length, which stands in the last eight bytes: always from
 version 10 on, and before that where a dimension varies in length. Elsewhere the length follows
 from the schema and from the version in the fragment's own name. From version 10 on the footer
-names its schema; before that there is only one. Versions 1 and 2 have no footer at all, and what
-versions after `NEWEST_VERSION` have is not known.
+names its schema; before that there is only one. Versions 1 and 2 have no footer at all, and
+versions after `NEWEST_VERSION` are not known.
+
+An array may have many thousand fragments, and the generated parser takes some four times as long
+for a footer: so `struct` reads it here, and the tests hold both to the same answer.
 """
 
 from __future__ import annotations
@@ -26,10 +30,8 @@ if TYPE_CHECKING:
 
     from chronotile.format.schema import Field, Schema
 
-
 METADATA = FRAGMENT_METADATA
 """The file that a footer ends."""
-
 FIRST_WITH_FOOTER = 3
 """The first format version whose fragments have a footer."""
 FIRST_WITH_SCHEMA_NAME = 10
@@ -38,190 +40,10 @@ FIRST_WITH_SECTIONS = 23
 """The first version whose footer ends in optional sections."""
 LEN_LENGTH = 8
 """Bytes of the length behind a footer."""
-_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
-
-
-class FooterHead(NamedTuple):
-    """What a footer says without its schema; it is never encrypted."""
-
-    version: int
-    schema_name: str | None
-    """None before version 10."""
-    dense: bool
-    is_domain_empty: bool
-    size: int
-    """Bytes of all this."""
-
-
-def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, where: str) -> int:
-    """The bytes from the start of the footer to the end of the file.
-
-    Args:
-        tail: The last bytes of the file, at least eight of them if it has so many.
-        size: The size of the file.
-        version: The format version in the fragment's name.
-        schema: The schema of a fragment of before version 10.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: The file is too short for what it says.
-    """
-    if version >= FIRST_WITH_SCHEMA_NAME or (
-        schema is not None and any(field.is_var for field in schema.dimensions)
-    ):
-        length = int.from_bytes(tail[-LEN_LENGTH:], "little") + LEN_LENGTH
-    elif schema is not None:
-        length = _computed_size(version, schema)
-    else:
-        raise BadFileError(where, "expected the schema of an old fragment, found none")
-    if size < LEN_LENGTH or length > size:
-        problem = f"expected a footer of {length} bytes at its end, found a file of {size}"
-        raise BadFileError(where, problem)
-    return length
-
-
-def read_head(data: bytes, where: str) -> FooterHead:
-    r"""Reads what a footer begins with.
-
-    Raises:
-        UnknownVersionError: It is of a version that is not known.
-        BadFileError: This is no footer.
-
-    >>> read_head(b"\x05\0\0\0\1\0and more", "a.tdb")
-    FooterHead(version=5, schema_name=None, dense=True, is_domain_empty=False, size=6)
-    """
-    expect(len(data) >= 4, where, 0, "a version of 4", len(data))
-    (version,) = _U32.unpack_from(data)
-    check_version(version, where)
-    name, at = None, 4
-    if version >= FIRST_WITH_SCHEMA_NAME:
-        expect(len(data) >= 12, where, 4, "the size of a schema's name in 8", len(data) - 4)
-        (size,) = _U64.unpack_from(data, 4)
-        expect(size <= len(data) - 12, where, 12, f"a schema's name of {size}", len(data) - 12)
-        at = 12 + size
-        name = _text(data[12:at], 12, where)
-    dense, is_empty = read_flags(data, at, 2, len(data), where)
-    return FooterHead(version, name, bool(dense), bool(is_empty), at + 2)
-
-
-def check_version(version: int, where: str) -> None:
-    """Refuse a footer of a version that is not known.
-
-    >>> check_version(24, "a.tdb")
-    Traceback (most recent call last):
-    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 23, found 24
-    """
-    if not FIRST_WITH_FOOTER <= version <= NEWEST_VERSION:
-        known = f"{FIRST_WITH_FOOTER} to {NEWEST_VERSION}"
-        raise UnknownVersionError(where, f"expected a version from {known}, found {version}")
-
-
-def check_length(data: bytes, end: int, where: str) -> None:
-    """Refuses a length behind a footer that is not the footer's.
-
-    Args:
-        data: The footer and its length.
-        end: Where the footer ends.
-        where: The file, for errors.
-    """
-    length = int.from_bytes(data[max(end, 0) :], "little")
-    if length != end:
-        raise BadFileError(where, f"expected a footer of {length} bytes at its end, found {end}")
-
-
-def read_flags(data: bytes, at: int, count: int, end: int, where: str) -> bytes:
-    """Bytes that are 0 or 1 each."""
-    expect(end - at >= count, where, at, f"flags of {count}", end - at)
-    flags = data[at : at + count]
-    if max(flags, default=0) > 1:
-        raise BadFileError(where, f"expected flags of 0 or 1, found {list(flags)}", at)
-    return flags
-
-
-def is_dense(data: bytes, where: str) -> bool:
-    """Whether a fragment is dense; its footer says so without a schema, and is never encrypted.
-
-    Raises:
-        BadFileError: This is no footer.
-    """
-    return read_head(data, where).dense
-
-
-def schema_name(data: bytes, version: int, where: str) -> str | None:
-    """The name of the schema's file; None of a fragment that does not name its schema.
-
-    Args:
-        data: All bytes of `footer_size`.
-        version: The format version in the fragment's name.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: This is no footer, or one of another version.
-    """
-    head = read_head(data, where)
-    if (version >= FIRST_WITH_SCHEMA_NAME) != (head.version >= FIRST_WITH_SCHEMA_NAME):
-        problem = f"expected a footer of version {version}, as its name says, found {head.version}"
-        raise BadFileError(where, problem)
-    return head.schema_name
-
-
-def decode_applied(payload: bytes, where: str) -> tuple[str, ...]:
-    r"""The deletes that a fragment has applied: the paths of their files in the array.
-
-    Args:
-        payload: Of the tile that `Footer.ofs_processed_conditions` tells of.
-        where: The file, for errors.
-
-    >>> decode_applied(bytes([1] + [0] * 7 + [1] + [0] * 7) + b"a", "x")
-    ('a',)
-    """
-    expect(len(payload) >= 8, where, 0, "the number of deletes in 8", len(payload))
-    (count,) = _U64.unpack_from(payload)
-    at, found = 8, []
-    for _ in range(count):
-        left = len(payload) - at - 8
-        expect(left >= 0, where, at, "the size of a path in 8", left + 8)
-        (size,) = _U64.unpack_from(payload, at)
-        at += 8
-        expect(size <= left, where, at, f"a path of {size}", left)
-        found.append(_text(payload[at : at + size], at, where))
-        at += size
-    expect(at == len(payload), where, at, f"{count} paths, and after them 0", len(payload) - at)
-    return tuple(found)
-
-
-def expect(held: bool, where: str, at: int, expected: str, found: int) -> None:
-    """Refuses bytes that are not there.
-
-    >>> expect(False, "a.tdb", 7, "a name of 9", 3)
-    Traceback (most recent call last):
-    chronotile.errors.BadFileError: a.tdb: at byte 7: expected a name of 9 bytes, found 3
-    """
-    if not held:
-        raise BadFileError(where, f"expected {expected} bytes, found {found}", at)
-
-
-def _text(raw: bytes, at: int, where: str) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as cause:
-        problem = f"expected UTF-8 text, found {raw[:60]!r}"
-        raise BadFileError(where, problem, at) from cause
-
-
-def _computed_size(version: int, schema: Schema) -> int:
-    attributes, dimensions = len(schema.attributes), schema.dimensions
-    fields = attributes + 1 + (len(dimensions) if version >= 5 else 0)
-    var_fields = fields if version >= 5 else attributes
-    domain = sum(2 * field.datatype.size * field.cell_val_num for field in dimensions)
-    validity = 2 * fields if version >= 7 else 0
-    numbers = 2 + fields + var_fields + 1 + fields + 2 * var_fields + validity
-    return 4 + 1 + 1 + domain + 8 * numbers
-
-
 COORDS = "__coords"
 """The coordinates of old, all dimensions in one file; since version 5 a field without a file."""
-_TWO, _COUNT, _SECTION = struct.Struct("<QQ"), struct.Struct("<I"), struct.Struct("<QI")
+_U32, _U64, _TWO = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<QQ")
+_SECTION = struct.Struct("<QI")
 _GLOBAL_ORDER = 0
 """The type of the section that says where the first and last coordinates of the tiles are."""
 _PERCENT = {
@@ -233,7 +55,7 @@ _PERCENT = {
     "|": "%3C",
 }
 _PARTS = {"_var": "data", "_validity": "validity"}
-"""What the files with these suffixes hold, whatever the field is."""
+"""Suffix of a file -> its content, whatever the field is."""
 _BOUNDS = ("ofs_tile_minima", "ofs_tile_maxima", "ofs_tile_sums", "ofs_tile_null_counts")
 _SINGLE = frozenset(("ofs_r_tree", "ofs_fragment_statistics", "ofs_processed_conditions"))
 
@@ -242,15 +64,27 @@ Range = tuple[bytes, bytes]
 """The least and the largest coordinate of a dimension, raw."""
 
 
+class FooterHead(NamedTuple):
+    """The start of a footer, which needs no schema; it is never encrypted."""
+
+    version: int
+    schema_name: str | None
+    """None before version 10."""
+    dense: bool
+    is_domain_empty: bool
+    size: int
+    """Bytes of all this."""
+
+
 class FooterField(NamedTuple):
-    """What a footer counts as a field: an attribute, the coordinates, a dimension or a time."""
+    """A field of a footer: an attribute, the coordinates, a dimension or a time."""
 
     name: str
     """By its name in the schema; `__coords`, `__timestamps` and so on for what has none there."""
     stem: str
     """The name of its files, less what comes behind it."""
     part: str
-    """What `STEM.tdb` holds: `data`, `offsets`, `timestamps` or `deletes`."""
+    """The content of `STEM.tdb`: `data`, `offsets`, `timestamps` or `deletes`."""
 
 
 class Section(NamedTuple):
@@ -272,7 +106,7 @@ class CellFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """What the footer of one fragment says; lists are by field, in the order of `fields`."""
+    """The footer of one fragment; lists are by field, in the order of `fields`."""
 
     version: int
     schema_name: str | None
@@ -325,7 +159,7 @@ class Footer:
         """Bytes of the sections and their number."""
         if self.version < FIRST_WITH_SECTIONS:
             return 0
-        return _COUNT.size + sum(_SECTION.size + len(data) for _, data in self.sections)
+        return _U32.size + sum(_SECTION.size + len(data) for _, data in self.sections)
 
     @property
     def cell_bytes(self) -> int:
@@ -339,7 +173,7 @@ class Footer:
 
     @property
     def numbered_files(self) -> tuple[tuple[CellFile, int], ...]:
-        """Likewise, each with the number of its field in `fields`."""
+        """Each cell file that holds anything, with the number of its field in `fields`."""
         columns = (
             ("", self.file_sizes),
             ("_var", self.var_file_sizes),
@@ -359,7 +193,7 @@ class Footer:
 
     @property
     def needed(self) -> frozenset[int]:
-        """Where the generic tiles before it start without which the engine reads no cell."""
+        """Where the generic tiles start without which the engine reads no cell."""
         found = {self.ofs_r_tree}
         for sizes, offsets in (
             (self.file_sizes, self.ofs_tile_offsets),
@@ -372,7 +206,7 @@ class Footer:
 
     @property
     def others(self) -> frozenset[int]:
-        """Likewise of those that only some reads need: least and largest values, sums, counts."""
+        """Where the other tiles start, which only some reads need: bounds, sums, counts."""
         found = {
             *self.ofs_tile_offsets,
             *self.ofs_var_tile_offsets,
@@ -388,31 +222,124 @@ class Footer:
         return frozenset(found | {at for at in single if at is not None}) - self.needed
 
 
-class Plan(NamedTuple):
-    """How the numbers at the end of a footer are laid out."""
+class FooterNumbers(NamedTuple):
+    """Where each number at the end of a footer stands."""
 
     fields: tuple[FooterField, ...]
-    numbers: struct.Struct
-    parts: tuple[tuple[str, int, int], ...]
+    packed: struct.Struct
+    lists: tuple[tuple[str, int, int], ...]
     """(name in `Footer`, first number, number behind the last) of each list."""
     single: tuple[tuple[str, int | None], ...]
     """(name in `Footer`, which number) of what is no list."""
 
 
+def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, where: str) -> int:
+    """Count the bytes from the start of the footer to the end of the file.
+
+    Args:
+        tail: The last bytes of the file, eight or more unless it is shorter.
+        size: The size of the file.
+        version: The format version in the fragment's name.
+        schema: The schema of a fragment before version 10.
+        where: The file, for errors.
+
+    Raises:
+        BadFileError: The file is too short for what it says.
+    """
+    if version >= FIRST_WITH_SCHEMA_NAME or (
+        schema is not None and any(field.is_var for field in schema.dimensions)
+    ):
+        length = int.from_bytes(tail[-LEN_LENGTH:], "little") + LEN_LENGTH
+    elif schema is not None:
+        length = _computed_size(version, schema)
+    else:
+        raise BadFileError(where, "expected the schema of an old fragment, found none")
+    if size < LEN_LENGTH or length > size:
+        problem = f"expected a footer of {length} bytes at its end, found a file of {size}"
+        raise BadFileError(where, problem)
+    return length
+
+
+def _computed_size(version: int, schema: Schema) -> int:
+    attributes, dimensions = len(schema.attributes), schema.dimensions
+    fields = attributes + 1 + (len(dimensions) if version >= 5 else 0)
+    var_fields = fields if version >= 5 else attributes
+    domain = sum(2 * field.datatype.size * field.cell_val_num for field in dimensions)
+    validity = 2 * fields if version >= 7 else 0
+    numbers = 2 + fields + var_fields + 1 + fields + 2 * var_fields + validity
+    return 4 + 1 + 1 + domain + 8 * numbers
+
+
+def read_head(data: bytes, where: str) -> FooterHead:
+    r"""Read the start of a footer.
+
+    Raises:
+        UnknownVersionError: It is of a version that is not known.
+        BadFileError: This is no footer.
+
+    >>> read_head(b"\x05\0\0\0\1\0and more", "a.tdb")
+    FooterHead(version=5, schema_name=None, dense=True, is_domain_empty=False, size=6)
+    """
+    expect(len(data) >= 4, where, 0, "a version of 4", len(data))
+    (version,) = _U32.unpack_from(data)
+    check_version(version, where)
+    name, at = None, 4
+    if version >= FIRST_WITH_SCHEMA_NAME:
+        expect(len(data) >= 12, where, 4, "the size of a schema's name in 8", len(data) - 4)
+        (size,) = _U64.unpack_from(data, 4)
+        expect(size <= len(data) - 12, where, 12, f"a schema's name of {size}", len(data) - 12)
+        at = 12 + size
+        name = _text(data[12:at], 12, where)
+    dense, is_empty = read_flags(data, at, 2, len(data), where)
+    return FooterHead(version, name, bool(dense), bool(is_empty), at + 2)
+
+
+def schema_name(data: bytes, version: int, where: str) -> str | None:
+    """Return the name of the schema's file; None if the footer does not name its schema.
+
+    Raises:
+        BadFileError: This is no footer, or not one of the version in the fragment's name.
+    """
+    head = read_head(data, where)
+    if (version >= FIRST_WITH_SCHEMA_NAME) != (head.version >= FIRST_WITH_SCHEMA_NAME):
+        problem = f"expected a footer of version {version}, as its name says, found {head.version}"
+        raise BadFileError(where, problem)
+    return head.schema_name
+
+
+def check_version(version: int, where: str) -> None:
+    """Refuse a footer of a version that is not known.
+
+    >>> check_version(24, "a.tdb")
+    Traceback (most recent call last):
+    chronotile.errors.UnknownVersionError: a.tdb: expected a version from 3 to 23, found 24
+    """
+    if not FIRST_WITH_FOOTER <= version <= NEWEST_VERSION:
+        known = f"{FIRST_WITH_FOOTER} to {NEWEST_VERSION}"
+        raise UnknownVersionError(where, f"expected a version from {known}, found {version}")
+
+
+def check_length(data: bytes, end: int, where: str) -> None:
+    """Refuse the length behind a footer, which ends at a byte, if it is not the footer's."""
+    length = int.from_bytes(data[max(end, 0) :], "little")
+    if length != end:
+        raise BadFileError(where, f"expected a footer of {length} bytes at its end, found {end}")
+
+
 class FooterLayout:
-    """How the footers of one schema are laid out: made once, used for many."""
+    """The layout of the footers of one schema: made once, used for many."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._sizes = coordinate_sizes(schema)
-        self._plans: dict[tuple[int, int, int], Plan] = {}
+        self._numbers: dict[tuple[int, int, int], FooterNumbers] = {}
 
     def has_length(self, version: int) -> bool:
-        """Whether a footer of that version has its length behind it."""
+        """Return True if a footer of that version has its length behind it."""
         return version >= FIRST_WITH_SCHEMA_NAME or 0 in self._sizes
 
     def decode(self, data: bytes, where: str, *, bare: bool = False) -> Footer:
-        """Reads a footer.
+        """Read a footer.
 
         Args:
             data: All bytes of `footer_size`.
@@ -434,18 +361,18 @@ class FooterLayout:
         expect(end - at >= _TWO.size, where, at, "the numbers of tiles and cells in 16", end - at)
         tiles, last = _TWO.unpack_from(data, at)
         at += _TWO.size
-        num_flags = (version >= 14) + (version >= 15)
-        times, deletes = (*read_flags(data, at, num_flags, end, where), 0, 0)[:2]
-        at += num_flags
-        plan = self.plan(version, times, deletes)
-        expected = f"the numbers of {len(plan.fields)} fields in {plan.numbers.size}"
-        left = end - at - plan.numbers.size
+        count = num_flags(version)
+        times, deletes = (*read_flags(data, at, count, end, where), 0, 0)[:2]
+        at += count
+        numbers = self.numbers(version, times, deletes)
+        expected = f"the numbers of {len(numbers.fields)} fields in {numbers.packed.size}"
+        left = end - at - numbers.packed.size
         has_sections = version >= FIRST_WITH_SECTIONS
         expect(left == 0 or (has_sections and left > 0), where, at, expected, end - at)
-        numbers = plan.numbers.unpack_from(data, at)
+        values = numbers.packed.unpack_from(data, at)
         sections = self._sections(data, end - left, end, where) if has_sections else ()
-        lists: dict[str, Any] = {name: numbers[start:stop] for name, start, stop in plan.parts}
-        lists |= {name: None if n is None else numbers[n] for name, n in plan.single}
+        named: dict[str, Any] = {name: values[start:stop] for name, start, stop in numbers.lists}
+        named |= {name: None if n is None else values[n] for name, n in numbers.single}
         return Footer(
             version=version,
             schema_name=head.schema_name,
@@ -455,17 +382,17 @@ class FooterLayout:
             last_cells=last,
             has_timestamps=bool(times),
             has_delete_metadata=bool(deletes),
-            fields=plan.fields,
+            fields=numbers.fields,
             sections=sections,
-            **lists,
+            **named,
         )
 
     def _sections(self, data: bytes, at: int, end: int, where: str) -> tuple[Section, ...]:
-        """Reads the sections, which are all that is left of a footer."""
-        expect(end - at >= _COUNT.size, where, at, "the number of sections in 4", end - at)
-        (count,) = _COUNT.unpack_from(data, at)
-        at += _COUNT.size
-        found = []
+        """Read the sections, which are all that is left of a footer."""
+        expect(end - at >= _U32.size, where, at, "the number of sections in 4", end - at)
+        (count,) = _U32.unpack_from(data, at)
+        at += _U32.size
+        sections = []
         for _ in range(count):
             left = end - at - _SECTION.size
             expect(left >= 0, where, at, "the type and size of a section in 12", end - at)
@@ -475,13 +402,13 @@ class FooterLayout:
             if kind == _GLOBAL_ORDER:
                 wanted = 16 * len(self._sizes)
                 expect(size == wanted, where, at, f"a section of type {kind} in {wanted}", size)
-            found.append(Section(kind, data[at : at + size]))
+            sections.append(Section(kind, data[at : at + size]))
             at += size
         expect(at == end, where, at, f"{count} sections, and after them 0", end - at)
-        return tuple(found)
+        return tuple(sections)
 
     def decisive(self, raw: bytes) -> tuple[slice, ...] | None:
-        """Tells which bytes of a footer decide how it is read; None if that differs by footer.
+        """Find the bytes of a footer that decide how it is read; None if that differs by footer.
 
         These are its head, its flags, and the types and sizes of its sections. Footers of one
         length that are alike in them decode all alike, if one of them does.
@@ -496,29 +423,34 @@ class FooterLayout:
             return None
         head = read_head(raw, "footer")
         at = head.size + _TWO.size + (0 if head.is_domain_empty else 2 * sum(self._sizes))
-        flags = slice(at, at + (head.version >= 14) + (head.version >= 15))
+        flags = slice(at, at + num_flags(head.version))
         if head.version < FIRST_WITH_SECTIONS:
             return slice(head.size), flags
         times, deletes = read_flags(raw, flags.start, 2, len(raw), "footer")
-        at = flags.stop + self.plan(head.version, times, deletes).numbers.size
-        found = [slice(head.size), flags, slice(at, at + _COUNT.size)]
-        end = at + _COUNT.size
+        at = flags.stop + self.numbers(head.version, times, deletes).packed.size
+        decisive = [slice(head.size), flags, slice(at, at + _U32.size)]
+        end = at + _U32.size
         for section in self._sections(raw, at, len(raw), "footer"):
-            found.append(slice(end, end + _SECTION.size))
+            decisive.append(slice(end, end + _SECTION.size))
             end += _SECTION.size + len(section.data)
-        return tuple(found)
+        return tuple(decisive)
 
-    def plan(self, version: int, times: int, deletes: int) -> Plan:
-        """Where the numbers of a footer stand that has, or lacks, times and delete metadata."""
+    def numbers(self, version: int, times: int, deletes: int) -> FooterNumbers:
+        """Find the numbers of a footer that has, or lacks, times and delete metadata."""
         key = (version, times, deletes)
-        if key not in self._plans:
+        if key not in self._numbers:
             fields = tuple(_fields(self._schema, *key))
-            self._plans[key] = _planned(version, fields, len(self._schema.attributes))
-        return self._plans[key]
+            self._numbers[key] = _numbers(version, fields, len(self._schema.attributes))
+        return self._numbers[key]
+
+
+def num_flags(version: int) -> int:
+    """Count the flags behind the numbers of tiles and cells: for times, for delete metadata."""
+    return (version >= 14) + (version >= 15)
 
 
 def coordinate_sizes(schema: Schema) -> bytes:
-    """Bytes of a coordinate of each dimension; 0 where coordinates vary in length.
+    """Return the bytes of a coordinate of each dimension; 0 where coordinates vary in length.
 
     Raises:
         BadFileError: The schema has coordinates that no engine has.
@@ -534,22 +466,19 @@ def coordinate_sizes(schema: Schema) -> bytes:
 def read_box(
     data: bytes, at: int, end: int, sizes: bytes, where: str
 ) -> tuple[tuple[Range, ...], int]:
-    """Reads the least and the largest coordinates of all dimensions.
+    """Read the least and the largest coordinates of all dimensions, and where they end.
 
     Args:
-        data: What they stand in.
+        data: The bytes that hold them.
         at: Where they start.
         end: Where they must have ended.
         sizes: Of `coordinate_sizes`.
         where: The file, for errors.
 
-    Returns:
-        The ranges, and where they end.
-
     Raises:
         BadFileError: They go beyond the end.
     """
-    found = []
+    ranges = []
     for size in sizes:
         both, least = 2 * size, size
         if size == 0:
@@ -558,13 +487,13 @@ def read_box(
             at += 16
             expect(least <= both, where, at, f"a least coordinate of up to {both}", least)
         expect(both <= end - at, where, at, f"a range of {both}", end - at)
-        found.append((data[at : at + least], data[at + least : at + both]))
+        ranges.append((data[at : at + least], data[at + least : at + both]))
         at += both
-    return tuple(found), at
+    return tuple(ranges), at
 
 
 def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False) -> Footer:
-    """Reads one footer; of many of one schema, one `FooterLayout` reads them faster.
+    """Read one footer; of many of one schema, one `FooterLayout` reads them faster.
 
     Raises:
         BadFileError: It is damaged, or not of this schema.
@@ -573,7 +502,7 @@ def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False
 
 
 def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
-    """The cell files that a fragment of a schema and a version may have: name -> (field, part).
+    """List the cell files that a fragment of a schema and version may have: name -> field, part.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
@@ -581,18 +510,18 @@ def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
     >>> cell_files_of(Schema(version=13, attributes=(a,)), 13)["a0_validity.tdb"]
     ('a', 'validity')
     """
-    found = {}
+    files = {}
     for name, stem, part in _fields(schema, version, version >= 14, version >= 15):
         field = schema.field(name)
-        found[f"{stem}.tdb"] = (name, part)
+        files[f"{stem}.tdb"] = (name, part)
         if part == "offsets":
-            found[f"{stem}_var.tdb"] = (name, _PARTS["_var"])
+            files[f"{stem}_var.tdb"] = (name, _PARTS["_var"])
         if field is not None and field.nullable:
-            found[f"{stem}_validity.tdb"] = (name, _PARTS["_validity"])
-    return found
+            files[f"{stem}_validity.tdb"] = (name, _PARTS["_validity"])
+    return files
 
 
-def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> Plan:
+def _numbers(version: int, fields: tuple[FooterField, ...], attributes: int) -> FooterNumbers:
     num = len(fields)
     # Before version 5 the coordinates, which come last, have no variable part.
     num_var = num if version >= 5 else attributes
@@ -609,23 +538,24 @@ def _planned(version: int, fields: tuple[FooterField, ...], attributes: int) -> 
         "ofs_fragment_statistics": 1 if version >= 12 else 0,
         "ofs_processed_conditions": 1 if version >= 16 else 0,
     }
-    parts, single, start = [], [], 0
+    lists, single, start = [], [], 0
     for name, count in counts.items():
         if name in _SINGLE:
             single.append((name, start if count else None))
         else:
-            parts.append((name, start, start + count))
+            lists.append((name, start, start + count))
         start += count
-    return Plan(fields, struct.Struct(f"<{start}Q"), tuple(parts), tuple(single))
+    return FooterNumbers(fields, struct.Struct(f"<{start}Q"), tuple(lists), tuple(single))
 
 
 def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[FooterField]:
-    """The fields in the footer's order, with the names of their files."""
-    plain = version < 8
+    """List the fields in the footer's order, with the names of their files."""
 
     def files(fields: tuple[Field, ...], letter: str) -> Iterator[FooterField]:
         for at, field in enumerate(fields):
-            stem = f"{letter}{at}" if version >= 9 else _encoded(field.name, plain=plain)
+            stem = f"{letter}{at}" if version >= 9 else field.name
+            if version == 8:
+                stem = "".join(_PERCENT.get(c, c) for c in stem)
             yield FooterField(field.name, stem, "offsets" if field.is_var else "data")
 
     yield from files(schema.attributes, "a")
@@ -639,30 +569,75 @@ def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[
         yield FooterField("__delete_condition_index", "dci", "deletes")
 
 
-def _encoded(name: str, *, plain: bool) -> str:
-    return name if plain else "".join(_PERCENT.get(c, c) for c in name)
-
-
-_FIELDS = 2
-"""The time of a cell's removal, and by which delete: the last fields of a footer that has them."""
-
-
 def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) -> bytes:
-    """The bytes of a footer without delete metadata, and its length behind them.
+    """Rewrite a footer without its delete metadata, with its length behind it.
+
+    A reader then finds every cell of the fragment, whatever deletes were applied when it was
+    merged, and passes over the files of the delete metadata.
 
     Args:
         raw: The footer as it is stored, without the length behind it.
-        footer: What it says; it has delete metadata.
+        footer: The same, decoded; it has delete metadata.
         layout: Of its schema.
     """
-    plan = layout.plan(footer.version, int(footer.has_timestamps), 1)
+    numbers = layout.numbers(footer.version, int(footer.has_timestamps), 1)
     end = len(raw) - footer.len_sections
-    start = end - plan.numbers.size
-    numbers = list(plan.numbers.unpack_from(raw, start))
-    gone = {
-        at for _, start, stop in plan.parts if stop > start for at in range(stop - _FIELDS, stop)
-    }
-    kept = [number for at, number in enumerate(numbers) if at not in gone]
+    start = end - numbers.packed.size
+    values = numbers.packed.unpack_from(raw, start)
+    # The last two fields of each list are the time of a cell's removal, and by which delete.
+    gone = {at for _, first, stop in numbers.lists if stop > first for at in (stop - 2, stop - 1)}
+    kept = [value for at, value in enumerate(values) if at not in gone]
     # The flag stands right before the numbers.
     data = raw[: start - 1] + b"\0" + struct.pack(f"<{len(kept)}Q", *kept) + raw[end:]
     return data + struct.pack("<Q", len(data))
+
+
+def decode_applied(payload: bytes, where: str) -> tuple[str, ...]:
+    r"""Read which deletes a fragment has applied: the paths of their files in the array.
+
+    The payload is that of the tile at `Footer.ofs_processed_conditions`.
+
+    >>> decode_applied(bytes([1] + [0] * 7 + [1] + [0] * 7) + b"a", "x")
+    ('a',)
+    """
+    expect(len(payload) >= 8, where, 0, "the number of deletes in 8", len(payload))
+    (count,) = _U64.unpack_from(payload)
+    at, paths = 8, []
+    for _ in range(count):
+        left = len(payload) - at - 8
+        expect(left >= 0, where, at, "the size of a path in 8", left + 8)
+        (size,) = _U64.unpack_from(payload, at)
+        at += 8
+        expect(size <= left, where, at, f"a path of {size}", left)
+        paths.append(_text(payload[at : at + size], at, where))
+        at += size
+    expect(at == len(payload), where, at, f"{count} paths, and after them 0", len(payload) - at)
+    return tuple(paths)
+
+
+def read_flags(data: bytes, at: int, count: int, end: int, where: str) -> bytes:
+    """Read bytes that are 0 or 1 each."""
+    expect(end - at >= count, where, at, f"flags of {count}", end - at)
+    flags = data[at : at + count]
+    if max(flags, default=0) > 1:
+        raise BadFileError(where, f"expected flags of 0 or 1, found {list(flags)}", at)
+    return flags
+
+
+def expect(held: bool, where: str, at: int, expected: str, found: int) -> None:
+    """Refuse bytes that are not there.
+
+    >>> expect(False, "a.tdb", 7, "a name of 9", 3)
+    Traceback (most recent call last):
+    chronotile.errors.BadFileError: a.tdb: at byte 7: expected a name of 9 bytes, found 3
+    """
+    if not held:
+        raise BadFileError(where, f"expected {expected} bytes, found {found}", at)
+
+
+def _text(raw: bytes, at: int, where: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as cause:
+        problem = f"expected UTF-8 text, found {raw[:60]!r}"
+        raise BadFileError(where, problem, at) from cause
