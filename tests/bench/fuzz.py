@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles
     from chronotile.format.commit_files import salvage_con
-    from chronotile.format.consolidated_footers import decode_consolidated_footers
+    from chronotile.format.consolidated_footers import read_index
     from chronotile.format.fragment_footer import (
         decode_applied,
         decode_footer,
@@ -140,7 +140,7 @@ def _tiles_of_metadata(data: bytes) -> None:
 
 def _listed(data: bytes) -> None:
     def fast(data: bytes) -> object:
-        return [(item.name, item.offset) for item in decode_consolidated_footers(data, "fuzz")]
+        return [(item.name, item.offset) for item in read_index(data, "fuzz").listed()]
 
     _agree(data, fast, footer_spec.listed)
 

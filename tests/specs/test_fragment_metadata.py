@@ -22,8 +22,8 @@ from chronotile.errors import BadFileError, ChronotileError, UnknownVersionError
 from chronotile.format import cell_values, tiles
 from chronotile.format.consolidated_footers import (
     consolidated_footers,
-    decode_consolidated_footers,
     encode_consolidated_footers,
+    read_index,
 )
 from chronotile.format.fragment_footer import (
     FooterLayout,
@@ -227,7 +227,7 @@ def test_a_written_meta_is_the_engines_byte_for_byte() -> None:
     assert len(meta_files()) > 15
     for case, path in meta_files():
         tile = tiles.decode(path.read_bytes(), path.name, key=case.key)
-        listed = decode_consolidated_footers(tile.payload, path.name)
+        listed = read_index(tile.payload, path.name).listed()
         assert [(item.name, item.offset) for item in listed] == footer_spec.listed(tile.payload)
         pairs = [(item.name, item.footer) for item in listed]
         written = encode_consolidated_footers(pairs, version=tile.version, key=case.key)
@@ -350,7 +350,7 @@ def test_a_damaged_meta_is_read_as_the_spec_says(data: st.DataObject) -> None:
     case, path = data.draw(st.sampled_from(meta_files()))
     payload = spoil(data, tiles.decode(path.read_bytes(), "x", key=case.key).payload)
     agree(
-        lambda: [(i.name, i.offset) for i in decode_consolidated_footers(payload, "x")],
+        lambda: [(i.name, i.offset) for i in read_index(payload, "x").listed()],
         lambda: footer_spec.listed(payload),
     )
 
@@ -383,9 +383,9 @@ LIES: list[tuple[str, Callable[[], object]]] = [
     ("statistics of 2^63", lambda: decode_statistics(u64(HUGE), 1, "x")),
     ("2^63 deletes", lambda: decode_applied(u64(HUGE), "x")),
     ("a path of 2^63", lambda: decode_applied(u64(1, HUGE), "x")),
-    ("2^32 fragments", lambda: decode_consolidated_footers(b"\xff" * 4, "x")),
-    ("a name of 2^63", lambda: decode_consolidated_footers(b"\1\0\0\0" + u64(HUGE, 0), "x")),
-    ("a footer at 2^63", lambda: decode_consolidated_footers(b"\1\0\0\0" + u64(0, HUGE), "x")),
+    ("2^32 fragments", lambda: read_index(b"\xff" * 4, "x").listed()),
+    ("a name of 2^63", lambda: read_index(b"\1\0\0\0" + u64(HUGE, 0), "x").listed()),
+    ("a footer at 2^63", lambda: read_index(b"\1\0\0\0" + u64(0, HUGE), "x").listed()),
     ("a footer longer than its file", lambda: with_length(HUGE)),
     ("a footer of no length", lambda: with_length(0)),
     ("no bytes", lambda: decode_metadata(b"", SCHEMA, "x")),
@@ -489,7 +489,7 @@ def test_a_meta_that_lists_one_footer_a_million_times() -> None:
     table = u64(0, 4 + 16 * count) * count
     payload = struct.pack("<I", count) + table + bytes(1 << 20)
     with measured() as peak:
-        assert len(decode_consolidated_footers(payload, "x")) == count
+        assert len(read_index(payload, "x").listed()) == count
     assert peak() < 16 << 20
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    decode_consolidated_footers,
     encode_consolidated_footers,
+    read_index,
 )
 from chronotile.format.fragment_footer import METADATA, FooterLayout, Section
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
@@ -116,7 +116,7 @@ def newer_array(
             path.rename(_renamed(path))
     for path in sorted((array / "__fragment_meta").glob("*.meta")):
         payload = tiles.decode(path.read_bytes(), path.name, key=key).payload
-        listed = [_renamed_text(one.name) for one in decode_consolidated_footers(payload, "x")]
+        listed = [_renamed_text(one.name) for one in read_index(payload, "x").listed()]
         there = [(name, footers[name]) for name in listed if name in footers]
         path.write_bytes(encode_consolidated_footers(there, version=NEW, key=key))
     return names

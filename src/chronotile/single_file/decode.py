@@ -18,7 +18,7 @@ from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
-from chronotile.format.consolidated_footers import ListedFooter, decode_consolidated_footers
+from chronotile.format.consolidated_footers import ListedFooter, read_index
 from chronotile.format.datatypes import Datatype
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.fragment_metadata import (
@@ -403,7 +403,7 @@ def decode_footers_file(tile: Tile, where: str) -> ConsolidatedFootersFile:
     Raises:
         BadFileError: It is damaged.
     """
-    footers = decode_consolidated_footers(tile.payload, where)
+    footers = read_index(tile.payload, where).listed()
     return ConsolidatedFootersFile(kind="fragment-meta", tile=tile, footers=footers)
 
 
