@@ -219,8 +219,8 @@ def con_step(
     history: History, commits: CommitsPlan, writes: list[str], deletes: dict[str, bytes]
 ) -> Step:
     """The `.con` that commits fragments and deletes in one step, later than all others."""
-    records = [commit_files.Record(uri, None) for uri in writes]
-    records += [commit_files.Record(uri, tile) for uri, tile in deletes.items()]
+    records = [commit_files.ConRecord(uri, None) for uri in writes]
+    records += [commit_files.ConRecord(uri, tile) for uri, tile in deletes.items()]
     data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
     cons = [source.path for source in history.table.sources if not source.loose]
     cons += [step.path for step in commits.steps]

@@ -28,7 +28,7 @@ from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
 from chronotile.format.commit_files import (
-    Record,
+    ConRecord,
     commit_name,
     encode_lines,
     later_name,
@@ -147,7 +147,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     return np.concatenate((rows[~is_update], rows[is_update]))
 
 
-def wanted_order(record: Record) -> tuple[bool, tuple[int, int, str]]:
+def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
     """The key that sorts the records of a `.con`: by time, updates last."""
     return record.uri.endswith(".upd"), time_order(commit_name(record.uri))
 

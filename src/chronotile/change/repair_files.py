@@ -33,7 +33,7 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
-    Record,
+    ConRecord,
     commit_name,
     cut_line,
     encode_exchanged,
@@ -327,7 +327,7 @@ class Mender:
             return
         self._move_mended(path)
         if kept:
-            records = sorted((Record(*item) for item in kept.items()), key=wanted_order)
+            records = sorted((ConRecord(*item) for item in kept.items()), key=wanted_order)
             new = f"{COMMITS}/{later_name(kept, self._cons, self.version)}.con"
             self._cons.add(new)
             content = b"".join(map(encode_record, records))

@@ -16,6 +16,7 @@ from chronotile.format.schema import Field
 from chronotile.single_file import fragment_json
 from chronotile.single_file.decode import (
     AnyFile,
+    ArrayMetadataFile,
     ArraySchemaFile,
     ConsolidatedFile,
     ConsolidatedFootersFile,
@@ -25,13 +26,12 @@ from chronotile.single_file.decode import (
     GroupFile,
     LinesFile,
     MetadataEntry,
-    MetadataFile,
     UpdateFile,
     decode_payload,
 )
 
 if TYPE_CHECKING:
-    from chronotile.format.commit_files import Record
+    from chronotile.format.commit_files import ConRecord
     from chronotile.format.groups import GroupDetails
     from chronotile.format.kinds import Kind
     from chronotile.format.schema import Enumeration, Schema
@@ -96,7 +96,7 @@ def to_json(
             return _envelope(file.tile) | _schema(file.schema)
         case EnumerationFile():
             return _envelope(file.tile) | _enumeration(file.enumeration)
-        case MetadataFile():
+        case ArrayMetadataFile():
             return _envelope(file.tile) | {"entries": [_entry(entry) for entry in file.entries]}
         case GroupFile():
             return _envelope(file.tile) | _group(file.details)
@@ -115,7 +115,7 @@ def _envelope(tile: tiles.Tile) -> dict[str, Any]:
     }
 
 
-def _record(record: Record, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:
+def _record(record: ConRecord, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:
     document: dict[str, Any] = {"uri": record.uri, "offset": record.offset}
     if record.tile is None:
         return document

@@ -16,11 +16,11 @@ from chronotile.format.parsers import (
     ConditionSpec,
     ConsolidatedCommitsSpec,
     EnumerationSpec,
+    FieldSpan,
     FragmentMetadataSpec,
     GenericTileSpec,
     GroupDetailsSpec,
     IgnoreFileSpec,
-    Span,
     UpdateSpec,
     VacuumFileSpec,
     trace,
@@ -81,7 +81,7 @@ def layout(
 
 
 def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region]:
-    spans: list[Span] = []
+    spans: list[FieldSpan] = []
     payloads: list[Region] = []
     uri = ""
     for span in trace(ConsolidatedCommitsSpec, where, data):
@@ -99,7 +99,9 @@ def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region
             continue
         for part in parts:
             path = f"{record}.tile.{part.path}"
-            spans.append(Span(path, part.start + span.start, part.end + span.start, part.value))
+            spans.append(
+                FieldSpan(path, part.start + span.start, part.end + span.start, part.value)
+            )
         kind: Kind = "upd" if uri.endswith(".upd") else "del"
         payloads += _payload(span.value, kind, where, key, f"payload of {record}")
     yield Region(title="file", data=data, spans=tuple(spans))

@@ -17,7 +17,13 @@ from chronotile.conditions import codec
 from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
+from chronotile.format.commit_files import (
+    ConRecord,
+    decode_con,
+    decode_ign,
+    decode_vac,
+    vacuumed_name,
+)
 from chronotile.format.consolidated_footers import ListedFooter, read_index
 from chronotile.format.datatypes import Datatype
 from chronotile.format.fragment_footer import read_head
@@ -73,7 +79,7 @@ class ConsolidatedFile:
     """A `.con`; the tiles in it stay closed."""
 
     kind: Kind
-    records: tuple[Record, ...]
+    records: tuple[ConRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +129,7 @@ class MetadataEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataFile:
+class ArrayMetadataFile:
     """A file of `__meta`."""
 
     kind: Kind
@@ -179,7 +185,7 @@ AnyFile: TypeAlias = (
     | UpdateFile
     | ArraySchemaFile
     | EnumerationFile
-    | MetadataFile
+    | ArrayMetadataFile
     | GroupFile
     | ConsolidatedFootersFile
     | FragmentMetadataFile
@@ -331,7 +337,7 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "fragment-meta":
             return decode_footers_file(tile, where)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries
-    return MetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
+    return ArrayMetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
 
 def _metadata_entry(entry: Any) -> MetadataEntry:

@@ -20,7 +20,7 @@ from chronotile.format.fragment_footer import (
     coordinate_sizes,
 )
 from chronotile.format.fragment_metadata import Frame, frame_metadata
-from chronotile.format.parsers import FragmentMetadataSpec, GenericTileSpec, Span, trace
+from chronotile.format.parsers import FieldSpan, FragmentMetadataSpec, GenericTileSpec, trace
 from chronotile.single_file.fragment_json import schema_of
 from chronotile.single_file.region import Region
 
@@ -103,17 +103,17 @@ def _contents(footer: Footer, schema: Schema) -> dict[int, _Content]:
     return found
 
 
-def _moved(spans: tuple[Span, ...], prefix: str, by: int) -> Iterator[Span]:
+def _moved(spans: tuple[FieldSpan, ...], prefix: str, by: int) -> Iterator[FieldSpan]:
     for span in spans:
-        yield Span(f"{prefix}{span.path}", span.start + by, span.end + by, span.value)
+        yield FieldSpan(f"{prefix}{span.path}", span.start + by, span.end + by, span.value)
 
 
-def _raw(path: str, start: int, end: int, data: bytes) -> Iterator[Span]:
+def _raw(path: str, start: int, end: int, data: bytes) -> Iterator[FieldSpan]:
     if start < end:
-        yield Span(path, start, end, data[start:end])
+        yield FieldSpan(path, start, end, data[start:end])
 
 
-def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[Span]:
+def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[FieldSpan]:
     end = 0
     for at, tile in enumerate(frame.tiles):
         start, end = tile.offset, min(tile.offset + tile.size, frame.footer_start)
@@ -127,7 +127,7 @@ def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[Span]:
     yield from _raw("unread", end, frame.footer_start, data)
 
 
-def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Iterator[Span]:
+def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Iterator[FieldSpan]:
     start, spec, end = frame.footer_start, FragmentMetadataSpec, len(data)
     has_length = frame.head.version >= FIRST_WITH_SCHEMA_NAME
     if schema is not None:
@@ -142,7 +142,7 @@ def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Ite
         yield from _moved(trace(spec.FooterHead, where, data[start:size]), "footer.head.", start)
         yield from _raw("footer.unread", size, end, data)
     if has_length:
-        yield Span("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
+        yield FieldSpan("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
 
 
 def _payload(payload: bytes, at: int, content: _Content | None, where: str) -> Region:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chronotile.format.parsers import Span
+    from chronotile.format.parsers import FieldSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +18,4 @@ class Region:
 
     title: str
     data: bytes
-    spans: tuple[Span, ...]
+    spans: tuple[FieldSpan, ...]
