@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.datatypes import Datatype
-from chronotile.format.decompress import COMPRESSORS, decompress, split_texts
+from chronotile.format.decompress import COMPRESSORS, DELTAS, decompress, split_texts
 from chronotile.format.value_filters import VALUE_FILTERS, undo_values
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Filter(NamedTuple):
     """Bytes of the integers that a scaled float becomes."""
 
     def output(self, datatype: Datatype) -> Datatype:
-        """The datatype of what it makes from values of a datatype."""
+        """Return the datatype of the filtered values."""
         if self.kind == "xor":
             return _INTEGERS.get(datatype.size, datatype)
         if self.kind == "scale_float":
@@ -65,8 +65,8 @@ AES_256_GCM = Filter("aes_256_gcm")
 
 
 def read_filters(pipeline: Any) -> tuple[Filter, ...]:
-    """The filters of a pipeline that the generated parser has read."""
-    found = []
+    """Convert the filters of a pipeline that the generated parser has read."""
+    filters = []
     for item in pipeline.filters:
         kind, options = item.filter_type.name, item.options
         if kind in _CODES and options.compressor != _CODES[kind]:
@@ -75,13 +75,13 @@ def read_filters(pipeline: Any) -> tuple[Filter, ...]:
         reinterpret = None if code is None else Datatype(code.value)
         raw = getattr(options, "raw", b"") if kind == "scale_float" else b""
         width = _U64.unpack_from(raw, 16)[0] if len(raw) >= 24 else 0
-        found.append(Filter(kind, None if reinterpret is Datatype.ANY else reinterpret, width))
-    return tuple(found)
+        filters.append(Filter(kind, None if reinterpret is Datatype.ANY else reinterpret, width))
+    return tuple(filters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The filters of one cell file, and what they need to know of its values."""
+    """The filters of one file, and what they need to know of its values."""
 
     filters: tuple[Filter, ...]
     datatype: Datatype
@@ -94,7 +94,7 @@ class Pipeline:
 
     @property
     def holds_lengths(self) -> bool:
-        """Whether the filtered texts hold their own lengths, and the file of offsets is empty."""
+        """True if the filtered texts hold their own lengths, and the file of offsets is empty."""
         kinds = {one.kind for one in self.filters}
         if not self.is_var or self.datatype not in _TEXTS or not kinds & {"rle", "dictionary"}:
             return False
@@ -124,13 +124,7 @@ class Chunk(NamedTuple):
 
 
 def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None) -> Undone:
-    r"""Undoes the filters of one chunk.
-
-    Args:
-        pipeline: The filters.
-        chunk: What is stored.
-        where: The file, for errors.
-        key: The array's key, if its cells are encrypted.
+    r"""Undo the filters of one chunk.
 
     Raises:
         BadFileError: The bytes are damaged, or claim more than a chunk can hold between filters.
@@ -158,7 +152,10 @@ def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None)
             data, lengths = split_texts(one.kind, *state, most, where)
             state = b"", data
         elif one.kind in COMPRESSORS:
-            state = _decompressed(one.kind, *state, pipeline.cell_size, most, where)
+            width = pipeline.cell_size
+            if one.kind in DELTAS:
+                width = (one.reinterpret or datatype).size
+            state = _decompressed(one.kind, *state, width, most, where)
         elif one.kind in VALUE_FILTERS:
             state = undo_values(
                 one.kind, *state, one.reinterpret or datatype, pipeline.version, most, where
@@ -176,7 +173,7 @@ def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None)
 
 
 def _parts(metadata: bytes, each: struct.Struct, where: str) -> tuple[list[Any], int, bytes]:
-    """The entries for the parts of a chunk, how many of them are of metadata, and the rest."""
+    """Read the sizes of the parts of a chunk; count those of metadata; give the rest."""
     if len(metadata) < _TWO.size:
         raise BadFileError(
             where, f"expected the numbers of parts in 8 bytes, found {len(metadata)}"
@@ -190,7 +187,7 @@ def _parts(metadata: bytes, each: struct.Struct, where: str) -> tuple[list[Any],
 
 
 def _decompressed(
-    kind: str, metadata: bytes, data: bytes, cell_size: int, most: int, where: str
+    kind: str, metadata: bytes, data: bytes, width: int, most: int, where: str
 ) -> tuple[bytes, bytes]:
     stated, num_metadata, rest = _parts(metadata, _TWO, where)
     total, stored = sum(p[0] for p in stated), sum(p[1] for p in stated)
@@ -202,7 +199,7 @@ def _decompressed(
     out, at = [], 0
     for original, compressed in stated:
         part = data[at : at + compressed]
-        out.append(decompress(kind, part, original, cell_size, where))
+        out.append(decompress(kind, part, original, width, where))
         at += compressed
     return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
 
