@@ -24,7 +24,7 @@ from chronotile.storage.store import Retry, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 WINDOWS = [(0, 9), (0, 10), (0, 24), (0, 25), (0, 45), (15, 45), (26, 60), (0, 60), (45, 100)]
 WRITES = {10: {1: 1, 2: 2, 3: 3}, 20: {3: 30, 4: 40}, 30: {1: 100, 5: 50}, 40: {8: 8}, 50: {7: 7}}

@@ -36,7 +36,7 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
     A row that was removed is shown as it was before, any other as it was after. Of a group: in
     every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
-    from chronotile.report.output import place_text
+    from chronotile.show.output import place_text
 
     place = access.open(array)
     table, notes = place.blame_with_notes(row, **member)

@@ -59,7 +59,7 @@ class ChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line, a table of files, notes, and what is left to mend."""
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         report = self.report
         yield Text(f"{report.array}: {report.summary()}", "bold")
@@ -96,7 +96,7 @@ class GroupChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line for the group, then a few for each member."""
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         report = self.report
         yield Text(f"{report.group}: {report.summary()}", "bold")
@@ -129,7 +129,7 @@ class Call:
     def show(self, done: Report | GroupReport) -> int:
         """Show a report; give the exit status."""
         from chronotile.change.plan import Report
-        from chronotile.report.output import emit
+        from chronotile.show.output import emit
 
         if isinstance(done, Report):
             emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
@@ -534,7 +534,7 @@ class TagList:
         """Give a line, and a table."""
         from chronotile.check.findings import count_text
         from chronotile.format.timestamps import time_text
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         rows = self._rows()
         known = " that can be read" if self.tags.doubts else ""
@@ -559,7 +559,7 @@ def list_tags(array: str, access: Access, as_json: bool) -> int:
 
     Exits with 3 if metadata cannot be read, which may hold more.
     """
-    from chronotile.report.output import emit
+    from chronotile.show.output import emit
 
     place = access.open(array)
     tags = place.log.known_tags

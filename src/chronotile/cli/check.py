@@ -59,7 +59,7 @@ class CheckReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Array by array, each finding with its hint."""
-        from chronotile.report.output import Text, count_text
+        from chronotile.show.output import Text, count_text
 
         last = None
         for item in self._shown():
@@ -115,7 +115,7 @@ def check(
     with 3 if something could not be read.
     """
     from chronotile.dataset.check_all import check_fleet
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     if as_of is not None:
         from chronotile.cli.group_as_of import check_as_of

@@ -95,7 +95,7 @@ class ConformanceReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A table of chapters, then the first failures."""
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         table = plain_table("passed", "cases", "not asked", "chapter", right=3)
         for name, score in self.scores.items():

@@ -63,7 +63,7 @@ class DemoReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Each file, and the command behind it."""
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         yield ""
         yield Text(f"All of this is in {self.folder}:", "bold")
@@ -152,7 +152,7 @@ def demo(folder: str, spark: bool, as_json: bool) -> None:
     fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk needs
     no TileDB. Each answer is kept in the folder.
     """
-    from chronotile.report.output import emit
+    from chronotile.show.output import emit
 
     place = Path(folder)
     made = _make(place)

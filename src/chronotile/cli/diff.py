@@ -44,7 +44,7 @@ def diff(
 
     Rows that are the same at both moments are left out, whatever happened in between.
     """
-    from chronotile.report.output import place_text, window_text
+    from chronotile.show.output import place_text, window_text
 
     if member and not rows:
         raise wrong_call("--member: expected --rows with it")

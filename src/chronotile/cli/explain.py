@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
-    from chronotile.log import Log, View
-    from chronotile.report.explain_words import Advice
+    from chronotile.log import Log
+    from chronotile.show.explain_words import Advice
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 MOST = 8
 """Groups, and conditions, that fit one screen."""
@@ -60,12 +61,12 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One screen."""
-        from chronotile.log.engine_failures import failures
-        from chronotile.report.explain_words import NO_KEY, advise, lacks_key
-        from chronotile.report.output import Text, place_text, window_text
+        from chronotile.check.engine_failures import failures
+        from chronotile.show.explain_words import NO_KEY, advise, lacks_key
+        from chronotile.show.output import Text, place_text, window_text
 
         view = self.view
-        for words in failures(self.log, view):
+        for words in failures(view):
             yield Text(words, "bold red")
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
@@ -96,7 +97,7 @@ class ExplainReport:
     def _late(self) -> Iterator[RenderableType]:
         """Writes that are seen, and of which no row shows."""
         from chronotile.check.late_writes import late_writes
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         view, names = self.view, {item.name for item in self.explained}
         for found in late_writes(view.rules):
@@ -106,7 +107,7 @@ class ExplainReport:
                 yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
     def _seen(self) -> Iterator[RenderableType]:
-        from chronotile.report.output import Text, window_text
+        from chronotile.show.output import Text, window_text
 
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
@@ -128,14 +129,14 @@ class ExplainReport:
 
     def _taken_away(self) -> Iterator[RenderableType]:
         from chronotile.format.timestamps import span_text, time_text
-        from chronotile.log.events import delete_words, older_words, update_words
-        from chronotile.report.output import Text, count_text
+        from chronotile.show.events import delete_words, update_words
+        from chronotile.show.output import Text, count_text
 
         view = self.view
         commits = []
         for one in view.deletes[:MOST]:
             words, notes = delete_words(one)
-            commits.append((one.t2, words, (*older_words(self.log, one), *notes)))
+            commits.append((one.t2, words, (*self.log.older_words(one), *notes)))
         commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
         if not commits:
             return
@@ -154,7 +155,7 @@ class ExplainReport:
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
-    from chronotile.report.output import Text, count_text
+    from chronotile.show.output import Text, count_text
 
     names, kind = advice.names, advice.kind
     many = len(names) > 1

@@ -47,8 +47,8 @@ class FragmentsReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """A line on the array, then a table."""
-        from chronotile.report.explain_words import NO_KEY
-        from chronotile.report.output import Text, count_text, place_text, plain_table, size_text
+        from chronotile.show.explain_words import NO_KEY
+        from chronotile.show.output import Text, count_text, place_text, plain_table, size_text
 
         rows = self.facts.slice(0, SHOWN).to_pylist()
         cells, size = (sum(self.facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
@@ -71,7 +71,7 @@ class FragmentsReport:
             yield f"{count_text(unknown, 'fragment')} without metadata that could be read{why}"
 
     def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
-        from chronotile.report.output import size_text
+        from chronotile.show.output import size_text
 
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
@@ -130,8 +130,8 @@ def fragments(
 def _fragments(access: Access, whole_names: bool, array: Array) -> FragmentsReport:
     """Report on one array."""
     from chronotile.history.fragment_facts import named_fragments, read_facts
-    from chronotile.report.explain_words import lacks_key
-    from chronotile.report.output import progress
+    from chronotile.show.explain_words import lacks_key
+    from chronotile.show.output import progress
 
     log = access.log_of(array)
     with progress("reading footers", len(named_fragments(log.history).name)) as step:

@@ -65,7 +65,7 @@ class MembersReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The parts one after the other, each below the path of its member."""
-        from chronotile.report.output import Text, count_text, place_text
+        from chronotile.show.output import Text, count_text, place_text
 
         arrays = sum(part.node.found == "array" for part in self.parts)
         words = f"{count_text(arrays, 'array')} of {count_text(len(self.parts), 'member')}"
@@ -99,7 +99,7 @@ def each_array(
         end: Of a group: the moment; now, if it is left out.
     """
     from chronotile.array import Array
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     if isinstance(place, Array):
         if member is not None:

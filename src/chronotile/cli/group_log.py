@@ -72,7 +72,7 @@ class GroupLogReport:
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """A line on the group, then one or a few lines for each event."""
         from chronotile.cli.log_lines import Lines
-        from chronotile.report.output import count_text, place_text
+        from chronotile.show.output import count_text, place_text
 
         laid_out = Lines(width=width, colour=colour)
         events = count_text(len(self.told.events), "event")
@@ -109,8 +109,8 @@ def group_log(
     """The history of a group and of everything in it."""
     from chronotile.dataset.dataset_events import member_events
     from chronotile.dataset.follow_members import DatasetFollowing
-    from chronotile.log.story import Window
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
+    from chronotile.show.story import Window
 
     first = dataset.moment(since, "--start")
     last = None if until is None else dataset.moment(until, "--end")

@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Moment
-    from chronotile.log import Log
-    from chronotile.log.events import Event
-    from chronotile.log.follow_log import Following
-    from chronotile.log.story import Story, Window
-    from chronotile.storage.store import Store
+    from chronotile.log import Following, Log
+    from chronotile.show.events import Event
+    from chronotile.show.story import Story, Window
+
 
 E = TypeVar("E")
 
@@ -51,6 +50,7 @@ POLL_SECONDS = 2.0
 class LogReport:
     """The history of one array."""
 
+    log: Log
     story: Story
     window: Window
     reverse: bool
@@ -80,12 +80,12 @@ class LogReport:
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """A line on the array, then one or a few lines for each event."""
         from chronotile.cli.log_lines import Lines
-        from chronotile.report.explain_words import NO_KEY, lacks_key
+        from chronotile.show.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
         if not self.oneline:
             yield self._headline()
-        if lacks_key(self.story.log.history):
+        if lacks_key(self.log.history):
             yield NO_KEY
         yield from self._laid_out(self._chosen(), lines)
         if self.following is not None:
@@ -114,13 +114,13 @@ class LogReport:
                 yield from lines.event(event)
 
     def _id_length(self) -> int:
-        return self.story.log.id_length if self.oneline else 8
+        return self.log.id_length if self.oneline else 8
 
     def _headline(self) -> str:
         from chronotile.errors import printable
-        from chronotile.report.output import count_text, place_text
+        from chronotile.show.output import count_text, place_text
 
-        view, history = self.story.view, self.story.log.history
+        view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
@@ -140,7 +140,7 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
 
 
 def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.log.story import Window
+    from chronotile.show.story import Window
 
     first, last = log.moment(since, "--start"), None
     if until is not None:
@@ -151,23 +151,12 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
     return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
-def _cells(log: Log) -> dict[str, int]:
-    """The cells of each fragment whose metadata could be read."""
-    facts = log.fragments().select(["name", "cells"]).to_pylist()
-    return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
+def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
+    from chronotile.show.output import progress
 
-
-def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> Story:
-    from chronotile.log.story import Story, list_files
-    from chronotile.report.output import progress
-
-    opened = access.read_log(store)
-    listed = None
-    if size or (size is None and opened.history.table.commit_count <= MANY):
-        with progress("adding up the files"):
-            listed = list_files(store.list_prefix(sizes=True))
-    counts = _cells(opened) if cells else None
-    return Story(opened, opened.view(), listed, counts, look=size is not False)
+    sizes = size or (size is None and log.history.table.commit_count <= MANY)
+    with progress("adding up the files"):
+        return log.story(sizes=sizes, cells=cells, look=size is not False)
 
 
 @command(
@@ -223,12 +212,10 @@ def log(
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
-    from chronotile.group import Group
-    from chronotile.log.follow_log import Following
-    from chronotile.storage.overlay import remembering
+    from chronotile.array import Array
 
     place = access.open(array)
-    if isinstance(place, Group):
+    if not isinstance(place, Array):
         from chronotile.cli.group_log import group_log
 
         asked: dict[str, Any] = {"since": since, "until": until, "kinds": kinds, "size": size}
@@ -237,18 +224,24 @@ def log(
         )
     if member:
         raise wrong_call("--member: expected a group, found an array")
-    store = remembering(place.store) if follow else place.store
-
-    def story() -> Story:
-        return _story(store, access, cells=cells, size=size)
-
-    def window(story: Story) -> Window:
-        return _window(story.log, since, until, kinds)
-
+    store, watch = place.store, None
     if follow:
-        following = Following(store, story, window)
-        told = {"story": following.story, "window": following.window, "following": following}
-    else:
-        first = story()
-        told = {"story": first, "window": window(first)}
-    return LogReport(**told, wait_s=every, **layout)  # type: ignore[arg-type]
+        from chronotile.history.log_watch import LogWatch
+        from chronotile.storage.overlay import remembering
+
+        store = remembering(store)
+        watch = LogWatch(store)
+    opened = access.read_log(store)
+    story = _story(opened, cells=cells, size=size)
+    window = _window(opened, since, until, kinds)
+    following = None
+    if watch is not None:
+        from chronotile.log import Following
+
+        def again() -> Story:
+            return _story(access.read_log(store), cells=cells, size=size)
+
+        following = Following(watch, story, window, again)
+    return LogReport(
+        log=opened, story=story, window=window, following=following, wait_s=every, **layout
+    )

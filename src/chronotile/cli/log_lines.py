@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.findings import count_text
 from chronotile.errors import printable
+from chronotile.format.short_ids import uuid_of
 from chronotile.format.timestamps import span_text, time_text
-from chronotile.log.short_ids import uuid_of
-from chronotile.report.output import size_text
-from chronotile.report.terminal_fit import shortened
+from chronotile.show.output import size_text
+from chronotile.show.terminal_fit import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.log.events import Event
+    from chronotile.show.events import Event
 
 _COLOURS = {
     "when": "33",

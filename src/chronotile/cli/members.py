@@ -52,7 +52,7 @@ class MembersTree:
         """A tree."""
         from rich.tree import Tree
 
-        from chronotile.report.output import Text, count_text, place_text, size_text
+        from chronotile.show.output import Text, count_text, place_text, size_text
 
         arrays = [row for row in self.rows if row.found == "array"]
         size = sum(row.bytes or 0 for row in arrays)
@@ -70,7 +70,7 @@ class MembersTree:
 
 def _facts(row: MemberRow) -> str:
     from chronotile.format.timestamps import time_text
-    from chronotile.report.output import count_text, size_text
+    from chronotile.show.output import count_text, size_text
 
     parts = []
     if row.commits is not None:
@@ -103,7 +103,7 @@ def members(group: str, end: Any, no_size: bool, access: Access) -> MembersTree:
     """
     from chronotile.dataset.members_table import member_rows
     from chronotile.format.timestamps import now_ms
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     dataset = access.open_group(group).dataset
     moment = now_ms() if end is None else dataset.moment(end, "--as-of")
@@ -132,7 +132,7 @@ class MomentsReport:
     def to_text(self) -> Iterator[RenderableType]:
         """A table."""
         from chronotile.format.timestamps import time_text
-        from chronotile.report.output import Text, count_text, place_text, plain_table
+        from chronotile.show.output import Text, count_text, place_text, plain_table
 
         count = count_text(len(self.states), "stretch", "stretches")
         words = f"{count} of time at which every member can be read whole"
@@ -159,7 +159,7 @@ def moments(group: str, limit: int | None, access: Access) -> MomentsReport:
     An array has no state before it was created. A dense array whose fragments were merged over a
     time, and vacuumed, can no longer be read whole at that time.
     """
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     dataset = access.open_group(group).dataset
     with progress("reading members"):

@@ -37,7 +37,7 @@ class OperationsReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line for each operation."""
-        from chronotile.report.output import Text, count_text, plain_table
+        from chronotile.show.output import Text, count_text, plain_table
 
         yield Text(f"{self.uri}: {count_text(len(self.found), 'operation')}", "bold")
         if not self.found:
@@ -68,7 +68,7 @@ class OperationReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give its head, its notes and every file."""
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         document = self.document
         yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
+from chronotile.show.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,7 @@ COMMANDS = {
         "report": Entry("report:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "conformance": Entry("conformance:conformance", "Check any reader of the format."),
+        "guide": Entry("guide:guide", "Guides to all this, by topic."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }

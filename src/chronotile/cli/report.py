@@ -46,7 +46,7 @@ class FleetReport:
 
     def to_text(self) -> Iterator[str]:
         """One line."""
-        from chronotile.report.output import count_text
+        from chronotile.show.output import count_text
 
         shown = f"{count_text(self.arrays, 'array')}, {count_text(self.findings, 'finding')}"
         yield f"{self.output}: {shown}, {count_text(self.timelines, 'timeline')}"
@@ -69,15 +69,14 @@ def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
     """Draws a timeline of each array, and gives array -> link."""
     from chronotile.format.timestamps import now_ms
-    from chronotile.timeline.page import to_html
-    from chronotile.timeline.picture import make_picture
+    from chronotile.show.timeline_page import to_html
 
     folder = output.with_name(f"{output.stem}-timelines")
     folder.mkdir(exist_ok=True)
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            picture = make_picture(access.read_log(access.open_store(array)), now_ms())
+            picture = access.read_log(access.open_store(array)).picture(now_ms())
         except ChronotileError:
             continue  # the page says that it cannot be read
         (folder / f"{number}.html").write_text(to_html(picture), "utf-8")
@@ -109,8 +108,8 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     ROOT is a folder of arrays, or one of tables, which the page is then made from alone.
     """
     from chronotile.format.timestamps import now_ms
-    from chronotile.report.fleet_page import Fleet, to_html
-    from chronotile.report.output import place_text, progress
+    from chronotile.show.fleet_page import Fleet, to_html
+    from chronotile.show.output import place_text, progress
 
     form_of(output, FORMS)
     target = Path(output)

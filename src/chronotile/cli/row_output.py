@@ -101,8 +101,8 @@ def _by_name(output: str | None) -> str:
 
 
 def _watched(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    from chronotile.report.output import progress
-    from chronotile.report.row_formats import limited
+    from chronotile.show.output import progress
+    from chronotile.show.row_formats import limited
 
     with progress("reading rows, in batches") as step:
         for batch in limited(batches, limit):
@@ -111,8 +111,8 @@ def _watched(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def _emit_json(found: RowsToPrint, batches: Iterable[pa.RecordBatch]) -> None:
-    from chronotile.report.output import emit
-    from chronotile.report.row_formats import plain_rows
+    from chronotile.show.output import emit
+    from chronotile.show.row_formats import plain_rows
 
     class Document:
         def to_json(self) -> Any:
@@ -126,8 +126,8 @@ def _emit_json(found: RowsToPrint, batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def _emit_table(found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
-    from chronotile.report.output import Text, count_text, emit, plain_table
-    from chronotile.report.row_formats import limited, text_rows
+    from chronotile.show.output import Text, count_text, emit, plain_table
+    from chronotile.show.row_formats import limited, text_rows
 
     class Shown:
         def to_json(self) -> Any:
@@ -154,8 +154,8 @@ def _emit_table(found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: in
 def _write(
     found: RowsToPrint, batches: Iterable[pa.RecordBatch], form: str, output: str | None
 ) -> None:
-    from chronotile.report.error_messages import unless_closed
-    from chronotile.report.row_formats import BINARY, writer
+    from chronotile.show.error_messages import unless_closed
+    from chronotile.show.row_formats import BINARY, writer
 
     if output is None and form in BINARY and sys.stdout.isatty():
         raise wrong_call(f"--format {form}: expected a file (-o) or a pipe, found a terminal")
@@ -168,6 +168,6 @@ def _write(
         count = writer(form)(found.schema, batches, out, escaped=escaped)
         out.flush()
     if output is not None:
-        from chronotile.report.output import count_text
+        from chronotile.show.output import count_text
 
         say(f"{count_text(count, 'row')} in {output}")

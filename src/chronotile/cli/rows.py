@@ -54,7 +54,7 @@ def rows(
     The engine hides the rows of an update; here they have the values that the update sets. Of a
     group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
-    from chronotile.report.output import place_text, window_text
+    from chronotile.show.output import place_text, window_text
 
     place = access.open(array)
     if removed_by is not None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from chronotile.cli.options import Access
     from chronotile.format.schema import Schema
+    from chronotile.show.byte_ranges import Region
     from chronotile.single_file.decode import AnyFile
-    from chronotile.single_file.region import Region
 
 _HEX = 16
 """Bytes of a field that a table shows."""
@@ -42,7 +42,7 @@ class ShowReport:
     """The byte ranges, if they were asked for."""
 
     def _content(self) -> dict[str, Any]:
-        from chronotile.single_file.as_json import name_json, to_json
+        from chronotile.show.file_json import name_json, to_json
 
         name = name_json(self.place, self.file.kind)
         return name | to_json(self.file, self.schemas, self.key)
@@ -59,8 +59,8 @@ class ShowReport:
         """A tree; with byte ranges, a table for each region after it."""
         from rich.tree import Tree
 
-        from chronotile.report.output import Text, size_text
-        from chronotile.single_file.as_json import WORDS
+        from chronotile.show.file_json import WORDS
+        from chronotile.show.output import Text, size_text
 
         title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
         tree = Tree(Text(title, "bold"), guide_style="dim")
@@ -91,7 +91,7 @@ class ShowReports:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One file after the other, then the errors."""
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         for number, report in enumerate(self.shown):
             if number:
@@ -103,7 +103,7 @@ class ShowReports:
 
 def _grow(tree: Any, document: Any) -> None:
     """Adds a JSON value to a tree: one line for each value that fits a line."""
-    from chronotile.report.output import Text
+    from chronotile.show.output import Text
 
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
     for name, value in pairs:
@@ -165,7 +165,7 @@ def _region_json(region: Region) -> dict[str, Any]:
 
 
 def _region_table(region: Region) -> RenderableType:
-    from chronotile.report.output import plain_table
+    from chronotile.show.output import plain_table
 
     table = plain_table("from", "to", "bytes", "field", "value", right=2)
     for span in region.spans:
@@ -226,7 +226,7 @@ def show(
 def _show(
     file: str, kind: str | None, schema: str | None, access: Access, *, as_hex: bool
 ) -> ShowReport:
-    from chronotile.single_file.byte_ranges import layout
+    from chronotile.show.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
     from chronotile.single_file.nearby_schemas import read_schemas
 

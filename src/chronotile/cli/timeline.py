@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
-    from chronotile.timeline.picture import Height, Picture
+    from chronotile.show.picture import Height, Picture
 
 FORMS = (".html", ".svg", ".png")
 
@@ -63,7 +63,7 @@ class TimelineReport:
 
     def to_text(self) -> Iterator[str]:
         """One line."""
-        from chronotile.report.output import count_text, size_text
+        from chronotile.show.output import count_text, size_text
 
         shown = count_text(self.picture.fragments, "fragment")
         marks = count_text(self.picture.commits, "delete or update", "deletes and updates")
@@ -111,8 +111,8 @@ def timeline(
     form = form_of(output, FORMS)
     from chronotile.array import Array
     from chronotile.format.timestamps import now_ms
-    from chronotile.report.output import progress
-    from chronotile.timeline.picture import draw, make_picture
+    from chronotile.show.output import progress
+    from chronotile.show.picture import draw
 
     place = access.open(array)
     status = 0
@@ -123,7 +123,7 @@ def timeline(
             raise wrong_call("--member: expected a group, found an array")
         log = access.log_of(place)
         with progress("drawing"):
-            picture = make_picture(log, moment, **heights)  # type: ignore[arg-type]
+            picture = log.picture(moment, **heights)  # type: ignore[arg-type]
     else:
         picture, status = _of_group(place.dataset, member.get("member"), moment, heights)
     data = draw(picture, form)
@@ -136,9 +136,8 @@ def _of_group(
 ) -> tuple[Picture, int]:
     """Draw a lane for each array of a group, on one time axis; give the exit status too."""
     from chronotile.cli.group_each import chosen
-    from chronotile.report.output import progress
-    from chronotile.timeline.lanes import join_pictures
-    from chronotile.timeline.picture import make_picture
+    from chronotile.show.lanes import join_pictures
+    from chronotile.show.output import progress
 
     arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
     pictures, status = [], 0
@@ -149,7 +148,7 @@ def _of_group(
                 say(f"note: {node.path} cannot be read: {log}")
                 status = ReadError.exit_code
             else:
-                pictures.append((node.path, make_picture(log, moment, **heights)))
+                pictures.append((node.path, log.picture(moment, **heights)))
             step()
     if not pictures:
         kind = ReadError if status else ChronotileError

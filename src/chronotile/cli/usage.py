@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chronotile.change.usage import Usage, Way
     from chronotile.cli.options import Access
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.report.usage_map import Line
+    from chronotile.show.usage_map import Line
     from chronotile.storage.store import Store
 
 FORMS = (".html", ".svg", ".png")
@@ -66,7 +66,7 @@ class UsageReport:
 
     def lines(self) -> list[Line]:
         """The bytes by reason and by the command that frees them, the most first."""
-        from chronotile.report.usage_map import Line
+        from chronotile.show.usage_map import Line
 
         lost = {way.command: way.lost for way in self.usage.ways}
         sums = self._sums(lambda row: (row["reason"], row["freed_by"]))
@@ -130,7 +130,7 @@ class UsageReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The sums as tables."""
-        from chronotile.report.output import Text, count_text, place_text, size_text
+        from chronotile.show.output import Text, count_text, place_text, size_text
 
         total = sum(row["bytes"] for row in self.rows)
         files = count_text(len(self.rows), "file")
@@ -153,7 +153,7 @@ class UsageReport:
             yield f"{self.output}: {size_text(Path(self.output).stat().st_size)}"
 
     def _reason_table(self) -> RenderableType:
-        from chronotile.report.output import plain_table, size_text
+        from chronotile.show.output import plain_table, size_text
 
         table = plain_table("bytes", "files", "why", "freed by", "what would be lost", right=2)
         for line in self.lines():
@@ -168,7 +168,7 @@ class UsageReport:
 
     def _lost(self, line: Line) -> str:
         from chronotile.change.vacuum import LOSS
-        from chronotile.report.output import size_text
+        from chronotile.show.output import size_text
 
         way = next((way for way in self.usage.ways if way.command == line.freed_by), None)
         words, is_loss, _ = line.lost.partition(LOSS)
@@ -178,7 +178,7 @@ class UsageReport:
         return f"{words}; {size_text(way.written)} are written anew"
 
     def _fragment_table(self, total: int) -> RenderableType:
-        from chronotile.report.output import plain_table, size_text
+        from chronotile.show.output import plain_table, size_text
 
         found = self._fragments()
         table = plain_table("bytes", "share", "fragment", "why", "freed by", right=2)
@@ -191,7 +191,7 @@ class UsageReport:
 
     def _near(self, command: str | None) -> str:
         """A command, with the array as a user in this folder would name it."""
-        from chronotile.report.output import place_text
+        from chronotile.show.output import place_text
 
         near = printable(place_text(self.array))
         return (command or "").replace(printable(self.array), near)
@@ -202,7 +202,7 @@ def _share(size: int, total: int) -> str:
 
 
 def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableType:
-    from chronotile.report.output import plain_table, size_text
+    from chronotile.show.output import plain_table, size_text
 
     table = plain_table("bytes", "share", "files", "field", "part", right=3)
     for (field, part), (size, files) in list(fields.items())[:FIELDS]:
@@ -234,7 +234,7 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
     form = "" if output is None else form_of(output, FORMS)
     from chronotile.array import Array
     from chronotile.change.usage import measure_usage
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     place, status = access.open(array), 0
     if isinstance(place, Array):
@@ -252,7 +252,7 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
 
 
 def _draw(report: UsageReport, form: str) -> bytes:
-    from chronotile.report.usage_map import to_html, to_png, to_svg
+    from chronotile.show.usage_map import to_html, to_png, to_svg
 
     if form == ".html":
         return to_html(report.array, report.rows, report.lines()).encode()
@@ -267,7 +267,7 @@ def _of_group(dataset: Dataset, pattern: str | None) -> tuple[Usage, int]:
 
     from chronotile.change.usage import Usage, measure_usage
     from chronotile.cli.group_each import chosen
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     nodes = chosen(dataset, pattern)
     tables: list[pa.Table] = [] if pattern is not None else [_own("", dataset.store)]

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.format.timestamps import Ends
-    from chronotile.log import View
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 SHOWN = 1000
 """Rows that a table shows; --json has all."""
@@ -58,8 +57,8 @@ class VisibleReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The window, then a table of each kind."""
-        from chronotile.report.explain_words import NO_KEY, lacks_key
-        from chronotile.report.output import Text, count_text, place_text, window_text
+        from chronotile.show.explain_words import NO_KEY, lacks_key
+        from chronotile.show.output import Text, count_text, place_text, window_text
 
         view = self.view
         place = place_text(view.history.array)
@@ -78,7 +77,7 @@ class VisibleReport:
                 yield from _commits(commits)
 
     def _fragments(self) -> RenderableType:
-        from chronotile.report.output import plain_table, size_text
+        from chronotile.show.output import plain_table, size_text
 
         more = () if self.facts is None else ("cells", "bytes")
         table = plain_table("fragment", "read", "committed by", *more)
@@ -99,8 +98,8 @@ class VisibleReport:
 
 def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
     from chronotile.format.timestamps import span_text
-    from chronotile.log.events import delete_words, update_words
-    from chronotile.report.output import Text
+    from chronotile.show.events import delete_words, update_words
+    from chronotile.show.output import Text
     from chronotile.visibility.view import Update
 
     for commit in commits[:SHOWN]:

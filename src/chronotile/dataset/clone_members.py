@@ -20,8 +20,8 @@ from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 from chronotile.format.names import try_parse
+from chronotile.format.short_ids import find_name
 from chronotile.format.timestamps import now_ms
-from chronotile.log.short_ids import find_name
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What happened in a dataset: the events of all members in one order of time.
 
 In: a dataset. Out: the events of every array, each with its member, and of every list of members;
-one by one, or as a table. Finds no words for arrays: `log.events` does.
+one by one, or as a table. Finds no words for arrays: `show.story` does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
 from chronotile.history.time_columns import with_times
-from chronotile.log.events import Event, events_table
-from chronotile.log.story import Story, Window, list_files
+from chronotile.show.events import Event, events_table
+from chronotile.show.story import Window
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -84,9 +84,8 @@ def member_events(
         if isinstance(log, ChronotileError):
             errors[node.path] = log
             continue
-        listed = list_files(node.store.list_prefix(sizes=True)) if sizes else None
-        story = Story(log, log.view(), listed, look=sizes)
-        found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
+        events = log.story(sizes=sizes).events(window)
+        found += [MemberEvent(node.path, node.uri, event) for event in events]
     for path, history in groups:
         if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
             found += [MemberEvent(path, history.group, e) for e in _lists(history, window)]

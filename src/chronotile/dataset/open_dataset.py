@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from chronotile.dataset.moments import WholeState
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.log import View
     from chronotile.storage.store import Store
+    from chronotile.visibility.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
