@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chronotile.show.events import Event
     from chronotile.show.story import Story, Window
 
+
 E = TypeVar("E")
 
 MANY = 5000
@@ -226,7 +227,7 @@ def log(
     store, watch = place.store, None
     if follow:
         from chronotile.history.log_watch import LogWatch
-        from chronotile.storage.read_once import remembering
+        from chronotile.storage.overlay import remembering
 
         store = remembering(store)
         watch = LogWatch(store)
