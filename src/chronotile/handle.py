@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 
 from chronotile.errors import ChronotileError
 
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.over_members import GroupReport
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
+    from chronotile.show.picture import Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
@@ -65,6 +76,16 @@ class OfGroup(TypedDict, total=False):
     """Take the members that a repair of damaged lists leaves."""
     tags: bool
     """Give both planners the group's tags, and `own` the moments to keep."""
+
+
+class Drawn(NamedTuple):
+    """A picture that was written to a file."""
+
+    picture: Picture
+    out: str
+    size: int
+    errors: Mapping[str, ChronotileError] = {}
+    """Of a group: path of a member -> why it could not be read."""
 
 
 class Handle(ABC, Generic[R]):
@@ -496,6 +517,21 @@ class Handle(ABC, Generic[R]):
         Raises:
             RefusedError: There is no such tag.
         """
+
+
+def draw_to(
+    out: str | os.PathLike[str],
+    picture: Picture,
+    errors: Mapping[str, ChronotileError] | None = None,
+) -> Drawn:
+    """Draw a picture into a file, in the form that the end of its name says."""
+    from pathlib import Path
+
+    from chronotile.show.picture import draw
+
+    data = draw(picture, Path(out).suffix.lower())
+    Path(out).write_bytes(data)
+    return Drawn(picture, str(out), len(data), errors or {})
 
 
 def who_asks(options: Mapping[str, Any], how: How) -> Who | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from chronotile.array import Array
     from chronotile.change.plan import Report
+    from chronotile.dataset.open_dataset import DatasetView
     from chronotile.dataset.over_members import GroupReport
     from chronotile.log import Log
 
@@ -74,6 +75,10 @@ class Dataset(Group):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.dataset, name)
+
+    def view(self, end: Any = None) -> DatasetView:  # type: ignore[override]  # as it was
+        """Give the members at a moment, and what an open of each sees: `Group.view`."""
+        return super().view(end=end)
 
     def add_tag(self, name: str, **options: Any) -> GroupReport:
         """Give a moment of the group a name: `Group.tag`."""

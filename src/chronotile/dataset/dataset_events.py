@@ -93,13 +93,19 @@ def member_events(
     return Told(tuple(found), errors)
 
 
-def dataset_events(dataset: Dataset) -> pa.Table:
-    """The events of all members as a table, the newest first: the columns of `log.events()` too.
+def dataset_events(
+    dataset: Dataset,
+    window: Window | None = None,
+    *,
+    pattern: str | None = None,
+    sizes: bool = True,
+) -> pa.Table:
+    """Give the events of all members as a table, with the columns of `log.events()` too.
 
     Raises:
         ChronotileError: A member cannot be read.
     """
-    told = member_events(dataset)
+    told = member_events(dataset, window, pattern=pattern, sizes=sizes)
     for error in told.errors.values():
         raise error
     table = with_times(events_table(one.event for one in told.events))
