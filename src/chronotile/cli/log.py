@@ -455,7 +455,6 @@ def group_log(
 ) -> GroupLogReport:
     """The history of a group and of everything in it."""
     from chronotile.cli.look import chosen
-
     from chronotile.dataset.dataset_events import member_events
     from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.show.output import progress
