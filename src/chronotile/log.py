@@ -49,11 +49,11 @@ class Log:
 
     history: History = field(repr=False)
     store: Store | None = field(default=None, repr=False)
-    """Where the array is; `check` looks there beyond the log."""
+    """The array's storage; `check` looks there beyond the log."""
 
     @property
     def array(self) -> str:
-        """Where the array lies."""
+        """The place of the array."""
         return self.history.array
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Log:
 
     @cached_property
     def id_length(self) -> int:
-        """The length of a short id: so many characters of a uuid tell all names apart."""
+        """The length of a short id: that much of a uuid tells all names apart."""
         from chronotile.format.short_ids import enough
 
         return enough(self.names)
@@ -364,7 +364,7 @@ class Log:
 
     @property
     def storage(self) -> Store:
-        """Where the array is; a log that was made without its store finds it by its name."""
+        """The array's storage; a log that was made without its store finds it by its name."""
         return self.store or open_store(self.array)
 
     def lifelines(self) -> pa.Table:
@@ -461,7 +461,7 @@ class Following:
             self._watch.forget()
             raise
         events = story.events(self._window, reverse=True, seen=self._seen)
-        # A fragment lies there before it is committed: it is told of when it is.
+        # A fragment lies there before it is committed: it becomes an event when it is.
         fresh = [event for event in events if event.reason != "uncommitted"]
         self._seen.update((event.kind, event.name) for event in fresh)
         return fresh

@@ -44,7 +44,7 @@ class Advice(NamedTuple):
 
 
 def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
-    """Groups explanations of a view by their reason, in the order in which they come."""
+    """Group explanations of a view by their reason, in the order in which they come."""
     groups: Groups = defaultdict(list)
     for item in explained:
         where = _side(item, view)
@@ -63,7 +63,7 @@ Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
 
 
 def _gathered(groups: Groups) -> Groups:
-    """The groups; those of many files with the same reason are merged."""
+    """Merge groups of many files with the same reason."""
     counts = Counter(key[:3] for key in groups)
     merged: Groups = defaultdict(list)
     for (kind, status, sided, because), items in groups.items():
@@ -127,7 +127,7 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
         return why, "nothing, if those are seen; --json names the file behind each"
     vacuum = next((one for one in view.history.vacuums if one.path == because), None)
     if vacuum is None:
-        return f"{because} lists {it}: a later file says all that {it} said", ""
+        return f"{because} lists {it}: a later file holds all of its content", ""
     name, text = vacuum.name, vacuum.name.text
     if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
         moment = first_end(name, dense=view.history.dense)
@@ -144,12 +144,12 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
 
 
 def lacks_key(history: History) -> bool:
-    """Whether an array is encrypted, and no key is at hand."""
+    """Return True if an array is encrypted, and no key is at hand."""
     return history.key is None and any(p.kind == "encrypted" for p in history.problems)
 
 
 def _stops_an_open(items: list[Explanation], view: View) -> bool:
-    """Whether a fragment among some is one that the engine looks for."""
+    """Return True if the engine looks for one of some fragments."""
     rules, table = view.rules, view.history.table
     passed_over = {table.name(row) for row in rules.ok_without_folder.tolist()}
     return any(item.name not in passed_over for item in items)

@@ -50,7 +50,7 @@ class Fleet(NamedTuple):
 
 
 def to_html(fleet: Fleet) -> str:
-    """Draws the page."""
+    """Draw the page."""
     template = (resources.files("chronotile.show") / "fleet_page.html").read_text("utf-8")
     arrays = fleet.tables["arrays"].to_pylist()
     findings = fleet.tables["findings"].to_pylist()
@@ -77,7 +77,7 @@ def _link(array: str, links: Mapping[str, str]) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> str:
-    """A table; its cells are HTML already. Roles say what it is where a phone shows cards."""
+    """Draw a table of HTML cells. Roles say what it is where a phone shows cards."""
     names = [_text(name) for name in heads]
     body = "".join(f"<tr role=row>{_cells(names, row)}</tr>" for row in rows)
     if not body:
@@ -99,7 +99,7 @@ def _cells(names: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _wide(label: str, body: str) -> str:
-    """What may be wider than the page: a keyboard can scroll it."""
+    """Frame what may be wider than the page: a keyboard can scroll it."""
     return f'<div class=wide tabindex=0 role=group aria-label="{_text(label)}">{body}</div>'
 
 
@@ -114,7 +114,7 @@ def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> st
 
 
 def _number(item: Mapping[str, Any]) -> int:
-    """How many findings a row tells of: the last one of a code may count those not listed."""
+    """Count the findings of a row: the last row of a code may stand for those not listed."""
     return number_told(item["path"], item["message"])
 
 
@@ -129,7 +129,7 @@ def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:
 def _attention(
     arrays: list[dict[str, Any]], findings: list[dict[str, Any]], links: Mapping[str, str]
 ) -> str:
-    """The arrays with errors and warnings, the worst first, each with what to do."""
+    """List the arrays with errors and warnings, the worst first, each with what to do."""
     rank = {severity: place for place, severity in enumerate(SEVERITIES)}
     worst: dict[str, list[dict[str, Any]]] = {}
     for item in sorted(findings, key=lambda one: (rank[one["severity"]], one["code"])):
@@ -165,7 +165,7 @@ def _by_kind(findings: list[dict[str, Any]]) -> str:
 
 
 def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
-    """When the busiest arrays were written to: a row each, darker where more happened."""
+    """Draw when the busiest arrays were written to: a row each, darker where more happened."""
     rows = [(array, time) for array, time in _times(commits) if time >= _CALENDAR_FROM]
     if not rows:
         return "<p>No commits with a date.</p>"
@@ -202,8 +202,8 @@ def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
     ]
     listed = _table("Commits in words", ("array", "commits", "busiest time"), words, "")
     summary = "<summary>The same in words</summary>"
-    told = f'<details aria-label="Commits in words">{summary}{listed}</details>'
-    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + told
+    words_below = f'<details aria-label="Commits in words">{summary}{listed}</details>'
+    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + words_below
 
 
 def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: float) -> str:
@@ -213,7 +213,7 @@ def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: floa
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
-    """The time of each effective commit, with its array; one in several files counts once."""
+    """Give the time of each effective commit, with its array; one in several files counts once."""
     is_ignored = pc.and_(commits["ignored"], pc.invert(commits["loose"]))
     effective = commits.filter(pc.invert(pc.and_(is_ignored, pc.equal(commits["kind"], "write"))))
     once = effective.group_by(["array", "name", "kind"]).aggregate([("t2", "max")])
@@ -223,7 +223,7 @@ def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
 
 
 def _sizes(arrays: list[dict[str, Any]]) -> str:
-    """Bytes by reason, as areas."""
+    """Draw bytes by reason, as areas."""
     measured = [row for row in arrays if row.get("bytes") is not None]
     if not measured:
         how = "pipeline measures arrays with --sizes, tables without --no-sizes"

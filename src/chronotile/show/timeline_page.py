@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def to_html(picture: Picture) -> str:
-    """Draws the picture as a page."""
+    """Draw the picture as a page."""
     template = (resources.files("chronotile.show") / "timeline_page.html").read_text("utf-8")
     return Template(template).substitute(
         title=html.escape(printable(f"History of {picture.title}"), quote=False),
@@ -33,7 +33,7 @@ def to_html(picture: Picture) -> str:
 
 
 def page_model(picture: Picture) -> dict[str, Any]:
-    """What the page knows of the history."""
+    """Gather what the page knows of the history."""
     counts = picture.counts
     return {
         "moments": [
@@ -71,5 +71,5 @@ def _sums(counts: Counts) -> list[dict[str, int]]:
 
 
 def _inert(document: str) -> str:
-    """JSON that cannot end the script element around it."""
+    """Escape JSON, so that it cannot end the script element around it."""
     return document.replace("<", "\\u003c")

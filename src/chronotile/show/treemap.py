@@ -28,7 +28,7 @@ class Box(NamedTuple):
     height: float
 
     def inside(self, top: float, margin: float) -> Box:
-        """What is left below a strip at the top, less a margin."""
+        """Cut off a strip at the top, and a margin."""
         width, height = self.width - 2 * margin, self.height - top - margin
         return Box(self.x + margin, self.y + top, max(width, 0.0), max(height, 0.0))
 
@@ -58,7 +58,7 @@ class Tile(NamedTuple):
 
 
 def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
-    """A rectangle for each size; sizes are above 0, the largest first.
+    """Find a rectangle for each size; sizes are above 0, the largest first.
 
     >>> squarified([3, 1], Box(0, 0, 4, 1))
     [Box(x=0, y=0, width=3.0, height=1), Box(x=3.0, y=0, width=1.0, height=1)]
@@ -98,7 +98,7 @@ def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
 def _worst(
     sizes: Sequence[float], first: int, last: int, area: float, scale: float, side: float
 ) -> float:
-    """How far from a square the worst rectangle of a row is; 1 is a square."""
+    """Measure how far from a square the worst rectangle of a row is; 1 is a square."""
     if not side or not area:
         return 0.0
     longest, shortest = sizes[first] * scale, sizes[last] * scale
@@ -108,7 +108,7 @@ def _worst(
 def laid_out(
     nodes: Sequence[Node], box: Box, strips: Sequence[float], margin: float = 1.0, depth: int = 0
 ) -> Iterator[Tile]:
-    """Places nodes and what is inside of them, from the outside in.
+    """Place nodes and what is inside of them, from the outside in.
 
     Args:
         nodes: What to place; those of size 0 are left out.

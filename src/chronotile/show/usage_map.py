@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Draws the treemap as SVG; a viewer shows the text of a rectangle when it is pointed at.
+    """Draw the treemap as SVG; a viewer shows the text of a rectangle when it is pointed at.
 
     >>> to_svg("lake/sales", [])[:4]
     '<svg'
@@ -70,7 +70,7 @@ def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Draws the treemap as PNG, at twice the size for sharp letters."""
+    """Draw the treemap as PNG, at twice the size for sharp letters."""
     try:
         import vl_convert
     except ImportError as cause:
@@ -80,7 +80,7 @@ def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]) -> str:
-    """Draws the treemap as a page that works offline."""
+    """Draw the treemap as a page that works offline."""
     template = (resources.files("chronotile.show") / "usage_map.html").read_text("utf-8")
     cells = (
         f"<tr><td>{size_text(line.size)}</td><td>{line.files:,}</td>"
@@ -96,7 +96,7 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
 
 
 def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """The files of an array as a tree: reasons, then fragments, then fields and parts."""
+    """Arrange the files of an array as a tree: reasons, then fragments, then fields and parts."""
     total = 0
     groups: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -115,7 +115,7 @@ def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
-    """A fragment with its files, or a file that is in none."""
+    """Make the node of a fragment with its files, or of a file that is in none."""
     reason, size = files[0]["reason"], sum(file["bytes"] for file in files)
     if files[0]["fragment"] is None:
         tip = (name, f"{reason}: {_share(size, total)}", *_freed(files))
@@ -134,7 +134,7 @@ def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
 
 
 def _few(nodes: list[Node], total: int, words: str) -> Iterator[Node]:
-    """The largest nodes, and all others as one."""
+    """Keep the largest nodes, and make all others one."""
     ordered = sorted(nodes, key=lambda node: -node.size)
     yield from ordered[:_MOST]
     if rest := ordered[_MOST:]:
@@ -193,7 +193,7 @@ def _drawn(tile: Tile, *, is_page: bool) -> str:
     ink = "white" if tile.depth == 0 or (tile.is_leaf and shade > 0.55) else "#222222"
     place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     tip = "&#10;".join(map(_escaped, tile.node.tip))
-    said = f' data-tip="{tip}"' if is_page else ""
+    on_page = f' data-tip="{tip}"' if is_page else ""
     title = "" if is_page else f"<title>{tip}</title>"
     text = ""
     label = _fitted(tile.node, width)
@@ -205,13 +205,13 @@ def _drawn(tile: Tile, *, is_page: bool) -> str:
             f'pointer-events="none">{_escaped(label)}</text>'
         )
     return (
-        f'<g><rect {place} fill="{fill}" stroke="white" stroke-width="1"{said}>{title}</rect>'
+        f'<g><rect {place} fill="{fill}" stroke="white" stroke-width="1"{on_page}>{title}</rect>'
         f"{text}</g>"
     )
 
 
 def _fitted(node: Node, width: float) -> str:
-    """The label with the size, or as much of it as there is room for; none for less than a word."""
+    """Fit the label with the size into a width; less than a word is left out."""
     room = int((width - 6) / _LETTER)
     label = printable(node.label)
     whole = f"{label}  {size_text(node.size)}"
@@ -223,6 +223,6 @@ def _fitted(node: Node, width: float) -> str:
 
 
 def _mixed(colour: str, shade: float) -> str:
-    """A colour on white: 1 is the colour itself, 0 is white."""
+    """Mix a colour with white: 1 is the colour itself, 0 is white."""
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - (255 - part) * shade):02x}" for part in parts)
