@@ -48,26 +48,27 @@ _TALLEST = 900
 
 def to_svg(picture: Picture) -> str:
     """Draw the picture as SVG."""
-    return str(_convert().vegalite_to_svg(spec_text(picture)))
+    return str(vl_convert().vegalite_to_svg(spec_text(picture)))
 
 
 def to_png(picture: Picture) -> bytes:
     """Draw the picture as PNG, at twice the size for sharp letters."""
-    return bytes(_convert().vegalite_to_png(spec_text(picture), scale=2))
+    return bytes(vl_convert().vegalite_to_png(spec_text(picture), scale=2))
 
 
-def library() -> str:
+def bundle() -> str:
     """Give the JavaScript that draws a chart in a browser, for a page that works offline."""
-    return str(_convert().javascript_bundle())
+    return str(vl_convert().javascript_bundle())
 
 
-def _convert() -> Any:
+def vl_convert() -> Any:
+    """Load the library that draws without a browser, which is an extra."""
     try:
-        import vl_convert
+        import vl_convert as library
     except ImportError as cause:
         problem = "expected vl-convert-python (pip install 'chronotile[plot]'), found none"
-        raise ChronotileError("timeline", problem) from cause
-    return vl_convert
+        raise ChronotileError("picture", problem) from cause
+    return library
 
 
 def spec_text(picture: Picture, *, switch: bool = False) -> str:

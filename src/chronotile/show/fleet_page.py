@@ -21,7 +21,6 @@ from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.show.output import size_text
-from chronotile.show.treemap import Box, squarified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ BINS = 48
 """Columns of the heat map."""
 MOST_ARRAYS = 2000
 """Arrays that the list shows."""
-_WIDTH, _HEIGHT, _ROW = 960.0, 220.0, 16
+_WIDTH, _HEIGHT, _ROW = 960, 28, 16
 _CALENDAR_FROM = 100_000_000_000
 
 
@@ -223,25 +222,24 @@ def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
 
 
 def _sizes(arrays: list[dict[str, Any]]) -> str:
-    """Draw bytes by reason, as areas."""
+    """Draw bytes by reason, as parts of one bar."""
     measured = [row for row in arrays if row.get("bytes") is not None]
     if not measured:
         how = "pipeline measures arrays with --sizes, tables without --no-sizes"
         return f"<p>The tables say nothing of sizes: {how}.</p>"
     summed = ((sum(row[name] for row in measured), why) for why, name in BYTES_OF.items())
     sizes = sorted(((size, reason) for size, reason in summed if size), reverse=True)
-    areas = squarified([float(size) for size, _ in sizes], Box(0.0, 0.0, _WIDTH, _HEIGHT))
-    parts = []
-    for number, ((size, reason), box) in enumerate(zip(sizes, areas, strict=True)):
-        x, y, width, height = box
-        words = f"{reason}: {size_text(size)}"
+    parts, x, total = [], 0.0, sum(size for size, _ in sizes)
+    for number, (size, reason) in enumerate(sizes):
+        width, words = _WIDTH * size / total, f"{reason}: {size_text(size)}"
         parts.append(
-            f'<g><rect class="area{number % 6}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}"><title>{_text(words)}</title></rect>'
+            f'<g><rect class="area{number % 6}" x="{x:.1f}" y="0" width="{width:.1f}" '
+            f'height="{_HEIGHT}"><title>{_text(words)}</title></rect>'
         )
-        if width > 7 * len(words) and height > 18:
-            parts.append(f'<text x="{x + 6:.1f}" y="{y + 16:.1f}">{_text(words)}</text>')
+        if width > 7 * len(words):
+            parts.append(f'<text x="{x + 6:.1f}" y="18">{_text(words)}</text>')
         parts.append("</g>")
+        x += width
     rows = [(_text(reason), size_text(size)) for size, reason in sizes]
     of = "" if len(measured) == len(arrays) else f", of {len(measured):,} of {len(arrays):,} arrays"
     listed = _table(f"Bytes by reason{of}", ("why it is there", "bytes"), rows, "")

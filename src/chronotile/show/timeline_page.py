@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
 from chronotile.show.axes import WIDTH, ends, has_heights, position, printable_document
-from chronotile.show.chart import library, spec_text
+from chronotile.show.chart import bundle, spec_text
 
 if TYPE_CHECKING:
     from chronotile.show.picture import Counts, Picture
@@ -28,7 +28,7 @@ def to_html(picture: Picture) -> str:
         title=html.escape(printable(f"History of {picture.title}"), quote=False),
         model=_inert(json.dumps(printable_document(page_model(picture)))),
         spec=_inert(spec_text(picture, switch=True)),
-        bundle=library().replace("</script", "<\\/script"),
+        bundle=bundle().replace("</script", "<\\/script"),
     )
 
 
