@@ -72,7 +72,7 @@ def test_nothing_reaches_forward() -> None:
 
 def test_each_room_says_what_it_is_for() -> None:
     entries = {p.name.removesuffix(".py") for p in SRC.iterdir()}
-    entries -= {"__init__", "__main__", "py.typed", "__pycache__"}
+    entries -= {"__init__", "__main__", "py.typed", "__pycache__", "guides"}
     assert entries == set(ROOMS)
     for room in ROOMS:
         head = SRC / room / "__init__.py"

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.errors import html_card
-from chronotile.handle import Handle, How, is_id, operation_of, who_asks, wrong_member
+from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks, wrong_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -218,13 +218,13 @@ class Array(Handle["Report"]):
 
     def _change(
         self,
+        command: str,  # noqa: ARG002 (the plan has it)
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,  # noqa: ARG002 (of groups)
-        all_or_none: bool = False,  # noqa: ARG002 (of groups)
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],  # noqa: ARG002 (an array has no members)
     ) -> Report:
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
@@ -249,7 +249,7 @@ class Array(Handle["Report"]):
         from chronotile.change.undelete import plan_undelete
 
         options = {"name": self.log.find_name(name), "at": at, "ever": ever}
-        return self._change(plan_undelete, options, how, exclusive=True)
+        return self._change("undelete", plan_undelete, options, how, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""
@@ -259,8 +259,8 @@ class Array(Handle["Report"]):
         if wanted is not None and (not isinstance(wanted, str) or not is_id(wanted)):
             from chronotile.change.older_records import plan_undo_report
 
-            return self._change(plan_undo_report, {"report": wanted}, how, exclusive=True)
-        return self._change(plan_undo, {"operation": wanted}, how, exclusive=True)
+            return self._change("undo", plan_undo_report, {"report": wanted}, how, exclusive=True)
+        return self._change("undo", plan_undo, {"operation": wanted}, how, exclusive=True)
 
     def publish(
         self,
@@ -277,7 +277,7 @@ class Array(Handle["Report"]):
 
         places = [staging] if isinstance(staging, str) else list(staging)
         options = {"staging": places, "at": at, "again": again, "allow_hidden": allow_hidden}
-        return self._change(plan_publish, options, how, exclusive=True)
+        return self._change("publish", plan_publish, options, how, exclusive=True)
 
     def clone(
         self,
@@ -312,10 +312,10 @@ class Array(Handle["Report"]):
         """Give a moment a name; see `Handle.tag`."""
         from chronotile.change.tag import plan_tag
 
-        return self._change(plan_tag, {"name": name, "at": at, "move": move}, how)
+        return self._change("tag", plan_tag, {"name": name, "at": at, "move": move}, how)
 
     def untag(self, name: str, **how: Unpack[How]) -> Report:
         """Take a tag away; see `Handle.untag`."""
         from chronotile.change.tag import plan_untag
 
-        return self._change(plan_untag, {"name": name}, how)
+        return self._change("untag", plan_untag, {"name": name}, how)

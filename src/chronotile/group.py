@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import ChronotileError, html_card
-from chronotile.handle import Handle, How, operation_of, who_asks
+from chronotile.errors import BadFileError, ChronotileError, html_card
+from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
+
 
 _MOMENTS = ("at", "to", "keep")
 """Options that are times: the group's tags count, whatever tags its members have."""
@@ -171,33 +173,32 @@ class Group(Handle[GroupReport]):
 
     def _change(
         self,
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,
-        all_or_none: bool = False,
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],
     ) -> GroupReport:
         from chronotile.dataset.over_members import change_members, plan_members
 
         if not how.get("dry_run"):
             self._settle(exclusive=exclusive)
-        dataset, command = self.dataset, planner.__name__.removeprefix("plan_")
-        own_options: dict[str, Any] = {}
-        given = self._with_moments(options)
-        if command == "repair":
+        dataset, given = self.dataset, self._with_moments(options)
+        if of_group.get("mended"):
             from chronotile.dataset.mended_lists import as_mended
 
             dataset = as_mended(dataset)
-        if command == "vacuum":
+        own_options: dict[str, Any] = {}
+        if of_group.get("tags"):
             given["group_tags"] = dataset.tags
             own_options = {name: given[name] for name in ("keep", "keep_days", "group_tags")}
         planned = plan_members(
             dataset,
             planner,
             given,
-            own=own,
+            own=of_group.get("own"),
             own_options=own_options,
             outside=how.get("outside", False),
             pattern=how.get("member"),
@@ -209,7 +210,7 @@ class Group(Handle[GroupReport]):
                 planned,
                 who_asks(options, how),
                 dry_run=how.get("dry_run", False),
-                all_or_none=all_or_none,
+                all_or_none=of_group.get("all_or_none", False),
                 before=how.get("before"),
             )
         finally:
@@ -218,19 +219,24 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
+        from chronotile.dataset.mended_lists import as_mended
         from chronotile.dataset.over_members import targets
 
-        for target in targets(self.dataset, groups=True):
+        try:
+            found = list(targets(self.dataset, groups=True))
+        except BadFileError:  # a damaged list must not stop the repair of it
+            found = list(targets(as_mended(self.dataset), groups=True))
+        for target in found:
             settle(target.store, self.key, exclusive=exclusive)
         self._read_again()
 
     def _rows_of_members(
-        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> GroupReport:
         if how.get("member") is None:
             problem = "expected a member, found a group; name the one whose rows are meant"
             raise ChronotileError(self.uri, f"{problem}: --member PATH")
-        return super()._rows_of_members(planner, options, how)
+        return super()._rows_of_members(command, planner, options, how)
 
     def _with_moments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Give the options with their times in ms."""
@@ -286,23 +292,33 @@ class Group(Handle[GroupReport]):
         path, whole = find_holder(self.dataset, name, outside=how.get("outside", False))
         options = {"name": whole, "at": at, "ever": ever}
         chosen: How = {**how, "member": escape(path)}
-        return self._change(plan_undelete, options, chosen, all_or_none=True, exclusive=True)
+        return self._change(
+            "undelete", plan_undelete, options, chosen, all_or_none=True, exclusive=True
+        )
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
-        from chronotile.dataset.undo_members import find_operation, plan_undo_members
+        from chronotile.dataset.undo_members import (
+            find_operation,
+            plan_undo_members,
+            plan_undo_report_of_members,
+        )
 
         self._refuse_member(how)
         wanted = operation_of(operation)
-        if wanted is not None and not isinstance(wanted, str):
-            problem = "expected the id of an operation, found a report of an earlier version"
-            raise ChronotileError(self.uri, problem)
-        target = find_operation(self.dataset, wanted)
+        id_ = wanted if isinstance(wanted, str) and is_id(wanted) else None
+        target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if not how.get("dry_run"):
             self._settle()
-        planned = plan_undo_members(self.dataset, target)
-        options = {"operation": target.id}
-        return self._change_as_planned("undo", planned, options, how, undoes=target.id)
+            target = target and find_operation(self.dataset, target.id)
+        if target is not None:
+            place, planned = target.id, plan_undo_members(self.dataset, target)
+        elif id_ is not None:
+            problem = f"expected the id of an operation, found {id_!r}: none that stands"
+            raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
+        else:
+            place, planned = plan_undo_report_of_members(self.dataset, wanted)
+        return self._change_as_planned("undo", planned, {"operation": place}, how, undoes=place)
 
     def publish(
         self,

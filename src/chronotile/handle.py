@@ -54,6 +54,19 @@ class How(TypedDict, total=False):
     """Called with the report of the plan, before anything is written."""
 
 
+class OfGroup(TypedDict, total=False):
+    """How a change treats the members of a group; an array has none."""
+
+    own: Callable[..., Plan]
+    """Plans the files of the group itself."""
+    all_or_none: bool
+    """Change no member if one of them cannot be changed."""
+    mended: bool
+    """Take the members that a repair of damaged lists leaves."""
+    tags: bool
+    """Give both planners the group's tags, and `own` the moments to keep."""
+
+
 class Handle(ABC, Generic[R]):
     """An array or a group that is open: the store and the key live in it."""
 
@@ -71,25 +84,25 @@ class Handle(ABC, Generic[R]):
     @abstractmethod
     def _change(
         self,
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,
-        all_or_none: bool = False,
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],
     ) -> R:
         """Plan a change, and carry it out unless it is a dry run.
 
         First, changes that were broken off are finished or taken back.
 
         Args:
+            command: The name of the change.
             planner: Plans one array: `planner(store, key, **options)`.
             options: Further arguments of it.
             how: Options that every change takes.
-            own: Plans the files of a group itself.
-            all_or_none: Of a group: change no member if one of them cannot be changed.
             exclusive: Refuse while another such change is under way.
+            of_group: How to treat the members of a group.
         """
 
     def operations(self) -> pa.Table:
@@ -148,7 +161,7 @@ class Handle(ABC, Generic[R]):
             "allow_null_loss": allow_null_loss,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_delete, options, how)
+        return self._rows_of_members("delete", plan_delete, options, how)
 
     def update(
         self,
@@ -189,13 +202,13 @@ class Handle(ABC, Generic[R]):
             "experimental": experimental,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_update, options, how)
+        return self._rows_of_members("update", plan_update, options, how)
 
     def _rows_of_members(
-        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> R:
         """Change rows; of a group, of the members that the caller names."""
-        return self._change(planner, options, how, all_or_none=True)
+        return self._change(command, planner, options, how, all_or_none=True)
 
     def apply(self, **how: Unpack[How]) -> R:
         """Carry out the updates, so that every TileDB program sees their values.
@@ -213,7 +226,7 @@ class Handle(ABC, Generic[R]):
         """
         from chronotile.rows.apply import plan_apply
 
-        return self._change(plan_apply, {}, how, exclusive=True)
+        return self._change("apply", plan_apply, {}, how, exclusive=True)
 
     def consolidate(
         self,
@@ -243,7 +256,9 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.consolidate_group import plan_consolidate_group
 
         options = {"mode": mode, "updates": updates}
-        return self._change(plan_consolidate, options, how, own=plan_consolidate_group)
+        return self._change(
+            "consolidate", plan_consolidate, options, how, own=plan_consolidate_group
+        )
 
     def vacuum(
         self,
@@ -299,7 +314,7 @@ class Handle(ABC, Generic[R]):
             "keep": tuple(keep),
             "keep_days": keep_days,
         }
-        return self._change(plan_vacuum, options, how, own=plan_vacuum_group)
+        return self._change("vacuum", plan_vacuum, options, how, own=plan_vacuum_group, tags=True)
 
     def repair(
         self, *, accept_loss: bool = False, commit_orphans: bool = False, **how: Unpack[How]
@@ -323,7 +338,15 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.repair_group import plan_repair_group
 
         options = {"accept_loss": accept_loss, "commit_orphans": commit_orphans}
-        return self._change(plan_repair, options, how, own=plan_repair_group, exclusive=True)
+        return self._change(
+            "repair",
+            plan_repair,
+            options,
+            how,
+            own=plan_repair_group,
+            mended=True,
+            exclusive=True,
+        )
 
     def restore(
         self,
@@ -353,11 +376,12 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.restore import plan_restore
 
         options: dict[str, Any] = {"to": to, "at": at, "keep_metadata": keep_metadata}
+        planner: Callable[..., Plan] = plan_restore
         if rewrite:
             from chronotile.rows.restore_rows import plan_restore_rows
 
-            return self._change(plan_restore_rows, options, how, all_or_none=True, exclusive=True)
-        return self._change(plan_restore, options, how, all_or_none=True, exclusive=True)
+            planner = plan_restore_rows
+        return self._change("restore", planner, options, how, all_or_none=True, exclusive=True)
 
     @abstractmethod
     def undelete(

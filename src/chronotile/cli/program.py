@@ -70,6 +70,7 @@ COMMANDS = {
         "report": Entry("report:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "conformance": Entry("conformance:conformance", "Check any reader of the format."),
+        "guide": Entry("guide:guide", "Guides to all this, by topic."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }
