@@ -10,7 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.errors import html_card
-from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks, wrong_member
+from chronotile.handle import (
+    Handle,
+    How,
+    OfGroup,
+    is_id,
+    operation_of,
+    who_asks,
+    with_operations,
+    wrong_member,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -197,7 +206,8 @@ class Array(Handle["Report"]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of
 
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
+        table = diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
+        return with_operations(table, "commit" if rows else "name", [self.store]), ()
 
     def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
         """List every commit that wrote, changed or removed a row, in order.
@@ -214,7 +224,7 @@ class Array(Handle["Report"]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.blame import blame_of
 
-        return blame_of(self.labelled_log, row), ()
+        return with_operations(blame_of(self.labelled_log, row), "commit", [self.store]), ()
 
     def _change(
         self,

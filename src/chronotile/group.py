@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import BadFileError, ChronotileError, html_card
-from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks
+from chronotile.handle import Handle, How, OfGroup, is_id, operation_of, who_asks, with_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
+    from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
 
@@ -151,7 +152,9 @@ class Group(Handle[GroupReport]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of_group
 
-        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        table, notes = diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        names = "commit" if rows else "name"
+        return with_operations(table, names, self._array_stores(member)), notes
 
     def blame(
         self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
@@ -165,7 +168,12 @@ class Group(Handle[GroupReport]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import blame_group
 
-        return blame_group(self.dataset, row, member)
+        table, notes = blame_group(self.dataset, row, member)
+        return with_operations(table, "commit", self._array_stores(member)), notes
+
+    def _array_stores(self, member: str | None) -> list[Store]:
+        nodes = (node for node in self.dataset.tree() if node.fits(member))
+        return [node.store for node in nodes if node.store and node.found == "array"]
 
     def _read_again(self) -> None:
         """Forget what was read: the group has changed."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.history.log_watch import LogWatch
     from chronotile.show.events import Event
+    from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
     from chronotile.show.story import Story, Window
     from chronotile.storage.store import Entry, Store
@@ -188,8 +189,22 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
-        known = Facts(cells=counts, older=self.older_words, **listed)
+        known = Facts(cells=counts, operations=self.operations, older=self.older_words, **listed)
         return Story(self.view(end=end), known)
+
+    @cached_property
+    def operations(self) -> Operations:
+        """The operations of this package, for words; `Array.operations()` is the table of them.
+
+        The first call costs one LIST, and a read for each operation.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        from chronotile.change.operations import tell_operations
+        from chronotile.show.operation_words import Operations
+
+        return Operations(tell_operations(self.storage))
 
     def events(
         self,

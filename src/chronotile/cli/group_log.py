@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.dataset_events import MemberEvent, Told
     from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.show.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,9 @@ class GroupLogReport:
     told: Told
     limit: int | None
     oneline: bool
+    reverse: bool
+    commits: bool
+    """Show the commits of each operation under it."""
     following: DatasetFollowing | None = None
     """Tells new events; None to end after the history."""
     wait_s: float = 0.0
@@ -57,6 +61,13 @@ class GroupLogReport:
         if self.following is not None:
             yield from coming(self.following.look, self.wait_s)
 
+    def _folded(self) -> Iterator[tuple[MemberEvent, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        if self.is_live:
+            yield from ((event, ()) for event in self._every())
+            return
+        yield from self.told.folded(reverse=self.reverse)[: self.limit]
+
     def to_json(self) -> list[dict[str, Any]]:
         """One object for each event."""
         return [event.to_dict() for event in self._events()]
@@ -79,14 +90,17 @@ class GroupLogReport:
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
         if not self.oneline:
             yield printable(head)
-        for event in self._every():
+        for event, under in self._folded():
             member = printable(event.member or "the group itself")
+            commits = under if self.commits else ()
             if self.oneline:
                 yield f"{laid_out.oneline(event.event)}  ({member})"
+                yield from (f"  {laid_out.oneline(one)}" for one in commits)
                 continue
             yield ""
             yield member
             yield from laid_out.event(event.event)
+            yield from laid_out.under(commits)
         for path, error in self.told.errors.items():
             yield ""
             yield printable(f"{path} cannot be read: {error}")
@@ -103,6 +117,8 @@ def group_log(
     reverse: bool,
     size: bool | None,
     oneline: bool,
+    commits: bool,
+    undone: bool,
     follow: bool,
     every: float,
 ) -> GroupLogReport:
@@ -128,7 +144,12 @@ def group_log(
             told = following.told
         else:
             told = member_events(
-                dataset, window, pattern=pattern, sizes=size is not False, reverse=reverse
+                dataset,
+                window,
+                pattern=pattern,
+                sizes=size is not False,
+                reverse=reverse,
+                undone=undone,
             )
     arrays = sum(node.found == "array" for node in nodes)
     return GroupLogReport(
@@ -137,6 +158,8 @@ def group_log(
         told=told,
         limit=limit,
         oneline=oneline,
+        reverse=reverse,
+        commits=commits,
         following=following,
         wait_s=every,
     )

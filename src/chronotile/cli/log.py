@@ -55,6 +55,10 @@ class LogReport:
     reverse: bool
     limit: int | None
     oneline: bool
+    commits: bool
+    """Show the commits of each operation under it."""
+    undone: bool
+    """Show operations that were undone, too."""
     following: Following | None = None
     """Tells new events; None to end after the history."""
     wait_s: float = POLL_SECONDS
@@ -86,9 +90,10 @@ class LogReport:
             yield self._headline()
         if lacks_key(self.log.history):
             yield NO_KEY
-        yield from self._laid_out(self._chosen(), lines)
+        yield from lay_out(self._folded(), lines, oneline=self.oneline)
         if self.following is not None:
-            yield from self._laid_out(coming(self.following.look, self.wait_s), lines)
+            new = coming(self.following.look, self.wait_s)
+            yield from lay_out(((event, ()) for event in new), lines, oneline=self.oneline)
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """One object for each event, also for those that come."""
@@ -104,13 +109,14 @@ class LogReport:
             return iter(list(newest)[::-1])
         return self._events()
 
-    def _laid_out(self, events: Iterator[Event], lines: Lines) -> Iterator[str]:
-        for event in events:
-            if self.oneline:
-                yield lines.oneline(event)
-            else:
-                yield ""
-                yield from lines.event(event)
+    def _folded(self) -> Iterator[tuple[Event, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        how = {"undone": self.undone, "unfold": self.commits}
+        if self.is_live and self.limit is not None:
+            newest = itertools.islice(self.story.folded(self.window, **how), self.limit)
+            return iter(list(newest)[::-1])
+        reverse = self.reverse or self.is_live
+        return itertools.islice(self.story.folded(self.window, reverse=reverse, **how), self.limit)
 
     def _id_length(self) -> int:
         return self.log.id_length if self.oneline else 8
@@ -128,6 +134,20 @@ class LogReport:
         text += f"{count_text(self.story.fragments, 'fragment')} visible, "
         text += f"{count_text(len(view.deletes), 'delete')} and "
         return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
+
+
+def lay_out(
+    events: Iterable[tuple[Event, tuple[Event, ...]]], lines: Lines, *, oneline: bool
+) -> Iterator[str]:
+    """Lay out events, and the commits under each, further in."""
+    for event, commits in events:
+        if oneline:
+            yield lines.oneline(event)
+            yield from (f"  {lines.oneline(one)}" for one in commits)
+            continue
+        yield ""
+        yield from lines.event(event)
+        yield from lines.under(commits)
 
 
 def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
@@ -171,6 +191,16 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
+@click.option(
+    "--commits",
+    is_flag=True,
+    help="Under each operation of chronotile, show its commits; else it is one event.",
+)
+@click.option(
+    "--undone/--no-undone",
+    default=True,
+    help="Show operations that were undone, or leave them out.",
+)
 @click.option(
     "--follow",
     is_flag=True,

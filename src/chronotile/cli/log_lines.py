@@ -19,7 +19,7 @@ from chronotile.show.output import size_text
 from chronotile.show.terminal_fit import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from chronotile.show.events import Event
 
@@ -29,11 +29,24 @@ _COLOURS = {
     "visible": "32",
     "partial": "33",
     "hidden": "2",
+    "done": "32",
+    "final": "32",
+    "undone": "2",
+    "begun": "33",
+    "failed": "31",
     "note": "31",
 }
 """Part of an event -> the code of its colour on a terminal."""
 _HOW = {"missing": "its files, though committed by", "unreadable": "in"}
 """Reason -> the words between it and the file that decides."""
+_STATES = {
+    "begun": "not finished",
+    "done": "done",
+    "failed": "failed",
+    "undone": "undone",
+    "final": "done, cannot be undone",
+}
+"""State of an operation -> words for it."""
 _PLAIN = re.compile(r"[ -~\n]*\Z")
 _INDENT = "    "
 
@@ -58,6 +71,12 @@ class Lines:
         for note in event.notes:
             yield from self._wrapped(f"note: {note}", "note")
         yield from self._wrapped(_where(event), "hidden")
+
+    def under(self, events: Iterable[Event]) -> Iterator[str]:
+        """Lay out the commits of an operation, further in."""
+        for event in events:
+            for block in self.event(event._replace(operation=None)):
+                yield from (f"{_INDENT}{line}" for line in block.split("\n"))
 
     def _block(self, event: Event) -> str:
         """All lines of an event for a pipe, at once."""
@@ -115,6 +134,8 @@ class Lines:
 
 def _where(event: Event) -> str:
     """Cells and bytes of an event, and the files that hold it."""
+    if event.is_operation:
+        return event.source
     size = f"{size_text(event.size)}, " if event.size is not None else ""
     if event.cells is not None:
         size = f"{count_text(event.cells, 'cell')}, {size}"
@@ -122,10 +143,13 @@ def _where(event: Event) -> str:
     offset = f" at byte {event.offset}" if event.offset else ""
     also = "".join(f", also in {other}" for other in event.also)
     written = "" if event.written is None else f", written {time_text(event.written)}"
-    return f"{size}{name}in {event.source}{offset}{also}{written}"
+    by = "" if event.operation is None else f", by operation {event.operation}"
+    return f"{size}{name}in {event.source}{offset}{also}{written}{by}"
 
 
 def _state(event: Event) -> str:
+    if event.is_operation:
+        return f"{_STATES[event.status]}{f' by {event.because}' if event.because else ''}"
     if event.status == "hidden":
         how = _HOW.get(event.reason, "by") if event.because else ""
         return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"

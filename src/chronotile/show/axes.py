@@ -29,6 +29,7 @@ COLOURS = {
     "update": "#e08214",
     "schema": "#00796b",
     "metadata": "#8d6e63",
+    "operation": "#1b7837",
     ".con": RANGE,
     ".ign": "#737373",
 }

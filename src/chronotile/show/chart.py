@@ -41,7 +41,13 @@ if TYPE_CHECKING:
     from chronotile.show.picture import Bar, Counts, Picture
 
 
-_SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
+_SHAPES = {
+    "delete": "diamond",
+    "update": "triangle-up",
+    "schema": "square",
+    "metadata": "circle",
+    "operation": "cross",
+}
 _ROW = 20
 _TALLEST = 900
 

@@ -59,6 +59,13 @@ class Event(NamedTuple):
     because: str | None
     written: int | None
     """When the storage says that its file was written, for files that hold older things."""
+    operation: str | None = None
+    """The id of the operation of this package that put it; None if another program did."""
+
+    @property
+    def is_operation(self) -> bool:
+        """True if it is an operation as a whole, and no object of the array."""
+        return self.operation == self.name
 
     def to_dict(self) -> dict[str, object]:
         """Give the JSON form, as `log --json` prints it."""
@@ -84,6 +91,7 @@ EVENTS_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("because", pa.string()),
         ("written", pa.uint64()),
+        ("operation", pa.string()),
     ]
 )
 """The fields of `Event`, as columns."""

@@ -139,7 +139,7 @@ class Picture:
     commits: int
     """The number of all deletes and updates."""
     changes: tuple[Mark, ...] = ()
-    """Changes of the schema and of the metadata; their `first` is -1."""
+    """Changes of the schema and of the metadata, and operations; their `first` is -1."""
     height: Height = "cells"
     """What the height of a bar goes by."""
     lanes: tuple[str, ...] = ()
@@ -212,12 +212,15 @@ def make_picture(
 
 
 def _changes(story: Story) -> Iterable[Mark]:
-    """Tell the changes of the schema and of the metadata."""
+    """Tell the changes of the schema and of the metadata, and operations of this package."""
     words = {"schema": "schema", "meta": "metadata"}
     for event in story.events(Window(kinds=frozenset(words)), reverse=True):
         if event.t2 is not None:
             kind = words[event.kind]
             yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
+    for event in story.facts.operations.events():
+        notes = (f"undone by {event.because}",) if event.because else ()
+        yield Mark(event.name, "operation", event.t2 or 0, NEVER_SEEN, event.text, notes)
 
 
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
