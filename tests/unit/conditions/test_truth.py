@@ -12,8 +12,15 @@ from support.condition_truth import matches
 from support.strategies import RICH, comparisons, raw_values, trees
 
 from chronotile.conditions.tree import flatten
-from chronotile.conditions.truth import Cell, Sense, leaf_truth
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for, rows_kept
+from chronotile.conditions.truth import (
+    Cell,
+    Column,
+    Sense,
+    column_truth,
+    leaf_truth,
+    rows_asked_for,
+    rows_kept,
+)
 from chronotile.format import cell_values
 
 if TYPE_CHECKING:
