@@ -42,7 +42,7 @@ class TablesReport:
 
     def to_text(self) -> Iterator[str]:
         """A line for each table."""
-        from chronotile.report.output import count_text
+        from chronotile.show.output import count_text
 
         arrays = count_text(self.made.tables["arrays"].num_rows, "array")
         yield f"{arrays}, {count_text(len(self.files), 'table')}"
@@ -88,7 +88,7 @@ def tables(
     They are those of the pipeline: arrays, commits, conditions, fragments, findings, operations. A
     few processes of this machine make them, for some thousands of arrays sooner than Spark does.
     """
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
 
     with progress("reading arrays"):
         if not parquet:

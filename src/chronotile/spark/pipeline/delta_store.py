@@ -24,7 +24,6 @@ import os
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -323,10 +322,9 @@ def open_output(out: str, storage: Mapping[str, str]) -> Output:
     needed()
     output = Output(out=out, storage=tuple(sorted(storage.items())))
     store = output.store()
-    if store.place.scheme == "memory":
+    if store.uri.startswith("memory:"):
         raise ChronotileError(out, "expected a disk or a bucket, found memory")
-    if store.place.scheme == "file":
-        Path(store.uri).mkdir(parents=True, exist_ok=True)
+    store.make_folder()
     return output
 
 
