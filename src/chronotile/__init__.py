@@ -56,6 +56,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.conditions.predicate_parser import parse_predicate
+    from chronotile.dataset.check_all import check_fleet
     from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
     )
     from chronotile.single_file.decode import parse
     from chronotile.spark.pipeline.delta_store import fleet_tables
-    from chronotile.tables.checked_fleet import check_fleet
     from chronotile.visibility.view import View
 
 __version__ = "0.1.0"
@@ -96,7 +96,7 @@ _HOMES = {
     "View": "visibility.view",
     "apply_updates": "shims",
     "blame": "shims",
-    "check_fleet": "tables.checked_fleet",
+    "check_fleet": "dataset.check_all",
     "clone": "shims",
     "consolidate": "shims",
     "diff": "shims",

@@ -4,8 +4,7 @@ In: folders, groups or arrays. Out: `FleetCheck`: findings, array by array, and 
 could not be listed. Members of groups are followed, wherever they lie. One array or
 folder that cannot be read does not stop the others.
 
-A damaged array differs from one that could not be read: if the storage refuses, or memory runs
-out, the array may be sound, and needs no repair.
+With `out`, the tables of the fleet are left there as well, as the pipeline writes them.
 """
 
 from __future__ import annotations
@@ -15,27 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.check_array import check
 from chronotile.check.findings import (
-    SEALED,
     SEVERITIES,
     UNREADABLE,
     Finding,
     finding,
     is_unread,
-    wrong_key,
 )
 from chronotile.check.looked_at import LookedAt
+from chronotile.check.unread_arrays import unreadable
 from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
 from chronotile.errors import (
     ArrayNotFoundError,
-    BadFileError,
-    BadNameError,
     ChronotileError,
-    KeyNeededError,
     ReadError,
     StorageError,
-    TooLargeError,
-    UnsupportedFilterError,
-    WrongKeyError,
 )
 from chronotile.format.kinds import GROUP
 from chronotile.format.timestamps import now_ms
@@ -46,17 +38,12 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from chronotile.check.looked_at import Reach
+
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """Arrays, folders above arrays, or patterns of them; one or several."""
 
-__all__ = ["UNREADABLE", "FleetCheck", "check_fleet", "may_pass", "unreadable"]
-
 NO_ARRAY = "expected an array at or below it, found none"
-
-_SEALED = (KeyNeededError, WrongKeyError)
-_UNSOUND = (BadFileError, BadNameError)
-_NO_DAMAGE = (TooLargeError, UnsupportedFilterError)
-"""Errors that name a file, but that no repair removes."""
 
 
 class FleetCheck(NamedTuple):
@@ -90,6 +77,7 @@ class FleetCheck(NamedTuple):
 def check_fleet(
     roots: Roots,
     *,
+    out: str | os.PathLike[str] | None = None,
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,
     on_array: Callable[[str], None] | None = None,
@@ -101,6 +89,8 @@ def check_fleet(
 
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
+        out: A folder or prefix for the tables, as `chronotile tables` writes them. The table of
+            findings has those of groups and folders too.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage, such as a region.
         on_array: Called with each array before it is read.
@@ -140,7 +130,35 @@ def check_fleet(
             if history is not None and isinstance(error, StorageError):
                 findings += check(history)  # what the log alone tells is known all the same
     findings += map(unlisted, fleet.problems)
-    return FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
+    checked = FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
+    if out is not None and fleet.uris:
+        reach: Reach = "log" if log_only else "deep" if deep else "fragments"
+        _write_tables(checked, os.fspath(out), reach, key, storage_options)
+    return checked
+
+
+def _write_tables(
+    checked: FleetCheck,
+    out: str,
+    reach: Reach,
+    key: bytes | None,
+    storage_options: Mapping[str, str] | None,
+) -> None:
+    """Write the tables of the arrays that were checked."""
+    from chronotile.spark.pipeline.run_pipeline import Job, run
+    from chronotile.spark.pipeline.unreadable_limit import read_limit
+    from chronotile.spark.source.options import Options
+
+    storage = tuple(sorted((storage_options or {}).items()))
+    arrays = frozenset(checked.arrays)
+    job = Job(
+        options=Options(roots=checked.arrays, check=reach, sizes=True, key=key, storage=storage),
+        out=find_place(out).uri,
+        out_storage=dict(storage) if "://" in out else {},
+        findings=tuple(item for item in checked.findings if item.array not in arrays),
+        max_unreadable=read_limit("100%"),
+    )
+    run(None, job)
 
 
 def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | None) -> Fleet:
@@ -190,24 +208,6 @@ def _group_findings(
             yield unreadable(group, error)
 
 
-def unreadable(array: str, error: Exception, more: str = "") -> Finding:
-    """Make the finding on an array that could not be read at all; `more` ends its message.
-
-    >>> unreadable("a", WrongKeyError("a", "expected its key, found another")).code
-    'tile-encrypted'
-    """
-    code, path, problem = UNREADABLE, "", words(error)
-    if isinstance(error, ChronotileError) and error.where.startswith(f"{array}/"):
-        path, problem = error.where.removeprefix(f"{array}/"), error.problem
-    if isinstance(error, WrongKeyError):
-        return wrong_key(array, path, f"it cannot be read: {problem}{more}")
-    if isinstance(error, KeyNeededError):
-        code = SEALED
-    elif isinstance(error, BadFileError) and not isinstance(error, _NO_DAMAGE):
-        code = "tile-corrupt"
-    return finding(array, code, path, f"it cannot be read: {problem}{more}", severity="error")
-
-
 def unlisted(folder: Unlisted) -> Finding:
     """Make the finding on a folder that could not be listed.
 
@@ -218,24 +218,3 @@ def unlisted(folder: Unlisted) -> Finding:
         hint = "give an array, or a folder with arrays below it"
         return finding(folder.uri, UNREADABLE, "", folder.message, hint=hint)
     return finding(folder.uri, UNREADABLE, "", f"it cannot be listed: {folder.message}")
-
-
-def may_pass(error: Exception) -> bool:
-    """Whether another try may succeed: the reading failed, and the array may be sound.
-
-    >>> from chronotile.errors import StorageError
-    >>> may_pass(StorageError("a", "503")), may_pass(ArrayNotFoundError("a", "no schema"))
-    (True, False)
-    """
-    return not isinstance(error, (*_SEALED, *_UNSOUND, ArrayNotFoundError))
-
-
-def words(error: Exception) -> str:
-    """An error in words, with its class if it is not ours.
-
-    >>> words(MemoryError())
-    'MemoryError'
-    """
-    if isinstance(error, ChronotileError):
-        return str(error)
-    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -18,7 +18,7 @@ from chronotile.check.findings import (
     wrong_key,
 )
 from chronotile.check.stored_files import group_metadata
-from chronotile.dataset.check_all import unreadable
+from chronotile.check.unread_arrays import unreadable
 from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError

@@ -28,7 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from chronotile import errors
-from chronotile.dataset.check_all import words
+from chronotile.check.unread_arrays import words
 from chronotile.errors import ChronotileError
 from chronotile.storage.store import ObjectExistsError, Store
 

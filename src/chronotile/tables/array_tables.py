@@ -27,8 +27,8 @@ from chronotile.check.engine_open_cost import (
     open_cost,
 )
 from chronotile.check.file_uses import BYTES_OF
+from chronotile.check.unread_arrays import unreadable
 from chronotile.conditions.tree import fields
-from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.commit_rows import commit_rows

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.check.findings import finding
-from chronotile.dataset.check_all import UNREADABLE
+from chronotile.check.findings import UNREADABLE, finding
 from chronotile.spark.pipeline.buckets import bucket_of, may_share
 from chronotile.spark.pipeline.delta_store import BUCKET, LAST, TABLES, read_file
 from chronotile.spark.pipeline.unchanged_arrays import Noted

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from chronotile import __version__
 from chronotile.change.operations import list_operations
-from chronotile.check.findings import finding
-from chronotile.dataset.check_all import UNREADABLE, may_pass, words
+from chronotile.check.findings import UNREADABLE, finding
+from chronotile.check.unread_arrays import may_pass, words
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.kinds import OWN
 from chronotile.format.timestamps import now_ms

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from chronotile.dataset.check_all import words
+from chronotile.check.unread_arrays import words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from chronotile.dataset.check_all import may_pass, unlisted, words
+from chronotile.check.unread_arrays import may_pass, words
+from chronotile.dataset.check_all import unlisted
 from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError, ChangedError

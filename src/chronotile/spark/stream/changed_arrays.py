@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.dataset.check_all import words
+from chronotile.check.unread_arrays import words
 from chronotile.dataset.find_arrays import CONCURRENCY, find_arrays
 from chronotile.format.kinds import COMMITS, ROOT_FILES, WRITES
 from chronotile.format.names import is_name

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from chronotile.check.findings import finding
-from chronotile.dataset.check_all import UNREADABLE, words
+from chronotile.check.findings import UNREADABLE, finding
+from chronotile.check.unread_arrays import words
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.kinds import COMMIT_WORDS, EXTENSIONS
 from chronotile.format.timestamps import now_ms
