@@ -40,12 +40,12 @@ Data moves one way through the rooms: each imports only from those above it.
     change        every change: its plan, the executor, the record, the way back
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
-    tables        what a fleet holds, as Arrow tables
-    spark         the same for a whole fleet
+    fleet         whole fleets: finding arrays, tables, Spark, streams, the pipeline, maintenance
     cli           the command line
 
 Beside them: `log`, one array's log, where reading, rules, checks and words meet; `handle`, `array`
-and `group`, which users hold; and `shims`, the functions of earlier versions.
+and `group`, which users hold; and `shims` and `spark`, the functions of earlier
+versions.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.conditions.predicate_parser import parse_predicate
-    from chronotile.dataset.check_all import check_fleet
     from chronotile.errors import ChronotileError
+    from chronotile.fleet.check_all import check_fleet
+    from chronotile.fleet.delta_store import fleet_tables
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
     from chronotile.log import Log
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
         write_update,
     )
     from chronotile.single_file.decode import parse
-    from chronotile.spark.pipeline.delta_store import fleet_tables
     from chronotile.visibility.view import View
 
 __version__ = "0.1.0"
@@ -96,11 +96,11 @@ _HOMES = {
     "View": "visibility.view",
     "apply_updates": "shims",
     "blame": "shims",
-    "check_fleet": "dataset.check_all",
+    "check_fleet": "fleet.check_all",
     "clone": "shims",
     "consolidate": "shims",
     "diff": "shims",
-    "fleet_tables": "spark.pipeline.delta_store",
+    "fleet_tables": "fleet.delta_store",
     "open": "handle",
     "open_dataset": "shims",
     "open_log": "shims",

@@ -57,11 +57,10 @@ def make_inventory(folder: Path, arrays: int) -> Path:
 
 def plan(manifest: str) -> None:
     """Plans a run, and prints what it took."""
-    from chronotile.spark.frames import in_tasks
-    from chronotile.spark.pipeline.delta_store import Run, open_output
-    from chronotile.spark.pipeline.plan import plan_fleet
-    from chronotile.spark.session import session
-    from chronotile.spark.source.options import Options
+    from chronotile.fleet.delta_store import Run, open_output
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.plan import plan_fleet
+    from chronotile.fleet.session import in_tasks, session
 
     out = f"{Path(manifest).parent}/out"
     with session("local[2]", {"spark.driver.memory": "1g"}) as spark:

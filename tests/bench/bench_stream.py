@@ -16,9 +16,9 @@ from pathlib import Path
 
 from support.fleets import FleetMaker, make_fleet, make_template
 
-from chronotile.spark.session import session
-from chronotile.spark.source.options import read_options
-from chronotile.spark.stream.changed_arrays import Watch
+from chronotile.fleet.options import read_options
+from chronotile.fleet.session import session
+from chronotile.fleet.stream import Watch
 
 LONG_AGO = 1_600_000_000
 IDLE = 6

@@ -16,10 +16,10 @@ from support.verbs import add_tag, tag_dataset
 
 import chronotile as ct
 from chronotile import apply_updates
+from chronotile.fleet import register
+from chronotile.fleet.change_table import change_partitions, read_changes
+from chronotile.fleet.options import read_options
 from chronotile.rows.commit_changes import row_events
-from chronotile.spark import register
-from chronotile.spark.source.change_table import change_partitions, read_changes
-from chronotile.spark.source.options import read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

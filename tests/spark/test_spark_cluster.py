@@ -15,8 +15,8 @@ from support.fleets import make_fleet
 from support.stored_tables import stored
 
 import chronotile as ct
-from chronotile.dataset.find_arrays import find_arrays
-from chronotile.tables.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet.find_arrays import find_arrays
 
 SCRIPT = Path(__file__).parents[1] / "support" / "spark_on_cluster.py"
 

@@ -13,17 +13,16 @@ from support.spark_sessions import local_session
 from support.stored_tables import stored
 
 from chronotile.cli import program as cli
-from chronotile.dataset import flat_listing
 from chronotile.errors import ChronotileError
+from chronotile.fleet import flat_listing, register
+from chronotile.fleet import plan as fleet_plan
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.delta_store import TABLES
+from chronotile.fleet.options import Options, read_options
+from chronotile.fleet.run_pipeline import Job, run
 from chronotile.format.timestamps import now_ms
-from chronotile.spark import register
-from chronotile.spark.pipeline import plan as fleet_plan
-from chronotile.spark.pipeline.delta_store import TABLES
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.source.options import Options, read_options
 from chronotile.storage import bucket as bucket_module
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

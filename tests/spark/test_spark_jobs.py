@@ -28,32 +28,29 @@ import chronotile as ct
 from chronotile import consolidate, vacuum
 from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import program as cli
-from chronotile.dataset.find_arrays import Fleet
 from chronotile.errors import StorageError
+from chronotile.fleet import array_tables, register, shares
+from chronotile.fleet import maintenance as maintenance_job
+from chronotile.fleet import plan as fleet_plan
+from chronotile.fleet import run_pipeline as pipeline
+from chronotile.fleet.array_tables import SCHEMAS, TABLES, ArrayTables, with_twins
+from chronotile.fleet.data_source import ChronotileSource
+from chronotile.fleet.delta_store import TABLES as TABLES_OF_RUN
+from chronotile.fleet.delta_store import Output, OvertakenError, Run
+from chronotile.fleet.find_arrays import Fleet
+from chronotile.fleet.maintenance import STOP, Due, Work
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_bucket import run_task
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.run_summary import UnreadableError, read_limit
+from chronotile.fleet.session import in_tasks
+from chronotile.fleet.shares import bucket_of
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
 from chronotile.history.time_columns import TWIN
 from chronotile.show.output import size_text
-from chronotile.spark import register
-from chronotile.spark.frames import in_tasks
-from chronotile.spark.maintenance import whole_fleet as maintenance_job
-from chronotile.spark.maintenance.whole_fleet import STOP, Due, Work
-from chronotile.spark.pipeline import plan as fleet_plan
-from chronotile.spark.pipeline import run_pipeline as pipeline
-from chronotile.spark.pipeline.buckets import bucket_of
-from chronotile.spark.pipeline.delta_store import TABLES as TABLES_OF_RUN
-from chronotile.spark.pipeline.delta_store import Output, OvertakenError, Run
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.task import run_task
-from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
-from chronotile.spark.source import shares
-from chronotile.spark.source.data_source import ChronotileSource
-from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
-from chronotile.tables import array_tables
-from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
-from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
 
-    from chronotile.spark.bucket_share import BucketShare
+    from chronotile.fleet.shares import BucketShare
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]

@@ -11,16 +11,16 @@ from support.spark_sessions import local_session
 from support.stored_tables import stored
 
 from chronotile.cli import program as cli
-from chronotile.dataset import check_all
-from chronotile.dataset.check_all import check_fleet
 from chronotile.errors import StorageError
-from chronotile.spark.pipeline import run_pipeline as pipeline
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.task import run_task
-from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
-from chronotile.spark.source.options import Options
+from chronotile.fleet import check_all
+from chronotile.fleet import run_pipeline as pipeline
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.check_all import check_fleet
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_bucket import run_task
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.run_summary import UnreadableError, read_limit
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from chronotile.spark import register
-from chronotile.spark.pipeline import run_pipeline as pipeline
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.task import Done, Task, run_task
-from chronotile.spark.pipeline.unreadable_limit import read_limit
-from chronotile.spark.session import session
-from chronotile.spark.source.options import Options
-from chronotile.tables.array_tables import SCHEMAS
+from chronotile.fleet import register
+from chronotile.fleet import run_pipeline as pipeline
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_bucket import Done, Task, run_task
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.run_summary import read_limit
+from chronotile.fleet.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

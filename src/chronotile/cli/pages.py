@@ -192,8 +192,8 @@ class FleetReport:
 def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
     """The tables that `pipeline` or `tables` wrote there; None if there are none."""
     from chronotile.errors import ArrayNotFoundError
-    from chronotile.spark.pipeline.delta_store import Output, fleet_tables
-    from chronotile.tables.stored_tables import read_tables
+    from chronotile.fleet.delta_store import Output, fleet_tables
+    from chronotile.fleet.fleet_without_spark import read_tables
 
     output = Output(out=place, storage=tuple(sorted(access.storage.items())))
     try:
@@ -255,7 +255,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     tables, status = _stored(root, access), 0
     is_stored = tables is not None
     if tables is None:
-        from chronotile.tables.fleet_without_spark import make_tables
+        from chronotile.fleet.fleet_without_spark import make_tables
 
         with progress("reading arrays"):
             made = make_tables(

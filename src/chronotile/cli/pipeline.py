@@ -32,8 +32,8 @@ from chronotile.cli.options import (
 from chronotile.cli.pipeline_report import NEVER, PipelineReport
 from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
+from chronotile.fleet.run_summary import MAX_UNREADABLE, Limit, read_limit
 from chronotile.show.error_messages import status_of
-from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
 from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
-    from chronotile.spark.pipeline.run_pipeline import Job
+    from chronotile.fleet.run_pipeline import Job
 
 
 @command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -140,8 +140,8 @@ def pipeline(
     settings = read_pairs("--conf", conf)
     with _measured(metrics, out) as measured:
         _need_spark()
-        from chronotile.spark.pipeline.run_pipeline import run
-        from chronotile.spark.session import master_of, session
+        from chronotile.fleet.run_pipeline import run
+        from chronotile.fleet.session import master_of, session
 
         with _stopped_by_sigterm(), session(master, settings) as spark:
             _check_places(
@@ -175,9 +175,9 @@ def _job(
     max_findings: int,
 ) -> Job:
     """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
-    from chronotile.spark.maintenance.policy import read_policy
-    from chronotile.spark.pipeline.run_pipeline import Job
-    from chronotile.spark.source.options import PARTITION_BYTES, Options
+    from chronotile.fleet.options import PARTITION_BYTES, Options
+    from chronotile.fleet.policy import read_policy
+    from chronotile.fleet.run_pipeline import Job
 
     options = Options(
         roots=tuple(map(_absolute, roots)),
@@ -231,7 +231,7 @@ def _one_address(master: str | None, remote: str | None) -> str | None:
 
 def _check_places(master: str | None, **places: tuple[str, ...]) -> None:
     """Refuses a relative path if tasks run on other machines: each would take it as its own."""
-    from chronotile.spark.reachable_master import is_local
+    from chronotile.fleet.session import is_local
 
     for option, texts in places.items():
         for text in texts:
@@ -257,7 +257,7 @@ def _wants_lines(progress: bool | None) -> bool:
 @contextmanager
 def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
     """Writes the metrics of a run, however it ends; the caller adds its report to the list."""
-    from chronotile.spark.pipeline.metrics_file import Ending, write_metrics
+    from chronotile.fleet.run_summary import Ending, write_metrics
 
     began = time.monotonic()
     reports: list[PipelineReport] = []
@@ -299,7 +299,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 def _need_spark() -> None:
     try:
-        importlib.import_module("chronotile.spark.pipeline.run_pipeline")
+        importlib.import_module("chronotile.fleet.run_pipeline")
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "pyspark":
             raise

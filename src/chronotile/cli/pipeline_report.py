@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from chronotile.spark.pipeline.run_summary import Summary
+    from chronotile.fleet.run_summary import Summary
 
 NEVER = "never"
 """The severity that no finding has."""

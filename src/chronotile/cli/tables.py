@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.tables.fleet_without_spark import FleetTables
+    from chronotile.fleet.fleet_without_spark import FleetTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +93,7 @@ def tables(
     with progress("reading arrays"):
         if not parquet:
             return _in_delta(roots, out, access, since_last=since_last, check=check, sizes=sizes)
-        from chronotile.tables.fleet_without_spark import make_tables
-        from chronotile.tables.stored_tables import write_tables
+        from chronotile.fleet.fleet_without_spark import make_tables, write_tables
 
         made = make_tables(
             roots, check=check, sizes=sizes, key=access.key, storage_options=access.storage
@@ -105,9 +104,9 @@ def tables(
 def _in_delta(
     roots: tuple[str, ...], out: str, access: Access, *, since_last: bool, **asked: Any
 ) -> PipelineReport:
-    from chronotile.spark.pipeline.run_pipeline import Job, run
-    from chronotile.spark.pipeline.unreadable_limit import read_limit
-    from chronotile.spark.source.options import Options
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.run_pipeline import Job, run
+    from chronotile.fleet.run_summary import read_limit
 
     options = Options(
         roots=tuple(find_place(root).uri for root in roots),
