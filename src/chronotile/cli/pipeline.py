@@ -174,7 +174,7 @@ def _job(
     reach: Reach,
     max_findings: int,
 ) -> Job:
-    """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
+    """Make the job that the options ask for, with absolute paths, as tasks run elsewhere."""
     from chronotile.fleet.options import PARTITION_BYTES, Options
     from chronotile.fleet.policy import read_policy
     from chronotile.fleet.run_pipeline import Job
@@ -256,7 +256,7 @@ def _wants_lines(progress: bool | None) -> bool:
 
 @contextmanager
 def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
-    """Writes the metrics of a run, however it ends; the caller adds its report to the list."""
+    """Write the metrics of a run, however it ends; the caller adds its report to the list."""
     from chronotile.fleet.run_summary import Ending, write_metrics
 
     began = time.monotonic()

@@ -39,11 +39,11 @@ class PipelineReport:
         return int(was_stopped or any(severity in grave for severity, _ in found))
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `Summary.to_json`."""
+        """Give the form of `Summary.to_json`."""
         return self.summary.to_json()
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The numbers, the findings, the costliest arrays, and what maintenance saves."""
+        """Give the numbers, the findings, the costliest arrays, and what maintenance saves."""
         from chronotile.show.output import Text, count_text, plain_table, size_text
 
         summary, totals = self.summary, self.summary.totals

@@ -41,7 +41,7 @@ class TablesReport:
         return {name: {"file": file, "rows": count} for name, file, count in named}
 
     def to_text(self) -> Iterator[str]:
-        """A line for each table."""
+        """Give a line for each table."""
         from chronotile.show.output import count_text
 
         arrays = count_text(self.made.tables["arrays"].num_rows, "array")

@@ -36,6 +36,13 @@ def register(spark: SparkSession) -> None:
     Spark finds an installed format by itself; a session that started before the installation, or
     that is set not to look for formats, needs this.
     """
+    from pyspark.errors import AnalysisException
+
     from chronotile.fleet.data_source import ChronotileSource
 
-    spark.dataSource.register(ChronotileSource)
+    try:
+        spark.dataSource.register(ChronotileSource)
+    except AnalysisException as error:
+        # Spark 4.0 refuses a format that it has found by itself.
+        if "ALREADY_EXISTS" not in str(error):
+            raise

@@ -86,7 +86,7 @@ Piece: TypeAlias = Rows | Columns | pa.Table
 
 
 def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
-    """The rows of all pieces as one table; its first column is the array, if a piece has columns.
+    """Put the rows of all pieces into one table; its first column is the array.
 
     >>> schema = pa.schema([("array", pa.string()), ("t1", pa.int64())])
     >>> own = pa.table({"t1": pa.array([7, 2**64 - 1], pa.uint64())})
@@ -100,12 +100,12 @@ def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
 
 
 def rows_of(piece: Rows | pa.Table) -> list[dict[str, Any]]:
-    """The rows of a piece, as dicts."""
+    """Give the rows of a piece, as dicts."""
     return piece.rows if isinstance(piece, Rows) else piece.to_pylist()
 
 
 def _shape(piece: Piece) -> tuple[type, tuple[str, ...]]:
-    """What neighbours have in common that are put together."""
+    """Tell what neighbours have in common that are put together."""
     return type(piece), tuple(piece.table.column_names) if isinstance(piece, Columns) else ()
 
 
@@ -132,7 +132,7 @@ def _of_columns(schema: pa.Schema, alike: Sequence[Columns]) -> pa.Table:
 
 
 def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of times as `bigint`; any other as it is.
+    """Give a column of times as `bigint`; any other as it is.
 
     A larger time, which no clock reaches, becomes the largest `bigint`.
     """
@@ -152,7 +152,7 @@ MS = ("t1", "t2", "visible_from", "visible_until", "first_timestamp", "last_time
 
 
 def with_twins(schema: pa.Schema) -> pa.Schema:
-    """The columns of a table, and their twins.
+    """Give the columns of a table, and their twins.
 
     >>> with_twins(pa.schema([("t1", pa.int64()), ("name", pa.string())])).names
     ['t1', 'name', 't1_time']
@@ -167,7 +167,7 @@ def _twins(schema: pa.Schema) -> Iterator[pa.Field]:
 
 
 def twinned(table: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-    """A table, or a batch, with the twins that it lacks.
+    """Give a table, or a batch, with the twins that it lacks.
 
     >>> twinned(pa.table({"t1": [0, None, 2**60]}))["t1_time"].null_count
     2
@@ -179,7 +179,7 @@ def twinned(table: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
 
 
 def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Times in ms as Spark's TIMESTAMP.
+    """Give times in ms as Spark's TIMESTAMP.
 
     Null where the ms are, and after the year 9999, where calendars end.
     """
@@ -232,7 +232,7 @@ _TYPES = {
 
 
 def columns(text: str) -> pa.Schema:
-    """The schema that Spark's notation `name type, …` describes.
+    """Give the schema that Spark's notation `name type, …` describes.
 
     >>> columns("name string, t1 bigint").names
     ['name', 't1']
@@ -331,7 +331,7 @@ class ArrayTables:
     """Findings of one code and severity that are listed."""
 
     def table(self, name: str) -> pa.Table:
-        """Makes one table of `TABLES`.
+        """Make one table of `TABLES`.
 
         With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
         touches it.
@@ -362,7 +362,7 @@ class ArrayTables:
         return capped(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> Columns:
-        """The rows that touch the window."""
+        """Give the rows that touch the window."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
@@ -393,7 +393,7 @@ class ArrayTables:
         return [Rows([row])]
 
     def _sizes(self) -> dict[str, int]:
-        """The columns of `arrays` that tell of sizes."""
+        """Give the columns of `arrays` that tell of sizes."""
         measured = self.measured
         if measured is None or any(entry.size is None for entry in measured):
             return {}
@@ -472,12 +472,12 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 
 
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
-    """Findings as a table."""
+    """Give findings as a table."""
     return gathered(SCHEMAS["findings"], [findings_rows(findings)])
 
 
 def findings_rows(findings: tuple[Finding, ...]) -> Rows:
-    """Findings as rows of a table."""
+    """Give findings as rows of a table."""
     return Rows(
         [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
     )
@@ -504,7 +504,7 @@ def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
-    """The tables of an array that could not be read: one row, and one finding.
+    """Give the tables of an array that could not be read: one row, and one finding.
 
     >>> tables_of_unreadable("a", ValueError("no"))["arrays"].to_pylist()[0]["errors"]
     1
@@ -518,12 +518,12 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
 
 
 def severity_columns(findings: CappedFindings) -> dict[str, int]:
-    """The columns of `arrays` that count findings, listed or not."""
+    """Give the columns of `arrays` that count findings, listed or not."""
     return {f"{severity}s": count for severity, count in findings.by_severity().items()}
 
 
 def in_bigint(time: int) -> int:
-    """A time that a `bigint` can hold."""
+    """Give a time that a `bigint` can hold."""
     return min(time, LAST)
 
 

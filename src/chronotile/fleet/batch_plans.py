@@ -67,7 +67,7 @@ class Record:
 def next_record(
     array: str, before: Record | None, own: Hashes, now_ms: int, forget_ms: int = FORGET_MS
 ) -> Record:
-    """The record of an array that holds `own` now.
+    """Give the record of an array that holds `own` now.
 
     Args:
         array: The array.
@@ -114,7 +114,7 @@ class Records:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def read(self, array: str, batch: int) -> Record | None:
-        """The record of an array in a batch; None if there is none yet.
+        """Give the record of an array in a batch; None if there is none yet.
 
         Raises:
             ChronotileError: The file is damaged, or of another array.
@@ -131,7 +131,7 @@ class Records:
             raise ChronotileError(self.store().uri_of(path), problem) from None
 
     def put(self, record: Record, batch: int) -> Record:
-        """Writes a record; returns the one that was first, which may be another."""
+        """Write a record; returns the one that was first, which may be another."""
         if record.unread is not None:
             # First, so that no array is taken for read because a process died between the two.
             with suppress(ObjectExistsError):
@@ -144,19 +144,19 @@ class Records:
         return record
 
     def unread(self) -> list[Unread]:
-        """The batches and arrays that may not have been read."""
+        """Give the batches and arrays that may not have been read."""
         files = self.store().list_dir(self.path_of("unread")).files
         names = (file.path.rpartition("/")[2].partition("-") for file in files)
         return [Unread(int(batch), key) for batch, _, key in names if batch.isdigit()]
 
     def remove(self, gone: Iterable[tuple[str, int]], unread: Iterable[Unread] = ()) -> None:
-        """Removes records that no batch needs any more."""
+        """Remove records that no batch needs any more."""
         paths = [self._path(array, batch) for array, batch in gone]
         paths += [self.path_of(f"unread/{one.batch}-{one.key}") for one in unread]
         self.store().remove(paths)
 
     def store(self) -> Store:
-        """The storage above the folder, which need not exist yet."""
+        """Give the storage above the folder, which need not exist yet."""
         return open_store(self._parts()[0] or "/", dict(self.storage))
 
     def _parts(self) -> tuple[str, str]:
@@ -164,7 +164,7 @@ class Records:
         return above, name
 
     def path_of(self, path: str) -> str:
-        """The path of a file of the state, in `store`."""
+        """Give the path of a file of the state, in `store`."""
         return f"{self._parts()[1]}/{path}"
 
     def _path(self, array: str, batch: int) -> str:
@@ -172,7 +172,7 @@ class Records:
 
 
 def array_key(array: str) -> str:
-    """The name of an array in a folder of files."""
+    """Give the name of an array in a folder of files."""
     return hashlib.blake2b(array.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -237,7 +237,7 @@ class Index:
     """Array that is no longer found -> since when, in ms."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form in files."""
+        """Give the form in files."""
         return {
             "format": FORMAT,
             "arrays": {array: list(entry) for array, entry in self.entries.items()},
@@ -252,7 +252,7 @@ class Index:
         return Planned(array, before, mark, None, self.problems.get(array))
 
     def forget(self, present: Collection[str], at_ms: int) -> dict[str, Entry]:
-        """Drops, and returns, the arrays that have not been found for a week.
+        """Drop, and returns, the arrays that have not been found for a week.
 
         >>> index = Index(entries={"a": Entry(1, None), "b": Entry(1, None)})
         >>> index.forget(["a"], 0), list(index.forget(["a"], FORGET_MS)), list(index.entries)
@@ -272,11 +272,11 @@ class Plans:
         self._index = Index()
 
     def first(self) -> Offset:
-        """The offset before the first batch."""
+        """Give the offset before the first batch."""
         return {"batch": 0}
 
     def latest(self) -> Offset:
-        """The last batch that was planned."""
+        """Give the last batch that was planned."""
         return {"batch": max(self._numbers(".json"), default=0)}
 
     def planned(self, start: Offset) -> Offset | None:
@@ -300,7 +300,7 @@ class Plans:
         return self._index
 
     def _fold(self, number: int, unread: Collection[str]) -> None:
-        """Adds one batch to the index."""
+        """Add one batch to the index."""
         document = self._read(f"{number}.json")
         if document is None:
             raise self._missing(number)
@@ -322,7 +322,7 @@ class Plans:
                 index.entries[one.array] = Entry(-1 if one.before is None else one.before, None)
 
     def plan(self, start: Offset, arrays: Mapping[str, str], problems: Mapping[str, str]) -> Offset:
-        """Writes the next plan; if another query was first, its plan is the next batch.
+        """Write the next plan; if another query was first, its plan is the next batch.
 
         Args:
             start: The offset that the batch begins at.
@@ -355,7 +355,7 @@ class Plans:
         return _arrays(document)
 
     def tidy(self, number: int, present: Collection[str] | None) -> None:
-        """Writes an index now and then, and removes what no batch needs any more.
+        """Write an index now and then, and removes what no batch needs any more.
 
         Args:
             number: The last batch that is done with.
@@ -382,7 +382,7 @@ class Plans:
     def _superseded(
         self, batch: int, arrays: tuple[Planned, ...], unsure: Collection[str]
     ) -> Iterator[tuple[str, int]]:
-        """The records that nothing begins with once a batch will not be read again."""
+        """Give the records that nothing begins with once a batch will not be read again."""
         for one in arrays:
             if array_key(one.array) in unsure:
                 record = self.records.read(one.array, batch)

@@ -56,7 +56,7 @@ _WIDER = {
 
 
 def change_columns(schema: Schema) -> pa.Schema:
-    """The columns of a table of changes, with those of one array."""
+    """Give the columns of a table of changes, with those of one array."""
     return pa.schema([(one.name, _spark_type(one.type)) for one in with_heads(_HEAD, schema)])
 
 
@@ -73,7 +73,7 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Schema) -> pa.Table:
-    """Changed rows of one schema, in the columns that Spark was promised.
+    """Give changed rows of one schema, in the columns that Spark was promised.
 
     Raises:
         ReadError: A field had another type once, and its values do not fit.
@@ -134,7 +134,7 @@ class ChangePartition(InputPartition):
 def change_partitions(
     arrays: Iterable[str], options: Options, most_cells: int = CELLS_IN_PARTITION
 ) -> Iterator[ChangePartition]:
-    """The tasks of a batch: many for a large array, one for several small events."""
+    """Give the tasks of a batch: many for a large array, one for several small events."""
     for array in arrays:
         try:
             log = open_array_with_labels(array, options)
@@ -163,7 +163,7 @@ def change_partitions(
 
 
 def open_array_with_labels(array: str, options: Options) -> Log:
-    """The log of an array, with the labels of its enumerations."""
+    """Give the log of an array, with the labels of its enumerations."""
     store = open_store(array, options.storage_options)
     return Log(read_history(store, key=options.read_key(), labels=True), store)
 
@@ -192,7 +192,7 @@ def _split(log: Log, event: RowEvent, parts: int) -> Iterator[ChangePartition]:
 
 
 def read_changes(partition: ChangePartition, options: Options) -> Iterator[pa.Table]:
-    """The rows of one task."""
+    """Give the rows of one task."""
     log = open_array_with_labels(partition.array, options)
     ranges: tuple[Range, ...] = ()
     if partition.low is not None and partition.high is not None:
@@ -206,7 +206,7 @@ def changes_of(
     ranges: tuple[Range, ...] = (),
     columns: pa.Schema | None = None,
 ) -> Iterator[pa.Table]:
-    """The changes of some events, in order; in columns, if these are given.
+    """Give the changes of some events, in order; in columns, if these are given.
 
     Raises:
         NoEngineError: The engine is not installed where this runs.
@@ -242,7 +242,7 @@ def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
 
 
 def schema_of_changes(options: Options) -> pa.Schema:
-    """The columns of the table: JSON, or those of the one array that is the root.
+    """Give the columns of the table: JSON, or those of the one array that is the root.
 
     Raises:
         ChronotileError: Columns are asked for, and the root is not one array.

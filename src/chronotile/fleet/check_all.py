@@ -59,7 +59,7 @@ class FleetCheck(NamedTuple):
     """What was looked at, in all arrays."""
 
     def worst(self) -> str | None:
-        """The worst severity of all findings.
+        """Give the worst severity of all findings.
 
         >>> FleetCheck((), (), ()).worst() is None
         True
@@ -67,7 +67,7 @@ class FleetCheck(NamedTuple):
         return min((item.severity for item in self.findings), key=SEVERITIES.index, default=None)
 
     def is_whole(self) -> bool:
-        """Whether everything could be read.
+        """Tell whether everything could be read.
 
         >>> FleetCheck((), (unreadable("a", MemoryError()),), ()).is_whole()
         False
@@ -163,7 +163,7 @@ def _write_tables(
 
 
 def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | None) -> Fleet:
-    """The arrays below each root; of several, one that cannot be searched stops no other."""
+    """Give the arrays below each root; of several, one that cannot be searched stops no other."""
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
     arrays: dict[str, Found] = {}
     problems: dict[str, Unlisted] = {}
@@ -190,7 +190,7 @@ def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | 
 def _group_findings(
     groups: Iterable[str], key: bytes | None, storage_options: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    """The findings on groups; those on a group in another are told with that."""
+    """Give the findings on groups; those on a group in another are told with that."""
     from chronotile.dataset.check_group import check_group
     from chronotile.dataset.open_dataset import open_dataset
 

@@ -111,7 +111,7 @@ class Filters(NamedTuple):
         return max(starts, key=len, default="")
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that satisfy all filters.
+        """Give the rows that satisfy all filters.
 
         >>> batch = pa.record_batch({"t1": [1, 2, 3]})
         >>> Filters((Condition("t1", "GreaterThan", 1),)).keep(batch).num_rows
@@ -129,7 +129,7 @@ class FilterTaker:
     options: Any
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Takes filters; returns those that Spark has to apply."""
+        """Take filters; returns those that Spark has to apply."""
         columns = TABLES[self.options.table].names
         taken: list[Condition] = []
         for one in filters:
@@ -199,7 +199,7 @@ class ListedPartition(InputPartition):
     """When the inventory was made."""
 
     def options(self, options: Options) -> Options:
-        """The options, with the listings of these arrays."""
+        """Give the options, with the listings of these arrays."""
         table = pa.ipc.open_stream(self.listings).read_all()
         known = {place.uri: place.entries or () for place in listed_places(table.to_batches())}
         after = self.created_ms if options.fresh else None
@@ -246,7 +246,7 @@ def _counts(rows: pa.Table) -> tuple[list[str], list[int]]:
 
 
 def _weighed(rows: pa.Table) -> list[Found]:
-    """The arrays in order, each with the weight that `find_arrays` gives it."""
+    """Give the arrays in order, each with the weight that `find_arrays` gives it."""
     is_commit = pc.starts_with(rows["path"], f"{COMMITS}/")
     weights = pc.if_else(is_commit, pc.add(pc.fill_null(rows["size"], 0), WEIGHT_OF_FILE), 0)
     table = pa.table({"array": rows["array"], "weight": weights}).group_by("array")
@@ -278,15 +278,15 @@ class ChronotileSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Give the name of the format."""
         return "chronotile"
 
     def schema(self) -> StructType:
-        """The columns of the table that the options name."""
+        """Give the columns of the table that the options name."""
         return from_arrow_schema(_columns(read_options(_without_state(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the table once."""
+        """Read the table once."""
         options = with_tags_of_roots(read_options(self.options))
         options = self._checked(schema, options)
         # A reader that takes filters fails if Spark's switch for them is off, which is the
@@ -294,7 +294,7 @@ class ChronotileSource(DataSource):
         return FilteredReader(options) if options.push_filters else TableReader(options)
 
     def streamReader(self, schema: StructType) -> CommitStream:  # noqa: N802 - Spark's name
-        """Reads every new commit, once."""
+        """Read every new commit, once."""
         options = with_tags_of_roots(read_options(self.options, streaming=True))
         return CommitStream(self._checked(schema, options))
 
@@ -307,7 +307,7 @@ class ChronotileSource(DataSource):
 
 
 def _columns(options: Options) -> pa.Schema:
-    """The columns of a table; beside each of ms a timestamp, which that of changes has itself."""
+    """Give the columns of a table; beside each of ms a timestamp, which `changes` has itself."""
     if options.table == "changes":
         return schema_of_changes(options)
     return with_twins(READABLE[options.table])
@@ -335,7 +335,7 @@ class TableReader(DataSourceReader):
         return [SharePartition(share) for share in tasks or (Share(()),)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one share."""
+        """Give the rows of one share."""
         if isinstance(partition, ChangePartition):
             for table in read_changes(partition, self.options):
                 for batch in map(self.filters.keep, table.to_batches()):

@@ -167,7 +167,7 @@ class _Search:
         self._visited = 0
 
     def fresh(self, stores: Iterable[Store]) -> list[Store]:
-        """The folders that the search has not met before; keeps arrays that are known."""
+        """Give the folders that the search has not met before; keeps arrays that are known."""
         new = {store.uri: store for store in stores if store.uri not in self._seen}
         self._seen.update(new)
         again = [uri for uri in new if uri in self.known]
@@ -280,7 +280,7 @@ def _weight(store: Store, folder: Folder) -> int:
 
 
 def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:
-    """The folders that a root or a pattern names."""
+    """Give the folders that a root or a pattern names."""
     literal = open_store(root, options)
     if not _WILD.search(root) or literal.exists():
         yield literal

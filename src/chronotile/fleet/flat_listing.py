@@ -69,7 +69,7 @@ class FlatFound(NamedTuple):
 
 
 def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
-    """The folders of a folder, if a flat list of them pays.
+    """Give the folders of a folder, if a flat list of them pays.
 
     >>> from chronotile.storage.store import open_store
     >>> neighbours(open_store("memory:doc-neighbours"), ["a", "b"]) is None
@@ -82,7 +82,7 @@ def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
 
 
 def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None) -> FlatFound:
-    """Lists neighbours.
+    """List neighbours.
 
     Raises:
         ChronotileError: The storage refuses.
@@ -139,12 +139,12 @@ class _Listing:
             after = begin_at
 
     def _outermost(self, path: str) -> str:
-        """The array that a path is in, as far as it is known by now, or ""."""
+        """Give the array that a path is in, as far as it is known by now, or ""."""
         ends = (place for place, letter in enumerate(path) if letter == "/")
         return next((path[:end] for end in ends if path[:end] in self._arrays), "")
 
     def _not_seen(self, path: str) -> tuple[str, ...]:
-        """The folders from that of a path on: whoever lists them finds all in them."""
+        """Give the folders from that of a path on: whoever lists them finds all in them."""
         top = f"{path.partition('/')[0]}/"
         rest = tuple(name for name in self._names if f"{name}/" >= top)
         again = frozenset(rest)
@@ -156,7 +156,7 @@ class _Listing:
         return tuple(self._store.uri_of(name) for name in rest)
 
     def groups(self) -> Iterator[str]:
-        """The groups among the folders."""
+        """Give the groups among the folders."""
         for path in self._entries:
             above, _, name = path.rpartition("/")
             if name == GROUP_MARKER:
@@ -187,7 +187,7 @@ def unlisted_rows(arrays: Iterable[str]) -> pa.Table:
 
 
 def _array_of(path: str) -> str:
-    """The array that a path is in, or "".
+    """Give the array that a path is in, or "".
 
     >>> _array_of("g/a/__commits/x"), _array_of("g/notes.txt")
     ('g/a', '')

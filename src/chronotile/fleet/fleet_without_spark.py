@@ -58,7 +58,7 @@ class FleetTables(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every array and folder could be read."""
+        """Tell whether every array and folder could be read."""
         found = self.tables["findings"].select(["code", "severity"]).to_pydict()
         return not any(map(is_unread, found["code"], found["severity"]))
 
@@ -147,7 +147,7 @@ def _all_made(
 
 
 def _made(task: _Task) -> dict[str, pa.Table]:
-    """The tables of some arrays, each name concatenated over all of them."""
+    """Give the tables of some arrays, each name concatenated over all of them."""
     parts = [_of_array(uri, task) for uri in task.uris]
     return {name: pa.concat_tables([part[name] for part in parts]) for name in task.names}
 
@@ -216,7 +216,7 @@ def read_tables(
     names: Sequence[str],
     storage_options: Mapping[str, str] | None = None,
 ) -> dict[str, pa.Table] | None:
-    """The tables of a folder, each from all the Parquet files in it; None if one has none.
+    """Give the tables of a folder, each from all the Parquet files in it; None if one has none.
 
     Raises:
         StorageError: The storage failed.

@@ -139,7 +139,7 @@ def _beside(place: str, home: str, key: str) -> str:
 
 
 def prefixes_in(inventory: Inventory, roots: Iterable[str]) -> tuple[str, ...]:
-    """The prefixes of keys that roots mean; none means all.
+    """Give the prefixes of keys that roots mean; none means all.
 
     Raises:
         ChronotileError: A root is not in the bucket, or a pattern.
@@ -159,7 +159,7 @@ def prefixes_in(inventory: Inventory, roots: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_objects(inventory: Inventory, file: InventoryFile) -> pa.Table:
-    """The objects that one file of an inventory names, as in `OBJECTS`.
+    """Give the objects that one file of an inventory names, as in `OBJECTS`.
 
     Raises:
         ChronotileError: A column is missing.
@@ -272,7 +272,7 @@ _STRONG = rf"^(?:(?:{SCHEMA}|{COMMITS}|{FRAGMENTS})/|{_OLD_SCHEMA}$)"
 
 
 def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> pa.Table:
-    """The names of all folders that may be arrays, as in `NAMES`.
+    """Give the names of all folders that may be arrays, as in `NAMES`.
 
     Args:
         objects: Objects, as in `inventory.OBJECTS`.
@@ -331,7 +331,7 @@ def _usual(keys: pa.Array) -> pa.Array:
 
 
 def _split_usual(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """What stands before the first `/__` of each key, and what begins there."""
+    """Tell what stands before the first `/__` of each key, and what begins there."""
     parts = pc.split_pattern(keys, "/__", max_splits=1)
     lengths = pc.list_value_length(parts)
     root = pc.list_element(parts, 0)
@@ -345,7 +345,7 @@ def _split(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _inside(objects: pa.Table, root: pa.Array, path: pa.Array) -> pa.Table:
-    """The rows of objects that lie in a folder of an array, or in the place of one."""
+    """Give the rows of objects that lie in a folder of an array, or in the place of one."""
     deep = pc.match_substring_regex(path, _DEEPER)
     is_enumeration = pc.and_(
         pc.starts_with(path, f"{ENUMERATIONS}/"),
@@ -365,7 +365,7 @@ def _inside(objects: pa.Table, root: pa.Array, path: pa.Array) -> pa.Table:
 
 
 def _folders_of(paths: pa.Array) -> pa.Array:
-    """The folder of an array's folder that a file lies in, at any depth."""
+    """Give the folder of an array's folder that a file lies in, at any depth."""
     parts = pc.split_pattern(paths, "/", max_splits=2)
     usual = pc.and_(
         pc.equal(pc.list_value_length(parts), 3),
@@ -442,7 +442,7 @@ def _deduplicated(table: pa.Table) -> pa.Table:
 
 
 def whole_arrays(tables: Iterable[pa.Table]) -> pa.Table:
-    """The names of arrays alone, each once, in order, of rows that several files gave."""
+    """Give the names of arrays alone, each once, in order, of rows that several files gave."""
     table = _deduplicated(pa.concat_tables([NAMES.empty_table(), *tables]))
     arrays = table.filter(table["strong"])["array"].unique()
     table = table.filter(pc.is_in(table["array"], arrays))

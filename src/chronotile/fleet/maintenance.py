@@ -287,7 +287,7 @@ def _fitting(
 
 
 def _groups(items: Sequence[Due], policy: Policy, work: Work) -> Iterator[tuple[Due, ...]]:
-    """The arrays of each task."""
+    """Give the arrays of each task."""
     limits = policy.limits
     if work.dry_run or (limits.parallel is None and limits.arrays_per_minute is None):
         yield from packed(items, IN_TASK)
@@ -361,6 +361,6 @@ def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str 
 def stops_of(
     policy: Policy, out: str, storage: Mapping[str, str], options: Options
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """The stop switches of a run: one in the output, and the policy's own."""
+    """Give the stop switches of a run: one in the output, and the policy's own."""
     own = ((policy.stop, options.storage),) if policy.stop is not None else ()
     return ((f"{out.rstrip('/')}/{STOP}", tuple(sorted(storage.items()))), *own)

@@ -29,7 +29,7 @@ class MeasuredArray(NamedTuple):
 
 
 def measure_array(store: Store) -> MeasuredArray:
-    """Lists the files of an array with their sizes.
+    """List the files of an array with their sizes.
 
     >>> from chronotile.storage.store import open_store
     >>> store = open_store("memory:doc-measure-array")
@@ -47,7 +47,7 @@ def measure_array(store: Store) -> MeasuredArray:
 
 
 def known_store(store: Store, entries: Iterable[Entry], newer_than: int | None = None) -> Store:
-    """The store of an array, with its listing.
+    """Give the store of an array, with its listing.
 
     Args:
         store: Where the array is.

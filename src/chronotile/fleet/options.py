@@ -154,18 +154,18 @@ class Options:
         )
 
     def read_key(self) -> bytes | None:
-        """The key; the calling process reads the key file."""
+        """Give the key; the calling process reads the key file."""
         return self.key if self.key_file is None else _key_in(self.key_file, self.storage)
 
     def uris(self) -> tuple[str, ...]:
-        """The arrays in the file that the option `arrays` names."""
+        """Give the arrays in the file that the option `arrays` names."""
         if self.arrays is None:
             return ()
         return read_uris(self.arrays, self.column, self.storage_options)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Options:
-    """Checks the options that a user gave, as text; case does not matter in their names.
+    """Check the options that a user gave, as text; case does not matter in their names.
 
     Raises:
         ChronotileError: An option is unknown, missing, or has a value that makes no sense.
@@ -276,7 +276,7 @@ def _flag(name: str, options: Mapping[str, str]) -> bool:
 
 
 def _time(name: str, value: str | None, default: int) -> int | str:
-    """A time in ms; a word that is none stays as it is, as it may be a tag."""
+    """Give a time in ms; a word that is none stays as it is, as it may be a tag."""
     if value is None:
         return default
     try:
@@ -323,7 +323,7 @@ def _key(value: bytes, name: str) -> bytes:
 
 @lru_cache(maxsize=4)
 def _key_in(place: str, storage: tuple[tuple[str, str], ...]) -> bytes:
-    """The key in a file, which each process reads once, and not once for each array."""
+    """Give the key in a file, which each process reads once, and not once for each array."""
     folder, _, name = find_place(place).uri.rpartition("/")
     data = open_store(folder or "/", dict(storage)).read(name, limit=1 << 10)
     return _key(data.rstrip(b"\r\n") if len(data) > 32 else data, "key_file")
@@ -342,7 +342,7 @@ def _wrong(name: str, problem: str) -> ChronotileError:
 def read_uris(
     place: str, column: str, storage_options: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    r"""The array URIs in a Parquet file, a folder of them, a CSV file or a text file.
+    r"""Give the array URIs in a Parquet file, a folder of them, a CSV file or a text file.
 
     Raises:
         ChronotileError: The file, or the column, does not exist.

@@ -93,7 +93,7 @@ def plan_fleet(
     *,
     follow: bool = False,
 ) -> FleetPlan:
-    """Finds the arrays of a fleet, and divides them.
+    """Find the arrays of a fleet, and divides them.
 
     Args:
         spark: The session that searches, if the fleet is large; None if this process has to.
@@ -136,7 +136,7 @@ def _plan_here(fleet: Fleet, partition_bytes: int, before: Division | None) -> F
 def _plan_flat_here(
     fleet: Fleet, options: Options, run: Run, before: Division | None, *, follow: bool
 ) -> FleetPlan:
-    """A plan whose flat lists the driver itself asks for: a page tells of many arrays."""
+    """Give a plan whose flat lists the driver itself asks for: a page tells of many arrays."""
     wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
     found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
     rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
@@ -165,7 +165,7 @@ def _plan_flat_here(
 def _plan_by_inventory(
     spark: SparkSession, options: Options, run: Run, before: Division | None
 ) -> FleetPlan:
-    """A plan without a single LIST: tasks read the files of an inventory."""
+    """Give a plan without a single LIST: tasks read the files of an inventory."""
     from chronotile.fleet.session import rows_in_tasks
 
     inventory = read_manifest(str(options.inventory), options.storage_options)
@@ -270,7 +270,7 @@ def _write_found(run: Run, rows: pa.Table) -> str:
 
 
 def by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
-    """The rows of each bundle of buckets, in a form that can be sent: few, large and compressed."""
+    """Pack the rows of each bundle of buckets for sending: few, large and compressed."""
     bundles = _bundles(buckets)
     for bundle, own in _grouped(names, bundles):
         buffer = io.BytesIO()
@@ -286,7 +286,7 @@ def _bundles(buckets: int) -> int:
 
 
 def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of the arrays of each bucket, if there are so many buckets, in their order."""
+    """Give the rows of the arrays of each bucket, if there are so many buckets, in their order."""
     arrays = names["array"].combine_chunks().dictionary_encode()
     of_array = [bucket_of(uri, count) for uri in arrays.dictionary.to_pylist()]
     bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
@@ -351,7 +351,7 @@ class Searched(NamedTuple):
 
 
 def search_flat(part: Neighbours, options: Options) -> Searched:
-    """Finds the arrays of neighbours."""
+    """Find the arrays of neighbours."""
     try:
         found = list_flat(part, options.storage_options)
     except ChronotileError:
@@ -362,7 +362,7 @@ def search_flat(part: Neighbours, options: Options) -> Searched:
 
 
 def walk(folders: Sequence[str], options: Options) -> Searched:
-    """Finds the arrays of some folders, one level after the other.
+    """Find the arrays of some folders, one level after the other.
 
     A folder that cannot be listed is told, and stops no other.
     """

@@ -88,7 +88,7 @@ class Rule:
     keep_days: int | None = None
 
     def matches(self, array: str) -> bool:
-        """Whether the rule is for an array.
+        """Tell whether the rule is for an array.
 
         >>> rule = Rule(arrays=("sales/**",), left=("**/audit",))
         >>> rule.matches("s3://lake/sales/a/b"), rule.matches("s3://lake/sales/audit")
@@ -133,18 +133,18 @@ class Policy:
     """A file or object; while it exists, no further array is begun."""
 
     def rule_of(self, array: str) -> Rule | None:
-        """The first rule that matches an array."""
+        """Give the first rule that matches an array."""
         return next((rule for rule in self.rules if rule.matches(array)), None)
 
 
 def simple_policy(*, fragments: bool) -> Policy:
-    """Commits of every array that needs it; fragments too if the caller asks."""
+    """Give commits of every array that needs it; fragments too if the caller asks."""
     rule = Rule(consolidate="commits", vacuum="all" if fragments else "commits")
     return Policy(rules=(rule,))
 
 
 def read_policy(place: str, storage_options: Mapping[str, str] | None = None) -> Policy:
-    """Reads a policy from a file or an object.
+    """Read a policy from a file or an object.
 
     Raises:
         ChronotileError: It is no TOML, or says what no policy says.
@@ -155,7 +155,7 @@ def read_policy(place: str, storage_options: Mapping[str, str] | None = None) ->
 
 
 def policy_of(document: Mapping[str, Any], where: str = "policy") -> Policy:
-    """Checks a policy.
+    """Check a policy.
 
     Raises:
         ChronotileError: A key is unknown, a value makes no sense, or no rule does anything.
@@ -221,7 +221,7 @@ class _Table:
         self._asked: list[str] = []
 
     def take(self, name: str, kind: type, default: Any) -> Any:
-        """A value of a kind."""
+        """Give a value of a kind."""
         self._asked.append(name)
         value = self._document.get(name, default)
         if value is not default and type(value) is not kind:
@@ -230,14 +230,14 @@ class _Table:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Give a list of texts."""
         values = self.take(name, list, [])
         if not all(isinstance(one, str) and one for one in values):
             raise self._wrong(name, f"expected a list of texts, found {values!r:.60}")
         return tuple(values)
 
     def count(self, name: str) -> int | None:
-        """A whole number above 0."""
+        """Give a whole number above 0."""
         self._asked.append(name)
         value = self._document.get(name)
         if value is not None and (type(value) is not int or value < 1):
@@ -252,7 +252,7 @@ class _Table:
         return value
 
     def duration(self, name: str, default: int) -> int:
-        """A length of time, in ms."""
+        """Give a length of time, in ms."""
         text = self.take(name, str, None)
         return default if text is None else duration_ms(text, f"{self._where}: {name}")
 

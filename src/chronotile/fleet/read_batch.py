@@ -54,7 +54,7 @@ class ArrayPartition(InputPartition):
 
 
 def read_arrays(partition: ArrayPartition, options: Options) -> Iterator[pa.Table]:
-    """The rows that are new in some arrays."""
+    """Give the rows that are new in some arrays."""
     assert options.state is not None
     records = Records(options.state, options.storage)
     planned = {one.array: one for one in partition.arrays}
@@ -104,7 +104,7 @@ def _before(one: Planned, records: Records) -> Record | None:
 
 
 def _given(array: str, wanted: Hashes, options: Options) -> pa.Table | None:
-    """The rows of what was chosen before; an array that has gone meanwhile has none."""
+    """Give the rows of what was chosen before; an array that has gone meanwhile has none."""
     try:
         log = _opened(array, options)
     except ArrayNotFoundError as error:
@@ -115,7 +115,7 @@ def _given(array: str, wanted: Hashes, options: Options) -> pa.Table | None:
 
 
 def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.Table:
-    """Some rows; in a stream of changes those are events, and what they did is read now."""
+    """Give some rows; in a stream of changes those are events, and what they did is read now."""
     chosen = rows.filter(pa.array(mask))
     if options.table != "changes":
         return chosen
@@ -131,7 +131,7 @@ def _opened(array: str, options: Options) -> Log:
 
 
 def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
-    """The rows of an array that a stream can give, each with its hash, row by row."""
+    """Give the rows of an array that a stream can give, each with its hash, row by row."""
     window = window_of(log, options)
     tables = array_tables(log, options)
     if options.table == "commits":
@@ -151,7 +151,7 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
 
 
 def commit_hashes(log: Log) -> Hashes:
-    """The hash of each commit record of a log, row by row."""
+    """Give the hash of each commit record of a log, row by row."""
     table = log.history.table
     names = text_columns.names(table, np.arange(len(table))).to_pylist()
     extensions = [EXTENSIONS[ext] for ext in table.uris.ext.tolist()]
@@ -159,14 +159,14 @@ def commit_hashes(log: Log) -> Hashes:
 
 
 def _once(own: Hashes) -> np.ndarray:
-    """A mask of the first row of each hash."""
+    """Give a mask of the first row of each hash."""
     chosen = np.zeros(len(own), bool)
     chosen[np.unique(own, return_index=True)[1]] = True
     return chosen
 
 
 def _told(one: Planned, problem: str, options: Options) -> pa.Table | None:
-    """The row on an array that cannot be read; none if it was told before."""
+    """Give the row on an array that cannot be read; none if it was told before."""
     if options.table != "findings" or problem == one.told:
         return None
     item = finding(one.array, UNREADABLE, "", f"it {problem}")

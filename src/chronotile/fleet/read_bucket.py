@@ -535,7 +535,7 @@ class _Bucket:
         return failed
 
     def _outcome(self, place: Place) -> _Tables | Exception | None:
-        """The rows of an array; None if it is unchanged; an error if another try may succeed."""
+        """Read an array: its rows; None if it is unchanged; an error if another try may succeed."""
         try:
             if place.entries is not None:
                 with suppress(MissingObjectError, ChangedError):
@@ -551,7 +551,7 @@ class _Bucket:
         return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
 
     def _by_inventory(self, place: Place) -> _Tables | None:
-        """Reads an array by a listing that is known; if that is outdated, by another."""
+        """Read an array by a listing that is known; if that is outdated, by another."""
         store, after = self._store(place.uri), self._task.fresh_ms
         entries = place.entries or ()
         known = known_store(store, entries, after)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def window_of(log: Log, options: Options) -> tuple[int, int]:
-    """The window of one array.
+    """Give the window of one array.
 
     Raises:
         BadTimeError: It has no tag of that name, or the window would end before it starts.
@@ -61,7 +61,7 @@ def window_of(log: Log, options: Options) -> tuple[int, int]:
 
 
 def with_tags_of_roots(options: Options) -> Options:
-    """The options, with the moments of tags that every root has: each is a group then.
+    """Give the options, with the moments of tags that every root has: each is a group then.
 
     Of such a group all members are read at its own tag, whatever tags they have themselves.
     """
@@ -73,7 +73,7 @@ def with_tags_of_roots(options: Options) -> Options:
 
 
 def _moment(options: Options, moment: int | str) -> int | str:
-    """The moment of a tag that every root has, if they agree; else what was given."""
+    """Give the moment of a tag that every root has, if they agree; else what was given."""
     if isinstance(moment, int):
         return moment
     moments: set[int | None] = set()
@@ -96,7 +96,7 @@ AHEAD = 8
 
 
 def open_array(array: str, options: Options) -> Log:
-    """Opens the log of one array."""
+    """Open the log of one array."""
     return options.open_log(options.opened(array).store)
 
 
@@ -127,7 +127,7 @@ def rows_of_array(array: str, options: Options, name: str) -> Iterable[pa.Table]
 def array_tables(
     log: Log, options: Options, measured: tuple[Entry, ...] | None = None
 ) -> ArrayTables:
-    """The tables of an array, as the options ask for them."""
+    """Give the tables of an array, as the options ask for them."""
     return ArrayTables(
         log,
         *window_of(log, options),
@@ -165,7 +165,7 @@ def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
 
 
 def members_of(group: str, options: Options) -> pa.Table:
-    """The members of one group, each with what is there; none of a group that cannot be read."""
+    """List the members of a group, with what is there; none if it cannot be read."""
     try:
         dataset = open_dataset(group, options.read_key(), options.storage_options)
         rows = [row.to_dict() for row in member_rows(dataset, sizes=False, nested=False)]
@@ -176,5 +176,5 @@ def members_of(group: str, options: Options) -> pa.Table:
 
 
 def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:
-    """The findings on folders that could not be listed."""
+    """Give the findings on folders that could not be listed."""
     return findings_table(tuple(map(unlisted, problems)))

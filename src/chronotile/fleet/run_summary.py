@@ -321,7 +321,7 @@ class Limit:
     share: Fraction = Fraction(0)
 
     def of(self, total: int) -> int:
-        """The number of arrays that may be unreadable in a fleet of `total` arrays.
+        """Give the number of arrays that may be unreadable in a fleet of `total` arrays.
 
         >>> [read_limit("0.001").of(total) for total in (5, 999, 1_000, 2_500)]
         [0, 0, 1, 2]
@@ -330,7 +330,7 @@ class Limit:
 
 
 def read_limit(text: str) -> Limit:
-    """Parses a limit: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
+    """Parse a limit: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
 
     Raises:
         ChronotileError: The text is neither.

@@ -53,7 +53,7 @@ _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def is_local(master: str | None) -> bool:
-    """Whether tasks run in processes of this machine, which have its folders.
+    """Tell whether tasks run in processes of this machine, which have its folders.
 
     >>> is_local("local[2]"), is_local(None), is_local("spark://host:7077")
     (True, True, False)
@@ -88,7 +88,7 @@ def check_master(
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """The hosts and ports of a master, one of which has to answer."""
+    """Give the hosts and ports of a master, one of which has to answer."""
     standalone, kubernetes = _STANDALONE.fullmatch(master), _KUBERNETES.fullmatch(master)
     if standalone:
         places, fallback = standalone[1].split(","), 7077
@@ -266,7 +266,7 @@ _LOCAL = {
 def session(
     master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Yields the active session, or starts one and stops it at the end.
+    """Yield the active session, or starts one and stops it at the end.
 
     Args:
         master: Spark's master, or `sc://…` for a server of Spark Connect. The default is that of
@@ -320,7 +320,7 @@ def master_of(spark: SparkSession, asked: str | None) -> str:
 
 
 def _first_reason(cause: Exception) -> str:
-    """What went wrong, out of pages of Java."""
+    """Tell what went wrong, out of pages of Java."""
     java = getattr(cause, "java_exception", None)
     text = str(java.toString() if java is not None else cause).strip()
     return text.partition("\n")[0][:500] or type(cause).__name__

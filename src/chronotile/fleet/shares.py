@@ -62,7 +62,7 @@ def find_fleet(
     follow: bool = False,
     flat: bool = False,
 ) -> Fleet:
-    """The arrays that the options ask for, without those that a filter leaves out.
+    """Give the arrays that the options ask for, without those that a filter leaves out.
 
     Args:
         options: Where to look.
@@ -99,7 +99,7 @@ def find_fleet(
 def _narrowed(
     roots: Sequence[str], only: Collection[str] | None, start: str
 ) -> tuple[str, ...] | None:
-    """The folders to look in, if filters make them fewer; None if all roots are needed.
+    """Give the folders to look in, if filters make them fewer; None if all roots are needed.
 
     >>> _narrowed(["s3://lake"], None, "s3://lake/group-1/arr")
     ('s3://lake/group-1',)
@@ -119,7 +119,7 @@ def _narrowed(
 
 
 def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
-    """Splits a fleet into shares, in order.
+    """Split a fleet into shares, in order.
 
     >>> from chronotile.fleet.find_arrays import Found
     >>> fleet = Fleet((Found("a", 5), Found("b", 5), Found("c", 400)), ())
@@ -133,7 +133,7 @@ def shares(fleet: Fleet, partition_bytes: int) -> tuple[Share, ...]:
 
 
 def group_shares(fleet: Fleet) -> tuple[Share, ...]:
-    """Splits the groups of a fleet into shares, for the table `members`.
+    """Split the groups of a fleet into shares, for the table `members`.
 
     >>> [share.arrays for share in group_shares(Fleet((), (), groups=("g", "h")))]
     [('g', 'h')]
@@ -150,7 +150,7 @@ def _with_problems(
 def packed(
     items: Iterable[T], most: int, weight: Callable[[T], int] = lambda _: 0, limit: int = 0
 ) -> Iterator[tuple[T, ...]]:
-    """Groups items in order; only a group of one item can weigh more than the limit.
+    """Group items in order; only a group of one item can weigh more than the limit.
 
     Args:
         items: The items.
@@ -185,7 +185,7 @@ NO_BUCKET = -1
 
 
 def bucket_of(array: str, buckets: int) -> int:
-    """The bucket of an array.
+    """Give the bucket of an array.
 
     >>> bucket_of("s3://lake/a", 4) == bucket_of("s3://lake/a", 64) % 4
     True
@@ -204,7 +204,7 @@ class Division(NamedTuple):
 def bucket_count(
     arrays: int, weight: int, bytes_in_bucket: int, before: Division | None = None
 ) -> int:
-    """The number of buckets for a fleet, a power of two.
+    """Give the number of buckets for a fleet, a power of two.
 
     Args:
         arrays: Arrays of the fleet.
@@ -230,7 +230,7 @@ def bucket_count(
 
 
 def may_share(bucket: int, buckets: int, other: int, others: int) -> bool:
-    """Whether two buckets, of two ways to divide a fleet, can have an array in common.
+    """Tell whether two buckets, of two ways to divide a fleet, can have an array in common.
 
     >>> may_share(5, 8, 1, 4), may_share(5, 8, 2, 4), may_share(1, 4, 1, 4)
     (True, False, True)
@@ -270,7 +270,7 @@ class BucketShare:
         return len(self.arrays) or self.count
 
     def places(self, run: Run) -> Iterator[Place]:
-        """The arrays, in order; the file is read as they are asked for."""
+        """Give the arrays, in order; the file is read as they are asked for."""
         if self.file is None:
             yield from map(Place, self.arrays)
             return
@@ -310,7 +310,7 @@ def _places_in(run: Run, path: str) -> Iterator[Place]:
 
 
 def listed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[Place]:
-    """The arrays of rows as in `inventory_arrays.NAMES`, which come array by array.
+    """Give the arrays of rows as in `inventory_arrays.NAMES`, which come array by array.
 
     A row without a path says that the listing of its array is not known.
     """

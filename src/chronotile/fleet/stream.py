@@ -70,7 +70,7 @@ class Look:
 
     @property
     def complete(self) -> bool:
-        """Whether an array that is not among the marks is gone."""
+        """Tell whether an array that is not among the marks is gone."""
         return not self.problems
 
 
@@ -96,7 +96,7 @@ class Watch:
         self._chance = random.Random()
 
     def look(self) -> Look:
-        """Finds the arrays, and the mark of each.
+        """Find the arrays, and the mark of each.
 
         Raises:
             ArrayNotFoundError: A root does not exist.
@@ -148,14 +148,14 @@ class Watch:
 
 
 def _is_quiet(store: Store, known: _Known) -> bool:
-    """Whether no commit file can have come since the last look."""
+    """Tell whether no commit file can have come since the last look."""
     if known.times is None or time.monotonic() > known.until:
         return False
     return known.times == (store.change_time(""), store.change_time(COMMITS))
 
 
 def _in_full(store: Store, known: _Known | None, until: float) -> _Known:
-    """Lists the commit files, and asks for size and time of those that can be read."""
+    """List the commit files, and asks for size and time of those that can be read."""
     began_ms, has_times = now_ms(), store.traits.has_change_times
     digest = hashlib.blake2b(digest_size=12)
     # A bucket takes a request for the root, where no new engine puts commits.
@@ -211,19 +211,19 @@ class Planner:
         self.waiting = 0
 
     def first(self) -> Offset:
-        """The offset before the first batch."""
+        """Give the offset before the first batch."""
         return self._plans.first()
 
     def latest(self) -> Offset:
-        """The last batch that was planned."""
+        """Give the last batch that was planned."""
         return self._plans.latest()
 
     def planned(self, start: Offset) -> Offset | None:
-        """The next batch, if it was planned before."""
+        """Give the next batch, if it was planned before."""
         return self._plans.planned(start)
 
     def next(self, start: Offset, look: Look, most: int | None) -> Offset:
-        """The end of the next batch; the start, if there is nothing new."""
+        """Give the end of the next batch; the start, if there is nothing new."""
         index = self._plans.index(start)
         self._tidy(index.number, look)
         # A folder that can be listed again is no problem any more; an array has to be read first.
@@ -245,7 +245,7 @@ class Planner:
         return self._plans.plan(start, {array: look.marks[array] for array in chosen}, news)
 
     def _changed(self, index: Index, look: Look) -> list[str]:
-        """The arrays that may have something new, those that have waited longest first."""
+        """Give the arrays that may have something new, those that have waited longest first."""
         now, entries = time.monotonic(), index.entries
         turns = []
         for array, mark in look.marks.items():
@@ -263,7 +263,7 @@ class Planner:
             self._tidied = number
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The arrays between two offsets, a few to a task."""
+        """Give the arrays between two offsets, a few to a task."""
         groups = packed(self._plans.batch(start, end), ARRAYS_IN_PARTITION)
         return [ArrayPartition(int(end["batch"]), group) for group in groups]
 
@@ -303,20 +303,20 @@ class CommitStream(_Reader):
         """Array or folder that could not be read last time -> the warning."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """The offset before all commits: the first batch brings all that exist."""
+        """Give the offset before all commits: the first batch brings all that exist."""
         return self._planner.first()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The most arrays of a batch; Spark knows limits on files, rows and bytes only."""
+        """Give the most arrays of a batch; Spark knows limits on files, rows and bytes only."""
         most = self.options.max_arrays
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Looks once; what changes later is left for the next query."""
+        """Look once; what changes later is left for the next query."""
         self._target = self._watch.look()
 
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: N802
-        """The end of the next batch; the start, if there is nothing new.
+        """Give the end of the next batch; the start, if there is nothing new.
 
         Spark passes the start from version 4.2 on; before that the folder tells it.
         """
@@ -332,18 +332,18 @@ class CommitStream(_Reader):
         return self._latest
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """What the progress of the query shows: the offset, and how much could not be read."""
+        """Tell what the progress of the query shows: the offset, and how much could not be read."""
         if self._latest is None:
             return None
         counts = {"arrays": self._arrays, "unreadable": len(self._warned)}
         return {**self._latest, **counts, "waiting": self._planner.waiting}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """What is new between two offsets, a few arrays to a task."""
+        """Tell what is new between two offsets, a few arrays to a task."""
         return self._planner.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Give the rows of one partition."""
         assert isinstance(partition, ArrayPartition)
         for table in read_arrays(partition, self.options):
             # Fields of an array may be called as columns of ms are.

@@ -45,7 +45,7 @@ NONE = np.empty(0, np.uint64)
 
 
 def hashes(names: Iterable[str]) -> Hashes:
-    """The hashes of commits, in the given order.
+    """Give the hashes of commits, in the given order.
 
     >>> hashes(["a.wrt"]) == hashes(["b.wrt", "a.wrt"])[1]
     array([ True])
@@ -55,7 +55,7 @@ def hashes(names: Iterable[str]) -> Hashes:
 
 
 def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | None:
-    """A short text that changes with any name in a listing, and with any file that is read.
+    """Give a short text that changes with any name in a listing, and with any file that is read.
 
     In a bucket a listing tells sizes and ETags; on a disk this asks each file that is read for its
     size and time.
@@ -97,7 +97,7 @@ def stamp_of(entry: Entry) -> str:
 
 
 def fingerprint_of(listing: Listing, stamps: Mapping[str, str]) -> str:
-    """The fingerprint of a listing, and of files with these stamps."""
+    """Give the fingerprint of a listing, and of files with these stamps."""
     digest = hashlib.blake2b(digest_size=16)
     for kind in fields(listing):
         names = getattr(listing, kind.name)
@@ -133,7 +133,7 @@ NOTHING = Noted()
 def note(
     store: Store, listing: Listing, began_ms: int, times: Mapping[str, int | None] | None = None
 ) -> Noted:
-    """What to note of an array that was just read.
+    """Tell what to note of an array that was just read.
 
     Args:
         store: Where the array is.
@@ -156,7 +156,7 @@ def note(
 
 
 def is_unchanged(store: Store, noted: Noted, began_ms: int) -> bool:
-    """Whether an array is as it was noted.
+    """Tell whether an array is as it was noted.
 
     Raises:
         ChronotileError: The array cannot be listed.
