@@ -299,7 +299,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 def _need_spark() -> None:
     try:
-        importlib.import_module("chronotile.fleet.run_pipeline")
+        importlib.import_module("chronotile.fleet.session")
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "pyspark":
             raise
