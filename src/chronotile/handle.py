@@ -526,7 +526,7 @@ def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
     from chronotile.array import Array
     from chronotile.group import Group
-    from chronotile.history.folder_kinds import is_group_at
+    from chronotile.history.listing import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
     return Group(store, raw) if is_group_at(store) else Array(store, raw)

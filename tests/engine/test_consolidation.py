@@ -23,8 +23,7 @@ from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
 from chronotile.format.con_names import later_name, rank
-from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.con_coverage import commit_ids, coverage
+from chronotile.history.con_files import commit_ids, coverage, encode_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

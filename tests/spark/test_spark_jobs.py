@@ -31,7 +31,7 @@ from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
-from chronotile.history.time_columns import TWIN
+from chronotile.history.text_columns import TWIN
 from chronotile.report.output import size_text
 from chronotile.spark import register
 from chronotile.spark.bucket_share import BucketShare

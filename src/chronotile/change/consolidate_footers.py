@@ -30,10 +30,9 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import MetaFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import own_footers
+from chronotile.history.read_footers import FooterReader, own_footers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import MetaFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
-    from chronotile.visibility.windows_to_keep import Kept
+    from chronotile.visibility.lifelines import Kept
 
 Footers = Mapping[str, bytes]
 _SAME = "every window sees what it saw before, less the time travel that was announced"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
-from chronotile.history.time_columns import with_times
+from chronotile.history.text_columns import with_times
 from chronotile.log.events import Event, events_table
 from chronotile.log.story import Story, Window, list_files
 

@@ -5,7 +5,7 @@ the files hold.
 
 A new file gets a larger uuid than every file that it was made from, so the names alone tell which
 of two of ours was made later. The engine's uuids are random. Which `.con` goes and which one stays
-is another matter: `history.con_coverage` has it.
+is another matter: `history.con_files` has it.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from chronotile.format.fragment_size import domain_text
 from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import read_many
+from chronotile.history.read_footers import FooterReader, read_many
 from chronotile.storage.store import told_of_one
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.footer_columns import FooterColumns, Indices
+    from chronotile.history.read_footers import ManyFooters
     from chronotile.history.read_history import History
-    from chronotile.history.read_many_footers import ManyFooters
     from chronotile.storage.store import Store
 
 SCHEMA = pa.schema(

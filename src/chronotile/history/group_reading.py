@@ -6,29 +6,34 @@ In: a store. Out: `GroupHistory`, a value: the details files in time order, the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import (
     ArrayNotFoundError,
     ChangedError,
     ChronotileError,
+    KeyNeededError,
     StorageError,
+    WrongKeyError,
 )
+from chronotile.format import tiles
 from chronotile.format.commit_files import decode_vac
+from chronotile.format.groups import GroupDetails, decode_details, stored_members
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import Name, try_parse
-from chronotile.history.details_files import open_lists
-from chronotile.history.folder_kinds import find_below, is_array, is_group
+from chronotile.history.listing import find_below, is_array, is_group
 from chronotile.history.read_history import ATTEMPTS, Problem, VacuumFile
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.history.details_files import DetailsFile
+    from chronotile.format.names import Name
     from chronotile.storage.store import Folder, Store
+
 
 _VAC = ".vac"
 
@@ -138,3 +143,81 @@ def _lines(data: bytes, path: str, problems: list[Problem]) -> Iterator[str]:
         yield from decode_vac(data, path)
     except ChronotileError as error:
         problems.append(Problem(path, error.problem, "vac"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsFile:
+    """A file of `__group`."""
+
+    path: str
+    name: Name
+    size: int
+    format_version: int = 0
+    encrypted: bool = False
+    data: bytes | None = field(default=None, repr=False)
+    """The file; None where it could not be read."""
+    key: bytes | None = field(default=None, repr=False)
+    read: GroupDetails | None = field(default=None, repr=False)
+    """Its members, if they were read."""
+
+    @cached_property
+    def details(self) -> GroupDetails | None:
+        """Its members; None where it could not be read: `GroupHistory.problems` says why."""
+        if self.read is not None or self.data is None:
+            return self.read
+        payload = tiles.decode(self.data, self.path, key=self.key).payload
+        return decode_details(payload, self.path)
+
+
+class OpenedLists(NamedTuple):
+    """The details files of one group."""
+
+    files: tuple[DetailsFile, ...]
+    """By first moment, then by name."""
+    repeated: Mapping[str, str]
+    """Path of a file -> that of a later one which has every member of it."""
+    problems: tuple[Problem, ...]
+
+
+def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | None) -> OpenedLists:
+    """Opens details files.
+
+    Args:
+        lists: (path, name, content) of each, in any order; None where it could not be read.
+        key: The 32-byte AES-256 key, if the group is encrypted.
+
+    >>> open_lists([], None).files
+    ()
+    """
+    ordered = sorted(lists, key=lambda one: (one[1].t1, one[1].text))
+    files: list[DetailsFile] = []
+    repeated: dict[str, str] = {}
+    problems: list[Problem] = []
+    later, known = "", frozenset[bytes]()  # the last list that was read, and its members
+    for path, name, data in reversed(ordered):
+        file = DetailsFile(path=path, name=name, size=len(data or b""))
+        files.append(file)
+        if data is None:
+            continue
+        try:
+            tile = tiles.decode(data, path, key=key)
+            members = stored_members(tile.payload) if len(ordered) > 1 else None
+            details = None
+            if later and members is not None and known.issuperset(members):
+                repeated[path] = later
+            else:
+                details = decode_details(tile.payload, path)
+                later, known = path, frozenset(members or ())
+        except ChronotileError as error:
+            kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
+            problems.append(Problem(path, error.problem, kind))
+            continue
+        files[-1] = replace(
+            file,
+            format_version=tile.version,
+            encrypted=tile.encrypted,
+            data=data,
+            key=key,
+            read=details,
+        )
+    return OpenedLists(tuple(files[::-1]), repeated, tuple(problems[::-1]))

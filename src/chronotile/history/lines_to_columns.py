@@ -18,8 +18,8 @@ import numpy as np
 
 from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import OK, TILES, WRT
-from chronotile.history.column_builder import ColumnBuilder
 from chronotile.history.uri_columns import (
+    ColumnBuilder,
     Uris,
     concatenated,
     distinct,

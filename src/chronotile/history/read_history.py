@@ -22,10 +22,13 @@ from chronotile.errors import (
     ChangedError,
     ChronotileError,
     KeyNeededError,
+    ReadError,
+    StorageError,
     UnknownVersionError,
     WrongKeyError,
 )
 from chronotile.format import tiles
+from chronotile.format.array_metadata import MetadataItem, decode_items
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
@@ -44,8 +47,10 @@ from chronotile.storage.store import MissingObjectError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from chronotile.format.names import Name
     from chronotile.history.commit_table import Mask
     from chronotile.storage.store import Store
+
 
 ATTEMPTS = 3
 """How often to read an array that changes during the reading."""
@@ -388,3 +393,64 @@ def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
     tail = store.read_range(where, max(size - _LEN_TAIL, 0), size, size=size)
     length = footer_size(tail, size, version, None, where)
     return is_dense(tail[-length:], where) if length <= len(tail) else None
+
+
+class MetadataFile:
+    """A file of `__meta`, decoded."""
+
+    def __init__(self, name: Name, tile: tiles.Tile, where: str) -> None:
+        self.name, self.is_encrypted, self.payload = name, tile.encrypted, tile.payload
+        # Of one key, the last entry counts.
+        self.items = {item.key: item for item in decode_items(tile.payload, where)}
+
+
+def open_metadata(
+    store: Store, names: Sequence[Name], key: bytes | None
+) -> Iterator[MetadataFile | ReadError]:
+    """Open files of `__meta`, in the order of the names; give why one cannot be opened.
+
+    Raises:
+        ChangedError: A file is gone since the array was listed.
+        StorageError: The storage failed.
+    """
+    paths = [f"{META}/{name.text}" for name in names]
+    for name, (path, data) in zip(names, store.read_many(paths), strict=True):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, StorageError):
+            raise data
+        yield _opened(name, path, data, key)
+
+
+def _opened(
+    name: Name, path: str, data: bytes | ChronotileError, key: bytes | None
+) -> MetadataFile | ReadError:
+    try:
+        if isinstance(data, ChronotileError):
+            raise data
+        return MetadataFile(name, tiles.decode(data, path, key=key), path)
+    except ReadError as error:
+        return error
+
+
+def read_metadata(store: Store, names: Sequence[Name], key: bytes | None) -> Iterator[MetadataFile]:
+    """Open files of `__meta`, in the order of the names.
+
+    Raises:
+        ChangedError: A file is gone since the array was listed.
+        BadFileError: A file is damaged.
+        KeyNeededError, WrongKeyError: The array is encrypted, and the key is missing or another.
+    """
+    for file in open_metadata(store, names, key):
+        if isinstance(file, ReadError):
+            raise file
+        yield file
+
+
+def merged_items(files: Iterable[MetadataFile]) -> dict[bytes, MetadataItem]:
+    """What files say together, in their order: the later wins, and a removal drops the key."""
+    merged: dict[bytes, MetadataItem] = {}
+    for file in files:
+        merged |= file.items
+    return {key: item for key, item in merged.items() if not item.is_removal}

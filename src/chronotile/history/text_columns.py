@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.format.kinds import EXTENSIONS
+from chronotile.format.kinds import COMMIT_WORDS, EXTENSIONS
+from chronotile.format.timestamps import LAST_CALENDAR_MS
+from chronotile.history import text_columns
 from chronotile.history.uri_columns import NO_VERSION, distinct, single_value, taken
 
 if TYPE_CHECKING:
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.uri_columns import I64, Bytes
+
 
 _LEN_SMALL = (1 << 31) - 1
 """The most characters of an Arrow `string` array."""
@@ -150,3 +153,94 @@ def _strings(matrix: Bytes, kind: pa.DataType) -> pa.Array:
     offsets = np.arange(count + 1, dtype=whole) * whole(length)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
     return pa.Array.from_buffers(kind, count, buffers)
+
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("t1", pa.uint64()),
+        ("t2", pa.uint64()),
+        ("uuid", pa.string()),
+        ("version", pa.int64()),
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("loose", pa.bool_()),
+        ("ignored", pa.bool_()),
+    ]
+)
+
+
+def commit_rows(table: CommitTable, first: int = 0, last: int | None = None) -> pa.Table:
+    """Give one row a commit record, from the record `first` to before the record `last`.
+
+    `offset` is where the tile of a record starts in its file, if it has one.
+    """
+    uris, some = table.uris, slice(first, last)
+    rows = np.arange(len(table))[some]
+    return pa.table(
+        [
+            text_columns.names(table, rows),
+            _kinds(uris.ext[some]),
+            pa.array(uris.t1[some]),
+            pa.array(uris.t2[some]),
+            text_columns.uuids(table, rows),
+            text_columns.versions(table, rows),
+            text_columns.paths(table, rows),
+            _offsets(table, rows),
+            pa.array(table.loose[some]),
+            pa.array(table.ignored[some]),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _kinds(ext: Bytes) -> pa.Array:
+    if (same := single_value(ext)) is not None:
+        return pa.repeat(COMMIT_WORDS[same], len(ext))
+    return pa.array(COMMIT_WORDS, pa.string()).take(pa.array(ext))
+
+
+def _offsets(table: CommitTable, rows: I64) -> pa.Array:
+    if not len(table.tile_rows):
+        return pa.nulls(len(rows), pa.int64())
+    offsets = np.full(len(table), -1, np.int64)
+    offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
+    return pa.array(offsets[rows], mask=offsets[rows] < 0)
+
+
+TWIN = "_time"
+"""How the name of a twin ends: `t1` has the twin `t1_time`."""
+TIMESTAMP = pa.timestamp("ms", tz="UTC")
+
+
+def with_times(table: pa.Table) -> pa.Table:
+    """Add a twin for each column of unsigned 64-bit ms, after all other columns.
+
+    A twin is null where the ms are, and after the year 9999, where calendars end.
+
+    >>> import pyarrow as pa
+    >>> table = with_times(pa.table({"t1": pa.array([1714550400000, 2**64 - 1], pa.uint64())}))
+    >>> [str(moment) for moment in table["t1_time"].to_pylist()]
+    ['2024-05-01 08:00:00+00:00', 'None']
+    """
+    for name in list(table.schema.names):
+        if table.schema.field(name).type == pa.uint64():
+            table = table.append_column(f"{name}{TWIN}", timestamps(table[name]))
+    return table
+
+
+def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The timestamps of a column of 64-bit ms, with or without a sign.
+
+    Null where the ms are, and after the year 9999, where calendars end.
+    """
+    if (pc.max(ms).as_py() or 0) <= LAST_CALENDAR_MS:
+        # The same bits, as all but odd columns are.
+        if isinstance(ms, pa.Array):
+            return ms.view(TIMESTAMP)
+        return pa.chunked_array([chunk.view(TIMESTAMP) for chunk in ms.chunks], TIMESTAMP)
+    # A scalar that is made while this module loads would make pyarrow load pandas.
+    last = pa.scalar(LAST_CALENDAR_MS, ms.type)
+    within = pc.if_else(pc.less_equal(ms, last), ms, pa.scalar(None, ms.type))
+    return within.cast(pa.int64()).cast(TIMESTAMP)

@@ -23,11 +23,10 @@ from chronotile.format.kinds import EVENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history import text_columns
-from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.read_footers import FooterReader, count_cells
 from chronotile.history.read_history import History, read_history
-from chronotile.history.time_columns import with_times
+from chronotile.history.text_columns import commit_rows, with_times
 from chronotile.log.events import events_table
 from chronotile.log.short_ids import enough, find_name
 from chronotile.log.story import Story, Window, list_files

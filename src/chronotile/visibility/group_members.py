@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from chronotile.format.groups import GroupDetails
     from chronotile.format.names import Name
-    from chronotile.history.details_files import DetailsFile
-    from chronotile.history.group_reading import GroupHistory
+    from chronotile.history.group_reading import DetailsFile, GroupHistory
 
 
 _FILE = "file://"
