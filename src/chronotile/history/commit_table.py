@@ -33,7 +33,7 @@ from chronotile.format.kinds import (
     WRT,
 )
 from chronotile.format.names import parse_name, version_of
-from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
+from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans, tiles_of
 from chronotile.history.uri_columns import (
     NO_VERSION,
     Uris,
@@ -257,7 +257,7 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
         spans, places = salvage_con(bytes(data))
         starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
         uris = scan_spans(data, starts, lengths)
-        tiles = Tiles(*np.array(places, np.int64).reshape(len(places), 3).T)
+        tiles = tiles_of(places)
     return _readable(_Part(Source(path, data, False), uris, tiles), report)
 
 
