@@ -10,23 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
 from chronotile.history.lines_to_columns import scan_names
-from chronotile.storage.place import PlainNames
+from chronotile.history.uri_columns import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chronotile.history.commit_table import CommitTable, Mask
-    from chronotile.history.uri_columns import I64, Bytes
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.history.uri_columns import I64, Mask
 
-_NEWLINE = 10
-_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 _STEP = 1 << 14
 """Names that are compared at once."""
 FEW_LETTERS = 4
@@ -35,17 +32,13 @@ all other letters about once in 10^33 times."""
 
 
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
-    """Mask of the effective writes whose fragment is not among these folders."""
-    uris = table.uris
+    """Mark the effective writes whose fragment is not among these folders."""
     if not folders and table.is_all_writes:
         return table.counts
-    lost: Mask = table.counts & (uris.ext == WRT)
-    if not folders:
-        return lost
+    lost: Mask = table.counts & (table.uris.ext == WRT)
     rows = np.flatnonzero(lost)
-    if isinstance(folders, PlainNames) and are_same(text_columns.names(table, rows), folders):
-        return np.zeros(len(table), bool)
-    lost[rows[match_names(table, rows, folders)[0]]] = False
+    if folders:
+        lost[rows[match_names(table, rows, folders)[0]]] = False
     return lost
 
 
@@ -61,55 +54,16 @@ def match_names(table: CommitTable, rows: I64, folders: Sequence[str]) -> tuple[
     folder_part = (named.t1 + named.uuid_start) % parts
     for part in range(int(parts)):
         own, there = np.flatnonzero(row_part == part), np.flatnonzero(folder_part == part)
-        ends = named.start[there] + named.length[there]
-        spans = zip(named.start[there].tolist(), ends.tolist(), strict=True)
-        names = pa.array([text[start:end] for start, end in spans], pa.binary())
-        written = text_columns.names(table, rows[own]).cast(pa.binary())
+        only = constant(0, np.int32, len(there))
+        names = text_columns.texts_at([text], only, named.start[there], named.length[there])
+        written = text_columns.names(table, rows[own])
         of_row[own] = pc.is_in(written, value_set=names)
         of_folder[there] = pc.is_in(names, value_set=written)
     return of_row, of_folder
 
 
-def are_same(written: pa.Array, folders: PlainNames) -> bool:
-    """Whether two lists of names are plainly the same, in any order; false if in doubt.
-
-    As a rule each write has its folder, and all names are of one length. Both lists are then put in
-    the order of a few letters of the uuid, and compared as blocks of bytes.
-
-    >>> from chronotile.storage.place import plain_names
-    >>> names = [f"__{number}_{number}_{number:032x}_22" for number in range(3)]
-    >>> [are_same(pa.array(names), plain_names(some)) for some in (names[::-1], names[:2] * 2)]
-    [True, False]
-    """
-    first = folders.lines.partition(b"\n")[0]
-    count, size = len(written), len(first)
-    # The last letters of a uuid: of names that a program counts up, the first ones are alike.
-    end = first.rfind(b"_")
-    if count != len(folders) or len(folders.lines) != count * (size + 1) or end < 16:
-        return False
-    lines = np.frombuffer(folders.lines, np.uint8).reshape(count, size + 1)
-    _, offsets, texts = written.buffers()
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(size)
-    if written.offset or bytes(offsets[: ends.nbytes]) != ends.tobytes():
-        return False  # of several lengths
-    if (lines[:, size] != _NEWLINE).any():
-        return False
-    own = np.frombuffer(texts, np.uint8, count * size).reshape(count, size)
-    own_order, order = _order(own, end), _order(lines, end)
-    return all(
-        bool((own[own_order[at : at + _STEP]] == lines[order[at : at + _STEP], :size]).all())
-        for at in range(0, count, _STEP)
-    )
-
-
-def _order(block: Bytes, end: int) -> I64:
-    """Order the rows of a matrix by the 16 letters before a place, in which they seldom agree."""
-    first, last = block[:, end - 16 : end].copy().view(np.uint64).T
-    return np.argsort(first * _MIX + last)
-
-
 def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each lost fragment, the folders without a commit that may be it.
+    """Give for each lost fragment the folders without a commit that may be it.
 
     Their names have the same times, or differ in a few letters.
 
@@ -118,17 +72,17 @@ def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str
     True
     """
     candidates = [(name, _times(name)) for name in free]
-    found = {}
+    misses = {}
     for name in lost:
         times = _times(name)
         near = [n for n, t in candidates if (t is not None and t == times) or is_near(name, n)]
         if near:
-            found[name] = tuple(near)
-    return found
+            misses[name] = tuple(near)
+    return misses
 
 
 def is_near(one: str, other: str) -> bool:
-    """Whether two names differ in so few letters that one must be the other, damaged.
+    """Return True if two names differ in so few letters that one must be the other, damaged.
 
     >>> is_near("__1_1_ab_22", "__1_1_aa_22"), is_near("__1_1_ab_22", "__1_1_ab_22")
     (True, False)

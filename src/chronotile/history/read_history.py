@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.format.names import Name
-    from chronotile.history.commit_table import Mask
+    from chronotile.history.uri_columns import Mask
     from chronotile.storage.store import Store
 
 

@@ -94,16 +94,17 @@ def reordered(uris: Uris, order: I64) -> tuple[Uris, I64]:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     bad = tuple(sorted(int(place[row]) for row in uris.bad))
-    return Uris._make([*(in_order(column, order) for column in uris[:-1]), bad]), place
+    return Uris._make([*(picked(column, order) for column in uris[:-1]), bad]), place
 
 
-def in_order(column: npt.NDArray[Any], order: I64) -> npt.NDArray[Any]:
-    """Put the rows of a column into another order.
+def picked(column: npt.NDArray[Any], rows: I64) -> npt.NDArray[Any]:
+    """Pick rows of a column, in any order.
 
-    >>> in_order(constant(7, np.uint8, 2), np.array([1, 0])).strides
+    >>> picked(constant(7, np.uint8, 2), np.array([1, 0, 1])).strides
     (0,)
     """
-    return column if single_value(column) is not None else column[order]
+    same = single_value(column)
+    return column[rows] if same is None else constant(same, column.dtype, len(rows))
 
 
 def constant(value: int, dtype: npt.DTypeLike, rows: int) -> npt.NDArray[Any]:
@@ -133,6 +134,8 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
     >>> distinct(np.array([7, 3, 7]))
     [3, 7]
     """
+    if (same := single_value(values)) is not None:
+        return [int(same)]
     if len(values) and values.min() >= 0 and values.max() < _SMALL:
         return np.flatnonzero(np.bincount(values)).tolist()
     return np.unique(values).tolist()  # type: ignore[no-any-return]

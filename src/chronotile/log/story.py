@@ -29,8 +29,7 @@ from chronotile.visibility.view import Delete, Update, make_commit
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from chronotile.history.commit_table import Mask
-    from chronotile.history.uri_columns import I64
+    from chronotile.history.uri_columns import I64, Mask
     from chronotile.log import Log, View
     from chronotile.storage.store import Entry
     from chronotile.visibility.explanation import Explanation

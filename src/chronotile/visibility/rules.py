@@ -41,7 +41,7 @@ import enum
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow.compute as pc
@@ -60,9 +60,7 @@ if TYPE_CHECKING:
     from chronotile.format.names import Name
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile, VacuumFile
-    from chronotile.history.uri_columns import I64, U64
-
-    Mask: TypeAlias = npt.NDArray[np.bool_]
+    from chronotile.history.uri_columns import I64, U64, Mask
 
 T = TypeVar("T", bound="np.generic[Any]")
 
