@@ -325,7 +325,7 @@ def _assembled(
     offsets = np.concatenate([part.tiles.offset for part in parts])
     lengths = np.concatenate([part.tiles.length for part in parts])
     rising = bool((uris.t1[1:] > uris.t1[:-1]).all())
-    order = None if rising else _time_order(uris, source)
+    order = None if rising else order_by_time(uris, source)
     if order is not None:
         uris, place = reordered(uris, order)
         source, tile_rows = picked(source, order), place[tile_rows]
@@ -359,7 +359,7 @@ def _sources(counts: list[int]) -> I32:
     return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
-def _time_order(uris: Uris, source: I32) -> I64 | None:
+def order_by_time(uris: Uris, source: I32) -> I64 | None:
     """Find the order by time, then name, then source; None if the rows have it already."""
     t1, t2, uuid = uris.t1, uris.t2, uris.uuid_start
     later = t1[1:] > t1[:-1]

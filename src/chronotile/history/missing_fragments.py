@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
+from chronotile.history.commit_table import order_by_time
 from chronotile.history.lines_to_columns import scan_names
-from chronotile.history.uri_columns import constant
+from chronotile.history.uri_columns import constant, picked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.uri_columns import I64, Mask
@@ -45,18 +48,29 @@ def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
 def match_names(table: CommitTable, rows: I64, folders: Sequence[str]) -> tuple[Mask, Mask]:
     """Mark the rows whose name is among some folders, and the folders that such a row names.
 
-    Names are compared as text, in parts by their time and uuid: a million take little memory.
+    Names are compared as text. As a rule each write has its folder, so both lists are the same in
+    the order of time. If not, they are compared in parts by their time and uuid: a million take
+    little memory.
     """
     named, text = scan_names(folders)
+    only = constant(0, np.int32, len(folders))
+
+    def folder_names(some: I64) -> pa.Array:
+        start, length = named.start[some], picked(named.length, some)
+        return text_columns.texts_at([text], only[: len(some)], start, length)
+
+    if len(rows) == len(folders):
+        order = order_by_time(named, only)
+        in_order = folder_names(np.arange(len(folders)) if order is None else order)
+        if in_order.equals(text_columns.names(table, rows)):
+            return np.ones(len(rows), bool), np.ones(len(folders), bool)
     of_row, of_folder = np.zeros(len(rows), bool), np.zeros(len(folders), bool)
     parts = np.uint64(1 + max(len(rows), len(folders)) // _STEP)
     row_part = (table.uris.t1[rows] + table.uris.uuid_start[rows]) % parts
     folder_part = (named.t1 + named.uuid_start) % parts
     for part in range(int(parts)):
         own, there = np.flatnonzero(row_part == part), np.flatnonzero(folder_part == part)
-        only = constant(0, np.int32, len(there))
-        names = text_columns.texts_at([text], only, named.start[there], named.length[there])
-        written = text_columns.names(table, rows[own])
+        names, written = folder_names(there), text_columns.names(table, rows[own])
         of_row[own] = pc.is_in(written, value_set=names)
         of_folder[there] = pc.is_in(names, value_set=written)
     return of_row, of_folder
