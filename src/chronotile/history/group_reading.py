@@ -2,6 +2,9 @@
 
 In: a store. Out: `GroupHistory`, a value: the details files in time order, the `.vac` files of
 `__group`, and the damage found. Knows nothing of windows: `visibility` does. Opens no member.
+
+Every session leaves a list of all members that it knew, so a later list repeats most of them. Such
+a list is read only if a caller asks for its members.
 """
 
 from __future__ import annotations
@@ -57,13 +60,13 @@ class GroupHistory:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the group is encrypted, and there is no key; one without lists may be."""
+        """True if the group is encrypted, and there is no key; one without lists may be."""
         sealed = not self.files or any(one.kind == "encrypted" for one in self.problems)
         return self.key is None and sealed
 
 
 def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
-    """Lists and reads the details files of a group, anew if a file vanishes in between.
+    """List and read the details files of a group; start again if a file vanishes in between.
 
     Raises:
         ArrayNotFoundError: There is no group.
@@ -180,7 +183,7 @@ class OpenedLists(NamedTuple):
 
 
 def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | None) -> OpenedLists:
-    """Opens details files.
+    """Open details files.
 
     Args:
         lists: (path, name, content) of each, in any order; None where it could not be read.

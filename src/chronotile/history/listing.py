@@ -1,7 +1,8 @@
-"""The files of one array, by their purpose.
+"""Folders: what each is, by the names in it, and the files of an array by their purpose.
 
 In: a store. Out: `Listing`: every file and folder of the array's history, in the hierarchy of the
-format, old and new; strangers are kept. Opens no file.
+format, old and new; strangers are kept. For any folder: whether it is an array or a group, and what
+lies below it. Opens no file.
 
 From format version 12 on, an array's files lie in folders of its root: `__commits`,
 `__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
@@ -43,12 +44,18 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Folder, Store
 
 
+OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
+"""Folders that only an array has."""
+OF_GROUPS = frozenset({GROUP, META, OWN})
+"""Folders of a group's own files: no array is searched for in them."""
+_MOST_LISTED = 200
+"""Folders to list before the answer is "at least"."""
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
-_ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
 MEASURED = LISTED | {LABELS}
-"""The folders whose content is told apart when an array is measured."""
+"""The folders that a measurement of an array counts one by one."""
+_ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS, OWN})
 
 
@@ -105,16 +112,16 @@ class Listing:
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
     def paths_of(self, extension: str | tuple[str, ...]) -> list[str]:
-        """The files of `__commits` with an extension other than `.wrt`, sorted."""
+        """List the files of `__commits` with an extension other than `.wrt`, sorted."""
         return [f"{COMMITS}/{name}" for name in self.non_writes if name.endswith(extension)]
 
     def fragment_paths(self) -> dict[str, str]:
-        """Fragment's name -> its folder, relative to the array."""
+        """Map each fragment's name to its folder, relative to the array."""
         paths = {name: f"{FRAGMENTS}/{name}" for name in self.fragments}
         return paths | {name: name for name in self.root_fragments}
 
     def read_paths(self) -> tuple[str, ...]:
-        """The files that a reading of the array may read."""
+        """List the files that a reading of the array may read."""
         return (
             *(f"{COMMITS}/{name}" for name in self.non_writes),
             *(name for name in self.root_commits if name.endswith(".vac")),
@@ -147,11 +154,12 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     root_fragments = tuple(sorted(name for name in strange if is_name(name)))
     implied, calls = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
+    folders = found[FRAGMENTS].folders
     return Listing(
         commits=found[COMMITS].files,
         non_writes=_non_writes(found[COMMITS].files),
         root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
-        fragments=_joined(found[FRAGMENTS].folders, inside) if fragments else (),
+        fragments=(*folders, *inside) if inside else folders,
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         implied=implied,
         fragment_meta=(
@@ -176,10 +184,6 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     )
 
 
-def _joined(names: Sequence[str], more: tuple[str, ...]) -> Sequence[str]:
-    return (*names, *more) if more else names
-
-
 def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, PlainNames) and names.lines.count(b".wrt\n") == len(names):
         return ()
@@ -187,14 +191,17 @@ def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted([name for name in names if name[-4:] != ".wrt"]))
 
 
-def folder_times(store: Store) -> dict[str, int | None]:
-    """What `Listing.folder_times` has, without a listing of them; to be asked for before one."""
+def folder_times(store: Store, folders: Sequence[str] = _LISTED) -> dict[str, int | None]:
+    """Give `Listing.folder_times` without listing these folders.
+
+    Ask for it before a reading: what comes later then has a later time.
+    """
     if store.place.scheme != "file":
         return {}
     there = {"", *store.list_names("").folders}
-    if SCHEMA in there:
+    if ENUMERATIONS in folders and SCHEMA in there:
         there |= {f"{SCHEMA}/{name}" for name in store.list_names(SCHEMA).folders}
-    return {path: store.change_time(path) for path in _LISTED if path in there}
+    return {path: store.change_time(path) for path in folders if path in there}
 
 
 def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
@@ -232,7 +239,7 @@ def _paths(folder: str, names: Names) -> tuple[str, ...]:
 def _implied(
     store: Store, fragments: tuple[str, ...], names: set[str]
 ) -> tuple[tuple[str, ...], int]:
-    """Root fragments that are committed without a commit file, and the calls that this took."""
+    """Find root fragments that are committed without a commit file; count the calls it took."""
     old = [n for n in fragments if version_of(parse_name(n)) < 5 and f"{n}.ok" not in names]
 
     def has_metadata(name: str) -> bool:
@@ -261,7 +268,7 @@ def _others(found: dict[str, Names]) -> tuple[str, ...]:
 
 
 def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
-    """Folders that are neither the format's own nor fragments."""
+    """Find the folders that are neither the format's own nor fragments."""
     stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
     for path, names in found.items():
         if path not in ("", FRAGMENTS):
@@ -274,18 +281,9 @@ def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
 
 
 def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
-    """Whether a stranger is a link to a folder in the place of a fragment."""
+    """Return True if a stranger is a link to a folder in the place of a fragment."""
     folder, _, name = path.rpartition("/")
     return kind == "folder-link" and folder in ("", FRAGMENTS) and is_name(name)
-
-
-OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
-"""Folders that only an array has."""
-OF_GROUPS = frozenset({GROUP, META, OWN})
-"""Folders of a group's own files: no array is searched for in them."""
-
-_MOST_LISTED = 200
-"""Folders to list before the answer is "at least"."""
 
 
 class Below(NamedTuple):
@@ -296,7 +294,7 @@ class Below(NamedTuple):
     is_all: bool
 
     def words(self) -> str:
-        """How many there are.
+        """Count them, in words.
 
         >>> Below(("a", "b"), ("g",), True).words()
         '2 arrays and 1 group below'
@@ -309,7 +307,7 @@ class Below(NamedTuple):
 
 
 def is_array(folder: Folder) -> bool:
-    """Whether a folder is an array, perhaps a damaged one, by the names in it.
+    """Return True if a folder is an array, perhaps a damaged one, by the names in it.
 
     >>> from chronotile.storage.store import Folder
     >>> is_array(Folder(folders=("__schema",))), is_array(Folder(folders=("__group", "a")))
@@ -321,7 +319,7 @@ def is_array(folder: Folder) -> bool:
 
 
 def is_group(folder: Folder) -> bool:
-    """Whether a folder is a group, by the names in it.
+    """Return True if a folder is a group, by the names in it.
 
     >>> from chronotile.storage.store import Folder
     >>> is_group(Folder(folders=("__group",))), is_group(Folder(folders=("__schema",)))
@@ -331,7 +329,7 @@ def is_group(folder: Folder) -> bool:
 
 
 def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
-    """Looks for arrays and groups below a folder, level by level, in a limited number of folders.
+    """Look for arrays and groups below a folder, level by level, in a limited number of folders.
 
     >>> from chronotile.storage.store import open_store
     >>> for name in ("a/__schema/s", "b/c/__schema/s", "b/g/__tiledb_group.tdb"):
@@ -358,7 +356,7 @@ def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
 
 
 def is_group_at(store: Store) -> bool:
-    """Look what is at a place: True for a group, False for an array.
+    """Return True if a place is a group, False if it is an array.
 
     Raises:
         ArrayNotFoundError: It is neither; the message says what is below.
@@ -377,10 +375,8 @@ def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
     if GROUP in folders:
         problem = "expected an array, found a group; name one of its members"
         return ArrayNotFoundError(store.uri, problem)
-    if not folders or not OF_ARRAYS.isdisjoint(folders):
-        return ArrayNotFoundError(store.uri, problem)
-    below = find_below(store)
-    near = [*below.groups, *below.arrays]
-    if not near:
-        return ArrayNotFoundError(store.uri, problem)
-    return ArrayNotFoundError(store.uri, f"{problem}; {below.words()}; try {near[0]}")
+    if folders and OF_ARRAYS.isdisjoint(folders):
+        below = find_below(store)
+        for near in (*below.groups, *below.arrays)[:1]:
+            problem = f"{problem}; {below.words()}; try {near}"
+    return ArrayNotFoundError(store.uri, problem)
