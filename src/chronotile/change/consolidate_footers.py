@@ -30,7 +30,7 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
-from chronotile.history.footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.read_footers import FooterReader, own_footers
 
@@ -122,4 +122,4 @@ def _latest(store: Store, history: History) -> dict[str, bytes]:
     """What the latest `.meta` holds."""
     held = read_consolidated(store, history)
     latest = held[max(held, key=rank)] if held else None
-    return latest.footers if isinstance(latest, MetaFile) else {}
+    return latest.footers if isinstance(latest, FooterFile) else {}

@@ -25,7 +25,7 @@ from chronotile.format.con_names import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
-from chronotile.history.footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class FootersThere:
         now = read_consolidated(store, self.history)
         for path, known in self.relied_on.items():
             found = now.get(path)
-            if not isinstance(found, MetaFile) or not known.items() <= found.footers.items():
+            if not isinstance(found, FooterFile) or not known.items() <= found.footers.items():
                 raise _changed(store, path)
 
 
@@ -185,7 +185,7 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
     return {
         path: {name: raw for name, raw in found.footers.items() if name in there}
         for path, found in read_consolidated(store, history).items()
-        if isinstance(found, MetaFile)
+        if isinstance(found, FooterFile)
     }
 
 

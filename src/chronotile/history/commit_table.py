@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class RecordSource(NamedTuple):
-    """Where records stand: in a `.con`, or as the names of files in a folder."""
+    """A place of records: a `.con`, or the names of files in a folder."""
 
     path: str
     """The `.con`, or the folder."""

@@ -238,7 +238,7 @@ def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
 
 
 def commit_ids(table: CommitTable) -> I64:
-    """Number the rows; those of one URI and one tile (or none) have the same number."""
+    """Give each row a number; rows of one URI and one tile (or none) have the same one."""
     uris = table.uris
     if not len(table):
         return np.empty(0, np.int64)

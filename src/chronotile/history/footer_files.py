@@ -1,8 +1,8 @@
-"""The `.meta` files of an array: the footers of many fragments in few files.
+"""The files that hold footers: the `.meta` files of an array, and the metadata of each fragment.
 
 In: a store, and what was read of the array. Out: for each `.meta` the footers of this array's
-fragments, or why it cannot be opened. Knows nothing of what a footer says; a name out of a file is
-only compared with what is listed.
+fragments, or why it cannot be opened; for each fragment the size or the end of its own metadata
+file, or its error. Decodes no footer; a name out of a file is only compared with what is listed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_LEN_TAIL = 1 << 13
+"""Bytes that the first read of a fragment's end takes: most footers, and the tile before them."""
+_LEN_SHORT = 1 << 10
+"""The least that a read from a disk takes."""
+_ASKED_SINGLY = 16
+"""For up to this many fragments of a bucket, ask for each size by itself."""
+
 
 class NamedFooters(NamedTuple):
     """Footers as columns, with the names of their fragments; the last of a name counts."""
@@ -44,22 +51,22 @@ class NamedFooters(NamedTuple):
     spans: FooterSpans
 
     def places(self, names: pa.Array) -> pa.Array:
-        """Where the footers of some fragments are, each asked for once; null if there is none."""
+        """Find the footers of some fragments, all different; null if there is none."""
         if names.equals(self.names):  # as a rule: both are in time order
             return pa.array(np.arange(len(names)))
-        found = pc.index_in(names, value_set=self.names[::-1])
-        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), found)
+        from_last = pc.index_in(names, value_set=self.names[::-1])
+        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), from_last)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaFile:
+class FooterFile:
     """A `.meta`, opened."""
 
     size: int
     """Bytes of the file."""
     index: FooterIndex
     array: str
-    """The array whose fragments are meant."""
+    """The array of the fragments."""
 
     @cached_property
     def footers(self) -> dict[str, bytes]:
@@ -77,30 +84,30 @@ class MetaFile:
         return NamedFooters(names, spans)
 
 
-def read_consolidated(store: Store, history: History) -> dict[str, MetaFile | ChronotileError]:
-    """Reads the `.meta` files: path -> what it holds, or why it cannot be opened.
+def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | ChronotileError]:
+    """Read the `.meta` files by path, each with its footers or with why it cannot be opened.
 
     Raises:
         StorageError: The storage failed.
     """
     paths = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
-    held: dict[str, MetaFile | ChronotileError] = {}
+    files: dict[str, FooterFile | ChronotileError] = {}
     for path, data in store.read_many(paths):
         if isinstance(data, ChronotileError):
-            held[path] = told_of_one(data)
+            files[path] = told_of_one(data)
             continue
         try:
             if is_newer(path):
                 raise UnknownVersionError(path, f"expected a version up to {NEWEST_VERSION}")
             index = read_index(tiles.decode(data, path, key=history.key).payload, path)
-            held[path] = MetaFile(size=len(data), index=index, array=history.array)
+            files[path] = FooterFile(size=len(data), index=index, array=history.array)
         except ChronotileError as error:
-            held[path] = error
-    return held
+            files[path] = error
+    return files
 
 
-def footers_of(files: Iterable[MetaFile]) -> NamedFooters:
-    """What all files hold together; of a name that several have, the last file's counts."""
+def footers_of(files: Iterable[FooterFile]) -> NamedFooters:
+    """Join the footers of all files; of a name that several have, the last file's counts."""
     columns = [file.columns for file in files]
     if len(columns) == 1:
         return columns[0]
@@ -117,20 +124,12 @@ def footers_of(files: Iterable[MetaFile]) -> NamedFooters:
 
 
 def _is_here(item: ListedFooter, array: str) -> bool:
-    """Whether a `.meta` means a fragment of this array: before version 9 it names a whole URI.
+    """Return True if a `.meta` means a fragment here: before version 9 it names a whole URI.
 
     If the array has moved, the engine does not find its fragments in there either.
     """
     whole = item.name.rstrip("/").removeprefix("file://")
     return "/" not in item.name or whole == f"{array}/{item.fragment}"
-
-
-_LEN_TAIL = 1 << 13
-"""Bytes that the first read of a fragment's end takes: most footers, and the tile before them."""
-_LEN_SHORT = 1 << 10
-"""The least that a read from a disk takes."""
-_ASKED_SINGLY = 16
-"""For up to this many fragments of a bucket, ask for each size by itself."""
 
 
 class OwnMetadata:
@@ -144,11 +143,11 @@ class OwnMetadata:
         self._stamp = None if self._linked else listing.fragments_stamp
 
     def folder(self, name: str) -> str:
-        """The folder of a fragment, relative to the array."""
+        """Give the folder of a fragment, relative to the array."""
         return name if name in self._in_root else f"{FRAGMENTS}/{name}"
 
     def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
-        """The size of each fragment's metadata file, or its error.
+        """Give the size of each fragment's metadata file, or its error.
 
         Raises:
             StorageError: The storage failed.
@@ -161,7 +160,7 @@ class OwnMetadata:
         return answers
 
     def tails(self, names: Sequence[str]) -> list[Tail | ChronotileError]:
-        """The end of each fragment's metadata file, with the file's size; or its error.
+        """Read the end of each fragment's metadata file, with the file's size; or its error.
 
         Raises:
             StorageError: The storage failed.
@@ -171,8 +170,8 @@ class OwnMetadata:
             # Footers of one array have about one length, and a second look at a disk costs little.
             (first,) = self._asked(names[:1], lambda files, here: files.tails(here, length))
             if not isinstance(first, ChronotileError):
-                said = int.from_bytes(first[0][-LEN_LENGTH:], "little") + LEN_LENGTH
-                length = min(max(said, _LEN_SHORT), _LEN_TAIL)
+                first_length = int.from_bytes(first[0][-LEN_LENGTH:], "little") + LEN_LENGTH
+                length = min(max(first_length, _LEN_SHORT), _LEN_TAIL)
         return self._asked(names, lambda files, here: files.tails(here, length))
 
     def _asked(
@@ -185,10 +184,10 @@ class OwnMetadata:
         else:
             here = [name for name in names if name not in self._in_root]
             there = [name for name in names if name in self._in_root]
-            found = dict(zip(here, ask(inside, here), strict=True))
+            by_name = dict(zip(here, ask(inside, here), strict=True))
             in_root = inside._replace(folder="", stamp=None)
-            found |= zip(there, ask(in_root, there), strict=True)
-            answers = [found[name] for name in names]
+            by_name |= zip(there, ask(in_root, there), strict=True)
+            answers = [by_name[name] for name in names]
         for answer in answers:
             if isinstance(answer, ChronotileError):
                 told_of_one(answer)

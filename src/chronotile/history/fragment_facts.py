@@ -1,4 +1,4 @@
-"""What each fragment holds: cells, bytes, domain, tiles, and the deletes that it has applied.
+"""The facts of each fragment: cells, bytes, domain, tiles, and the deletes that it has applied.
 
 In: a store, and what was read of the array. Out: an Arrow table with one row for each fragment that
 a commit or a folder names. Reads footers and no cell; knows nothing of windows.
@@ -63,14 +63,14 @@ class NamedFragments(NamedTuple):
     version: npt.NDArray[np.int64]
 
     def only(self, mask: pa.Array) -> NamedFragments:
-        """Some of them."""
+        """Choose some of them."""
         chosen = np.asarray(mask)
         columns = (self.t1[chosen], self.t2[chosen], self.version[chosen])
         return NamedFragments(self.name.filter(mask), *columns)
 
 
 def named_fragments(history: History) -> NamedFragments:
-    """Every fragment that a commit or a folder names, in time order."""
+    """List every fragment that a commit or a folder names, in time order."""
     table, listing = history.table, history.listing
     rows = np.flatnonzero(table.uris.ext <= OK)
     found = NamedFragments(
@@ -95,7 +95,7 @@ def named_fragments(history: History) -> NamedFragments:
 
 
 def _is_each_write_a_folder(history: History) -> bool:
-    """Whether the log is writes alone, and their fragments are all folders that there are."""
+    """Return True if the log is writes alone, and their fragments are all folders there are."""
     table, listing = history.table, history.listing
     if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
         return False
@@ -114,7 +114,7 @@ def read_facts(
     sizes: bool = True,
     on_fragment: Callable[[], None] | None = None,
 ) -> pa.Table:
-    """Reads what each fragment holds.
+    """Read the facts of each fragment.
 
     Args:
         store: Where the array is.
@@ -159,14 +159,14 @@ class _Facts:
         self._flags = {name: np.zeros(count, bool) for name in flags}
         self._texts = {name: _Texts(count) for name in ("domain", "schema", "metadata")}
         self._applied: dict[int, tuple[str, ...] | None] = {}
-        """Of the fragments that were looked at one by one; the others have applied none."""
+        """The deletes of fragments that were decoded one by one; the others have applied none."""
 
     def add(self, reader: FooterReader, rows: Indices, many: ManyFooters) -> None:
-        """Takes some footers, with the row of each."""
+        """Add some footers, with the row of each."""
         sizes = np.zeros(len(rows), np.int64) if many.sizes is None else many.sizes
         is_there = sizes >= 0
         # A fragment that was made from others may have applied deletes, and an old one names no
-        # schema: those are looked at one by one.
+        # schema: those are decoded one by one.
         plain = is_there & (self._chosen.version[rows] >= FIRST_WITH_SCHEMA_NAME)
         plain &= self._chosen.t1[rows] == self._chosen.t2[rows]
         spans = many.spans._replace(length=np.where(plain, many.spans.length, 0))
@@ -188,7 +188,7 @@ class _Facts:
         self._texts["schema"].repeat(rows, part.schema_name)
 
     def _add_one(self, reader: FooterReader, row: int, many: ManyFooters, at: int) -> None:
-        """Decodes one footer by itself; where that fails, its facts are null."""
+        """Decode one footer by itself; where that fails, its facts are null."""
         try:
             stored = reader.decode(many.raw(reader, at), applied=True)
             tiles, cells = reader.measure(stored)
@@ -210,7 +210,7 @@ class _Facts:
             texts.set(row, text)
 
     def table(self) -> pa.Table:
-        """All of it."""
+        """Give all facts."""
         unknown = None if self._known.all() else ~self._known
         columns: dict[str, Any] = {
             "name": self._chosen.name,
@@ -243,29 +243,29 @@ class _Texts:
 
     def __init__(self, count: int) -> None:
         self._place = np.full(count, -1, np.int64)
-        """Which of the texts a row has."""
+        """The place of each row's text."""
         self._arrays: list[pa.Array] = []
         self._single: dict[int, str | None] = {}
         self._count = 0
 
     def put(self, rows: Indices, texts: pa.Array) -> None:
-        """Sets one text for each row."""
+        """Set one text for each row."""
         self._place[rows] = np.arange(self._count, self._count + len(texts))
         self._arrays.append(texts)
         self._count += len(texts)
 
     def repeat(self, rows: Indices, text: str) -> None:
-        """Sets the same text for all rows."""
+        """Set the same text for all rows."""
         self._place[rows] = self._count
         self._arrays.append(pa.array([text], pa.string()))
         self._count += 1
 
     def set(self, row: int, text: str | None) -> None:
-        """Sets the text of one row."""
+        """Set the text of one row."""
         self._single[row] = text
 
     def column(self) -> pa.Array:
-        """All rows."""
+        """Give all rows."""
         if self._single:
             singles = pa.array([*self._single.values()], pa.string())
             self.put(np.array([*self._single], np.int64), singles)

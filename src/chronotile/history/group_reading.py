@@ -46,7 +46,7 @@ class GroupHistory:
     """Everything that one reading of a group found."""
 
     group: str
-    """Where it lies."""
+    """Its URI."""
     files: tuple[DetailsFile, ...]
     """By first moment, then by name."""
     vacuums: tuple[VacuumFile, ...]

@@ -60,7 +60,7 @@ _THREAD = threading.local()
 
 
 class Tiles(NamedTuple):
-    """Where the tiles of deletes and updates lie in a `.con`."""
+    """The places of the tiles of deletes and updates in a `.con`."""
 
     row: I64
     """The row of the record."""
@@ -139,7 +139,7 @@ class _Walk:
         self._buffer = np.frombuffer(data, np.uint8)
         self._has_tiles = has_tiles
         self._at = 0
-        """Where the records end that were gathered."""
+        """The end of the records that were gathered."""
         self._runs: list[Uris] = []
         self._starts, self._lengths = array("q"), array("q")
         """The places of other lines, which are parsed later, together."""
@@ -309,7 +309,7 @@ def uuid_start_of(uuid: str) -> int:
 
 
 class LineShape(NamedTuple):
-    """Where the parts of a name stand in lines of one length."""
+    """The places of the parts of a name in lines of one length."""
 
     prefix: int
     t1: slice

@@ -107,7 +107,7 @@ class Listing:
     absent_folders: int
     """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
     heads: int = 0
-    """Those calls that asked for one object."""
+    """The number of these calls that asked for one object."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 

@@ -1,8 +1,9 @@
 """The footers of an array's fragments: from a `.meta` that holds them, else from each fragment.
 
 In: a store, and what was read of the array. Out: for each fragment its footer with the schema that
-it names, or the error that stands in the way. Reads no cell, and changes nothing; a name that
-stands in a file is only compared with what is listed.
+it names, or the error that stands in the way; or, for `footer_columns`, the footers of many
+fragments as places in few buffers. Reads no cell; a name that stands in a file is only compared
+with what is listed.
 
 A `.meta` holds the footers of many fragments. Any other fragment costs one ranged read of the end
 of its metadata, many of them at a time.
@@ -40,7 +41,7 @@ from chronotile.format.fragment_size import FragmentMeasure
 from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.known_footers import KnownFooters
 from chronotile.format.names import parse_name, version_of
-from chronotile.history.footer_files import MetaFile, OwnMetadata, footers_of, read_consolidated
+from chronotile.history.footer_files import FooterFile, OwnMetadata, footers_of, read_consolidated
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, told_of_one
 
@@ -56,10 +57,12 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-READ_AT_ONCE = 32
+_READ_AT_ONCE = 32
 """Ranged reads that are under way at once in a bucket."""
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
+_UNREAD: Tail = (b"", -1)
+"""In place of the end of a file that could not be read."""
 
 
 class RawFooter(NamedTuple):
@@ -74,9 +77,9 @@ class RawFooter(NamedTuple):
     metadata_size: int
     """Bytes of the fragment's own metadata file."""
     is_consolidated: bool
-    """Whether it was read from a `.meta`."""
+    """True if it was read from a `.meta`."""
     before: bytes = b""
-    """What was read of the bytes right before it."""
+    """The bytes right before it that were read too."""
 
 
 class StoredFooter(NamedTuple):
@@ -91,15 +94,15 @@ class StoredFooter(NamedTuple):
     metadata_size: int
     """Bytes of the fragment's own metadata file."""
     is_consolidated: bool
-    """Whether it was read from a `.meta`."""
+    """True if it was read from a `.meta`."""
     before: bytes
-    """What was read of the bytes right before it."""
+    """The bytes right before it that were read too."""
     footer: Footer
     schema: Schema
     schema_file: str
     """The name of the schema's file."""
     applied: tuple[str, ...] | None = None
-    """The names of the deletes that the fragment has applied, if somebody asked and it is known."""
+    """The names of the deletes that the fragment has applied; None if they were not read."""
 
     @property
     def where(self) -> str:
@@ -108,7 +111,7 @@ class StoredFooter(NamedTuple):
 
 
 class FooterReader:
-    """Reads the footers of one array. The schemas' layouts are worked out once."""
+    """A reader of the footers of one array. The schemas' layouts are worked out once."""
 
     def __init__(self, store: Store, history: History) -> None:
         self._store, self._history = store, history
@@ -126,13 +129,13 @@ class FooterReader:
         Raises:
             StorageError: The storage failed.
         """
-        held = read_consolidated(self._store, self._history).values()
-        return footers_of(one for one in held if isinstance(one, MetaFile))
+        files = read_consolidated(self._store, self._history).values()
+        return footers_of(one for one in files if isinstance(one, FooterFile))
 
     def read_raw(
         self, names: Iterable[str], *, own: bool = False
     ) -> Iterator[tuple[str, RawFooter | ChronotileError]]:
-        """Reads the bytes of footers, many at a time; gives each name with them or its error.
+        """Read the bytes of footers, many at a time; give each name with them or its error.
 
         Args:
             names: The names of the fragments.
@@ -152,7 +155,7 @@ class FooterReader:
                 yield name, self._outcome(name, held.get(name, b""), answers[name])
 
     def _held(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The footers of these fragments that a `.meta` holds."""
+        """Find the footers of these fragments that a `.meta` holds."""
         footers = self.consolidated
         places = footers.places(pa.array(names, pa.string())).to_pylist()
         pairs = zip(names, places, strict=True)
@@ -173,7 +176,7 @@ class FooterReader:
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
     ) -> Iterator[tuple[str, StoredFooter | ChronotileError]]:
-        """Reads footers, many at a time; gives each name with its footer or its error.
+        """Read footers, many at a time; give each name with its footer or its error.
 
         Args:
             names: The names of the fragments.
@@ -197,10 +200,10 @@ class FooterReader:
                 return name, told_of_one(error)
 
         is_disk = self._store.place.scheme == "file"
-        yield from ahead(outcome, raws, 1 if is_disk or not applied else READ_AT_ONCE)
+        yield from ahead(outcome, raws, 1 if is_disk or not applied else _READ_AT_ONCE)
 
     def decode(self, raw: RawFooter, *, applied: bool = False) -> StoredFooter:
-        """Decodes a footer with the schema that it names.
+        """Decode a footer with the schema that it names.
 
         Raises:
             BadFileError: It is damaged, or names a schema that is not there.
@@ -221,7 +224,7 @@ class FooterReader:
         return stored
 
     def measure(self, stored: StoredFooter) -> tuple[int, int]:
-        """The tiles and the cells of a fragment.
+        """Count the tiles and the cells of a fragment.
 
         Raises:
             BadFileError: The footer cannot be true.
@@ -233,7 +236,7 @@ class FooterReader:
         return size.tiles, size.cells
 
     def applied_deletes(self, stored: StoredFooter) -> tuple[str, ...]:
-        """The names of the deletes that a fragment has applied.
+        """Read the names of the deletes that a fragment has applied.
 
         A plain write has applied none, so nothing is read for it.
 
@@ -260,11 +263,11 @@ class FooterReader:
         return tuple(path.rpartition("/")[2].removesuffix(".del") for path in paths)
 
     def copied(self, name: str, raw: bytes, size: int) -> RawFooter:
-        """A footer that a `.meta` holds, with the size of the fragment's own metadata file."""
+        """Take a footer from a `.meta`, with the size of the fragment's own metadata file."""
         return RawFooter(name, self.own.folder(name), raw, size, is_consolidated=True)
 
     def cut(self, name: str, tail: bytes, size: int) -> RawFooter:
-        """The footer at the end of a fragment's own metadata file.
+        """Cut the footer from the end of a fragment's own metadata file.
 
         Args:
             name: The name of the fragment.
@@ -290,7 +293,7 @@ class FooterReader:
         return RawFooter(name, path, raw, size, is_consolidated=False, before=before)
 
     def schema(self, file: str, where: str) -> Schema:
-        """The schema in a file of the array, by the file's name.
+        """Give the schema in a file of the array, by the file's name.
 
         Raises:
             BadFileError: There is none of that name.
@@ -304,13 +307,13 @@ class FooterReader:
         return schema
 
     def layout(self, file: str) -> FooterLayout:
-        """How the footers of one schema are laid out."""
+        """Give the layout of the footers of one schema."""
         if file not in self._layouts:
             self._layouts[file] = FooterLayout(self.schema(file, file))
         return self._layouts[file]
 
     def layout_of(self, file: str) -> tuple[Schema, FooterLayout]:
-        """The schema in a file of that name, and how its footers are laid out.
+        """Give the schema in a file of that name, and the layout of its footers.
 
         Raises:
             ChronotileError: There is none, or it cannot be read.
@@ -319,7 +322,7 @@ class FooterReader:
 
 
 def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | None:
-    """The cells of some fragments together, by their folders; None if a footer cannot be read.
+    """Count the cells of some fragments, by their folders; None if a footer cannot be read.
 
     Raises:
         StorageError: The storage failed.
@@ -335,18 +338,14 @@ def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | N
     return total
 
 
-_NOTHING: Tail = (b"", -1)
-"""In place of the end of a file that could not be read."""
-
-
 class ManyFooters(NamedTuple):
     """Footers of some fragments; item i of each column is about the i-th name."""
 
     rows: Indices
-    """Which of the fragments asked for these are."""
+    """Their places among the fragments that the caller asked for."""
     names: pa.Array
     spans: FooterSpans
-    """Of a footer that must be looked at by itself, the length is 0."""
+    """A footer that must be decoded by itself has the length 0."""
     sizes: Indices | None
     """Bytes of each fragment's own metadata file, -1 if there is no metadata at hand; None if
     nobody asked for them."""
@@ -354,7 +353,7 @@ class ManyFooters(NamedTuple):
     """The ends of the metadata files; None if a `.meta` holds the footers."""
 
     def raw(self, reader: FooterReader, at: int) -> RawFooter:
-        """One footer, for the reader to decode.
+        """Take one footer, for the reader to decode.
 
         Raises:
             BadFileError: There is none.
@@ -372,7 +371,7 @@ class ManyFooters(NamedTuple):
 def read_many(
     reader: FooterReader, names: pa.Array, versions: Indices, *, sizes: bool = True
 ) -> Iterator[ManyFooters]:
-    """Reads footers, part by part.
+    """Read footers, part by part: those in a `.meta`, then those in the fragments.
 
     Args:
         reader: Of the array.
@@ -383,36 +382,35 @@ def read_many(
     Raises:
         StorageError: The storage failed.
     """
-    places = reader.consolidated.places(names)
+    footers = reader.consolidated
+    places = footers.places(names)
     is_held = np.asarray(places.is_valid())
     if (held := np.flatnonzero(is_held)).size:
         here = names if len(held) == len(names) else names.take(pa.array(held))
-        chosen = _chosen(reader.consolidated.spans, np.asarray(places.drop_null()))
-        known_sizes = _whole(reader.own.sizes(here.to_pylist())) if sizes else None
+        at, spans = np.asarray(places.drop_null()), footers.spans
+        chosen = FooterSpans(spans.data, spans.start[at], spans.length[at])
+        known_sizes = None
+        if sizes:
+            by_file = reader.own.sizes(here.to_pylist())
+            known_sizes = np.array([-1 if isinstance(n, ChronotileError) else n for n in by_file])
         yield ManyFooters(held, here, chosen, known_sizes)
     own = np.flatnonzero(~is_held)
     for start in range(0, len(own), MANY):
         rows = own[start : start + MANY]
         here = names.take(pa.array(rows))
-        found = reader.own.tails(here.to_pylist())
-        tails = [_NOTHING if isinstance(tail, ChronotileError) else tail for tail in found]
+        answers = reader.own.tails(here.to_pylist())
+        tails = [_UNREAD if isinstance(tail, ChronotileError) else tail for tail in answers]
         lengths = np.array([size for _, size in tails], np.int64)
         yield ManyFooters(rows, here, _ends(tails, versions[rows]), lengths, tails)
 
 
-class OwnFooters(NamedTuple):
-    """What the fragments themselves hold, by their names."""
+def own_footers(
+    reader: FooterReader, names: pa.Array, versions: Indices
+) -> tuple[dict[str, bytes], dict[str, ChronotileError]]:
+    """Read the footers in the fragments themselves.
 
-    footers: dict[str, bytes]
-    """As bytes that decode with their schema."""
-    errors: dict[str, ChronotileError]
-    """Why a fragment has no such footer."""
-
-
-def own_footers(reader: FooterReader, names: pa.Array, versions: Indices) -> OwnFooters:
-    """Reads the footers in the fragments themselves.
-
-    Gives what the reader gives of each, in less time where there are many.
+    Gives, by name, bytes that decode with their schema, or why a fragment has no such footer: as
+    `FooterReader.read`, in less time where there are many.
 
     Args:
         reader: Of the array.
@@ -422,45 +420,39 @@ def own_footers(reader: FooterReader, names: pa.Array, versions: Indices) -> Own
     Raises:
         StorageError: The storage failed.
     """
-    known, own = KnownFooters(), OwnFooters({}, {})
+    known = KnownFooters()
+    footers: dict[str, bytes] = {}
+    errors: dict[str, ChronotileError] = {}
     for start in range(0, len(names), MANY):
         texts = names[start : start + MANY].to_pylist()
-        found = reader.own.tails(texts)
-        tails = [_NOTHING if isinstance(tail, ChronotileError) else tail for tail in found]
+        answers = reader.own.tails(texts)
+        tails = [_UNREAD if isinstance(tail, ChronotileError) else tail for tail in answers]
         spans = _ends(tails, versions[start : start + MANY])
         decodes = known.decodes(spans)
         at = 0
         while at < len(texts) and not decodes[at:].all():
-            name, tail = texts[at], found[at]
+            name, tail = texts[at], answers[at]
             if decodes[at]:
-                own.footers[name] = spans.footer(at)
+                footers[name] = spans.footer(at)
             elif isinstance(tail, ChronotileError):
-                own.errors[name] = tail
+                errors[name] = tail
             else:
                 try:
                     raw = reader.cut(name, *tail)
                     stored = reader.decode(raw)
                 except ChronotileError as error:
-                    own.errors[name] = told_of_one(error)
+                    errors[name] = told_of_one(error)
                 else:
                     if known.learn(raw.raw, reader.layout(stored.schema_file)):
                         decodes |= known.decodes(spans)
-                    own.footers[name] = raw.raw
+                    footers[name] = raw.raw
             at += 1
-        own.footers.update(zip(texts[at:], spans.footers()[at:], strict=True))
-    return own
-
-
-def _chosen(spans: FooterSpans, at: Indices) -> FooterSpans:
-    return FooterSpans(spans.data, spans.start[at], spans.length[at])
-
-
-def _whole(sizes: Sequence[int | ChronotileError]) -> Indices:
-    return np.array([-1 if isinstance(size, ChronotileError) else size for size in sizes], np.int64)
+        footers.update(zip(texts[at:], spans.footers()[at:], strict=True))
+    return footers, errors
 
 
 def _ends(tails: Sequence[Tail], versions: Indices) -> FooterSpans:
-    """The footers at the ends of metadata files, by the lengths behind them."""
+    """Find the footers at the ends of metadata files, by the lengths behind them."""
     data = b"".join([tail for tail, _ in tails])
     sizes = np.array([len(tail) for tail, _ in tails], np.int64)
     ends = np.cumsum(sizes) - LEN_LENGTH

@@ -1,7 +1,8 @@
-"""When each fragment is visible, as the end of the window moves.
+"""Lifelines: when each fragment is visible, as the end of the window moves.
 
-In: the rules of one history. Out: one row per fragment: the first and the last `end` at which a
-window from 0 on sees it. No file, no clock.
+In: the rules of one history; tags. Out: one row per fragment: the first and the last `end` at which
+a window from 0 on sees it. And the windows that a vacuum keeps, which know if they see a lifeline.
+No file, no clock.
 
 As `end` grows, a fragment comes into the window once (at t2, or at t1 if its cells have their own
 times), and goes once, when the first `.vac` that lists it comes into the window. So two moments
@@ -99,12 +100,12 @@ class _Lives:
 
 
 def fragment_count(rules: Rules) -> int:
-    """How many rows `lifelines` gives: fragments that a commit or a folder names."""
+    """Count the rows of `lifelines`: fragments that a commit or a folder names."""
     return len(rules.fragments) + len(_never(rules))
 
 
 def _never(rules: Rules) -> list[tuple[Name, str, str | None]]:
-    """The fragments that no window sees, ignored or not committed, with reason and because."""
+    """Find the fragments that no window sees, ignored or not committed: reason and because."""
     table = rules.history.table
     hidden: list[tuple[Name | None, str, str | None]] = [
         (try_parse(table.name(row)), Rule.IGNORED.value, table.ignores[table.uri(row)])
@@ -123,17 +124,17 @@ def _never_table(never: list[tuple[Name, str, str | None]]) -> pa.Table:
 
 
 class Kept(NamedTuple):
-    """The windows that end from one moment to another."""
+    """Windows that a vacuum leaves as they are: those that end from one moment to another."""
 
     label: str
     """Why they are kept, in words."""
     first: int
     last: int
     any_start: bool = False
-    """Whether windows count that start later than 0."""
+    """True if windows count that start later than 0."""
 
     def sees(self, from_ms: int, until_ms: int) -> bool:
-        """Whether one of them sees what is visible from one end on, until before another.
+        """Return True if one of them sees a file that is visible from one end on to before another.
 
         >>> Kept("the tag v1", 5, 5).sees(5, 6), Kept("the tag v1", 5, 5).sees(1, 5)
         (True, False)
@@ -151,12 +152,12 @@ def kept_for(tags: Tags) -> tuple[Kept, ...]:
     >>> kept_for(Tags({"v1": 5}))
     (Kept(label='the tag v1', first=5, last=5, any_start=False),)
     """
-    found = [Kept(label, moment, moment) for label, moment in tags.labelled()]
+    kept = [Kept(label, moment, moment) for label, moment in tags.labelled()]
     if tags.doubts:
-        found.append(Kept("a tag that cannot be read", 0, MAX_TIMESTAMP))
-    return tuple(found)
+        kept.append(Kept("a tag that cannot be read", 0, MAX_TIMESTAMP))
+    return tuple(kept)
 
 
 def kept_since(moment: int, label: str) -> Kept:
-    """The windows that end at a moment or later."""
+    """Give the windows that end at a moment or later."""
     return Kept(label, moment, MAX_TIMESTAMP, any_start=True)
