@@ -30,8 +30,6 @@ from chronotile.history.uri_columns import (
     concatenated,
     constant,
     distinct,
-    eights,
-    load_eight,
     reordered,
     single_value,
     taken,
@@ -148,7 +146,7 @@ class _Walk:
 
     def to_the_end(self) -> bool:
         """Walk over all lines; return False if the file is damaged, or cut."""
-        rows = _FEWEST
+        rows = _BLOCK
         while self._at < len(self._data):
             end = self._line_end()
             if end < 0:
@@ -164,7 +162,8 @@ class _Walk:
                 continue
             self._runs.append(run)
             self._at += len(run.start) * size
-            rows = min(rows * 4, _BLOCK) if len(run.start) == rows else _FEWEST
+            # The next run may be as short as this one.
+            rows = min(4 * len(run.start), _BLOCK)
         return True
 
     def _line_end(self) -> int:
@@ -431,9 +430,20 @@ def _parse_rows(lines: Bytes, starts: I64, shape: LineShape) -> Uris:
         t1=t1,
         t2=t2,
         version=constant(version, np.uint32, count),
-        uuid_start=load_eight(lines, shape.uuid.start).byteswap(inplace=True),
+        uuid_start=_load(lines, shape.uuid.start).byteswap(inplace=True),
         bad=() if same else tuple(np.flatnonzero(t1 > t2).tolist()),
     )
+
+
+def _words(size: int) -> list[int]:
+    """List where to load eight bytes at a time to cover a text; the last load may overlap."""
+    return [*range(0, size - 8, 8), size - 8]
+
+
+def _load(lines: Bytes, column: int) -> U64:
+    """Load eight bytes of each row from a column on, as little-endian numbers."""
+    words: U64 = lines[:, column : column + 8].view("<u8")[:, 0].copy()
+    return words
 
 
 def _texts(lines: Bytes, part: slice) -> list[U64]:
@@ -441,7 +451,7 @@ def _texts(lines: Bytes, part: slice) -> list[U64]:
     digits = part.stop - part.start
     if digits < 8:
         return [lines[:, at].astype(np.uint64) for at in range(part.start, part.stop)]
-    return [load_eight(lines, part.start + at) for at in eights(digits)]
+    return [_load(lines, part.start + at) for at in _words(digits)]
 
 
 def _decimal(texts: list[U64], digits: int) -> U64:
@@ -453,7 +463,7 @@ def _decimal(texts: list[U64], digits: int) -> U64:
             value += text - _ZERO
         return value
     value, done = _eight_digits(texts[0]), 8
-    for at, text in zip(eights(digits)[1:], texts[1:], strict=True):
+    for at, text in zip(_words(digits)[1:], texts[1:], strict=True):
         # If a word overlaps the one before, drop the digits that are counted already.
         if done > at:
             text &= np.uint64((1 << 64) - (1 << 8 * (done - at)))

@@ -154,26 +154,10 @@ def taken(data: bytes | memoryview, starts: I64, size: int) -> Bytes:
 
 
 def stand_at(data: bytes | memoryview, starts: I64, text: bytes) -> Mask:
-    """Mark the places at which a text of eight or more characters stands.
+    """Mark the places at which a text stands.
 
     >>> stand_at(b"__commits/__commits/", np.array([0, 1, 10]), b"__commits/").tolist()
     [True, False, True]
     """
-    if not len(starts):
-        return np.zeros(0, bool)
-    matrix = taken(data, starts, len(text))
-    stands = np.ones(len(starts), bool)
-    for at in eights(len(text)):
-        stands &= load_eight(matrix, at) == np.uint64(int.from_bytes(text[at : at + 8], "little"))
+    stands: Mask = taken(data, starts, len(text)).view(f"V{len(text)}")[:, 0] == np.void(text)
     return stands
-
-
-def eights(size: int) -> list[int]:
-    """List where to load eight bytes at a time to cover a text; the last load may overlap."""
-    return [*range(0, size - 8, 8), size - 8]
-
-
-def load_eight(matrix: Bytes, column: int) -> U64:
-    """Load eight bytes of each row from a column on, as little-endian numbers."""
-    words: U64 = matrix[:, column : column + 8].view("<u8")[:, 0].copy()
-    return words
