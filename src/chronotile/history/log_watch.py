@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
 
+
 WATCHED_IN_ARRAYS = ("", COMMITS, SCHEMA, META, FRAGMENT_META)
 """Folders of an array that commits, schemas and metadata come into; the root in old versions."""
 WATCHED_IN_GROUPS = (GROUP, META)
@@ -66,11 +67,11 @@ class LogWatch:
 
     def __init__(self, store: Store, folders: Sequence[str] = WATCHED_IN_ARRAYS) -> None:
         self._store = store
-        self._is_disk = store.place.scheme == "file"
+        self._has_times = store.traits.has_change_times
         self._folders = tuple(folders)
         self._looks = 0
         self._times = folder_times(store, self._folders)
-        self._names = {} if self._is_disk else self._all_names()
+        self._names = {} if self._has_times else self._all_names()
 
     def has_changed(self) -> bool:
         """Look once; the next look knows what this one saw.
@@ -79,7 +80,7 @@ class LogWatch:
             StorageError: The storage failed.
         """
         self._looks += 1
-        if self._is_disk:
+        if self._has_times:
             times = folder_times(self._store, self._folders)
             # A folder that has changed in this very moment may change again in it.
             changed = times != self._times or None in times.values()
@@ -101,7 +102,7 @@ class LogWatch:
         if not folder:
             # A bucket's root has only the names of old versions, which the whole look finds.
             return False
-        return self._store.has_names_after(folder, max(self._names[folder], default=""))
+        return bool(self._store.list_after(max(self._names[folder], default=""), folder))
 
     def _all_names(self) -> dict[str, frozenset[str]]:
         names = {}

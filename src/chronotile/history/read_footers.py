@@ -18,20 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.errors import (
-    BadFileError,
-    ChronotileError,
-    KeyNeededError,
-    WrongKeyError,
-)
+from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.footer_columns import FooterSpans
-from chronotile.format.footer_layout import FooterLayout
+from chronotile.format.footer_columns import FooterSpans, KnownFooters
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
     METADATA,
+    FooterLayout,
     check_version,
     decode_applied,
     footer_size,
@@ -39,7 +34,6 @@ from chronotile.format.fragment_footer import (
 )
 from chronotile.format.fragment_size import FragmentMeasure
 from chronotile.format.kinds import OLD_SCHEMA
-from chronotile.format.known_footers import KnownFooters
 from chronotile.format.names import parse_name, version_of
 from chronotile.history.footer_files import FooterFile, OwnMetadata, footers_of, read_consolidated
 from chronotile.storage.prefetch import ahead
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chronotile.format.footer_columns import Indices
-    from chronotile.format.footer_layout import Footer
+    from chronotile.format.fragment_footer import Footer
     from chronotile.format.schema import Schema
     from chronotile.history.footer_files import NamedFooters
     from chronotile.history.read_history import History
@@ -57,8 +51,6 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-_READ_AT_ONCE = 32
-"""Ranged reads that are under way at once in a bucket."""
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
 _UNREAD: Tail = (b"", -1)
@@ -199,8 +191,7 @@ class FooterReader:
             except ChronotileError as error:
                 return name, told_of_one(error)
 
-        is_disk = self._store.place.scheme == "file"
-        yield from ahead(outcome, raws, 1 if is_disk or not applied else _READ_AT_ONCE)
+        yield from ahead(outcome, raws, self._store.concurrency if applied else 1)
 
     def decode(self, raw: RawFooter, *, applied: bool = False) -> StoredFooter:
         """Decode a footer with the schema that it names.

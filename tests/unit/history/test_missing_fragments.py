@@ -14,7 +14,7 @@ from support.corpus_cases import CASES
 from chronotile.history import missing_fragments
 from chronotile.history.missing_fragments import lost_writes, match_names
 from chronotile.history.read_history import read_history
-from chronotile.storage.place import are_plain, is_path, plain_names
+from chronotile.storage.place import is_path, plain_names
 from chronotile.storage.store import open_store
 
 uuids = st.one_of(st.integers(0, 9), st.integers(0, 2**128 - 1))
@@ -58,7 +58,6 @@ def test_any_names(written: list[str], others: list[str], step: int, data: st.Da
 @given(st.lists(st.text("ab_.-\n\\ é\ud800", max_size=4), max_size=4))
 def test_plain_names_are_paths_of_one_part(found: list[str]) -> None:
     plain = plain_names(found)
-    assert (plain is not None) == are_plain(found)
     if plain is not None:
         assert plain == tuple(found)
         assert all(is_path(name) and "/" not in name for name in plain)
