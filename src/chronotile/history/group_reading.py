@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.errors import (
     ArrayNotFoundError,
@@ -32,13 +32,37 @@ from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from chronotile.format.names import Name
     from chronotile.storage.store import Folder, Store
 
 
 _VAC = ".vac"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsFile:
+    """A file of `__group`."""
+
+    path: str
+    name: Name
+    size: int
+    format_version: int = 0
+    encrypted: bool = False
+    data: bytes | None = field(default=None, repr=False)
+    """The file; None where it could not be read."""
+    key: bytes | None = field(default=None, repr=False)
+    read: GroupDetails | None = field(default=None, repr=False)
+    """Its members, if they were read."""
+
+    @cached_property
+    def details(self) -> GroupDetails | None:
+        """Its members; None where it could not be read: `GroupHistory.problems` says why."""
+        if self.read is not None or self.data is None:
+            return self.read
+        payload = tiles.decode(self.data, self.path, key=self.key).payload
+        return decode_details(payload, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +80,7 @@ class GroupHistory:
     problems: tuple[Problem, ...]
     key: bytes | None = field(repr=False)
     repeated: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """See `OpenedLists`."""
+    """Path of a file -> that of a later one which has every member of it."""
 
     @property
     def is_sealed(self) -> bool:
@@ -111,90 +135,40 @@ def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) ->
     lists: list[tuple[str, Name, bytes | None]] = []
     vacuums = []
     for path, got in store.read_many(named):
-        if isinstance(got, MissingObjectError):
+        if isinstance(got, MissingObjectError | StorageError):
             raise got
-        data = _bytes(got, problems, path)
+        data = got if isinstance(got, bytes) else None
+        if isinstance(got, ChronotileError):
+            problems.append(Problem(path, got.problem, "tile"))
         if not path.endswith(_VAC):
             lists.append((path, named[path], data))
             continue
-        lines = tuple(_lines(data, path, problems)) if data is not None else ()
+        lines: tuple[str, ...] = ()
+        try:
+            lines = decode_vac(data or b"", path)
+        except ChronotileError as error:
+            problems.append(Problem(path, error.problem, "vac"))
         vacuums.append(VacuumFile(path=path, name=named[path], lines=lines))
-    opened = open_lists(lists, key)
+    files, repeated = _open_lists(lists, key, problems)
     return GroupHistory(
         group=store.uri,
-        files=opened.files,
+        files=files,
         vacuums=tuple(vacuums),
         meta=tuple(meta.bare().files),
-        problems=(*problems, *opened.problems),
+        problems=tuple(problems),
         key=key,
-        repeated=opened.repeated,
+        repeated=repeated,
     )
 
 
-def _bytes(got: bytes | ChronotileError, problems: list[Problem], path: str) -> bytes | None:
-    if isinstance(got, bytes):
-        return got
-    if isinstance(got, StorageError):
-        raise got
-    problems.append(Problem(path, got.problem, "tile"))
-    return None
-
-
-def _lines(data: bytes, path: str, problems: list[Problem]) -> Iterator[str]:
-    try:
-        yield from decode_vac(data, path)
-    except ChronotileError as error:
-        problems.append(Problem(path, error.problem, "vac"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetailsFile:
-    """A file of `__group`."""
-
-    path: str
-    name: Name
-    size: int
-    format_version: int = 0
-    encrypted: bool = False
-    data: bytes | None = field(default=None, repr=False)
-    """The file; None where it could not be read."""
-    key: bytes | None = field(default=None, repr=False)
-    read: GroupDetails | None = field(default=None, repr=False)
-    """Its members, if they were read."""
-
-    @cached_property
-    def details(self) -> GroupDetails | None:
-        """Its members; None where it could not be read: `GroupHistory.problems` says why."""
-        if self.read is not None or self.data is None:
-            return self.read
-        payload = tiles.decode(self.data, self.path, key=self.key).payload
-        return decode_details(payload, self.path)
-
-
-class OpenedLists(NamedTuple):
-    """The details files of one group."""
-
-    files: tuple[DetailsFile, ...]
-    """By first moment, then by name."""
-    repeated: Mapping[str, str]
-    """Path of a file -> that of a later one which has every member of it."""
-    problems: tuple[Problem, ...]
-
-
-def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | None) -> OpenedLists:
-    """Open details files.
-
-    Args:
-        lists: (path, name, content) of each, in any order; None where it could not be read.
-        key: The 32-byte AES-256 key, if the group is encrypted.
-
-    >>> open_lists([], None).files
-    ()
-    """
+def _open_lists(
+    lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | None, problems: list[Problem]
+) -> tuple[tuple[DetailsFile, ...], Mapping[str, str]]:
+    """Open details files, given as (path, name, content); give `files` and `repeated`."""
     ordered = sorted(lists, key=lambda one: (one[1].t1, one[1].text))
     files: list[DetailsFile] = []
     repeated: dict[str, str] = {}
-    problems: list[Problem] = []
+    damage: list[Problem] = []
     later, known = "", frozenset[bytes]()  # the last list that was read, and its members
     for path, name, data in reversed(ordered):
         file = DetailsFile(path=path, name=name, size=len(data or b""))
@@ -212,7 +186,7 @@ def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | Non
                 later, known = path, frozenset(members or ())
         except ChronotileError as error:
             kind = "encrypted" if isinstance(error, KeyNeededError | WrongKeyError) else "tile"
-            problems.append(Problem(path, error.problem, kind))
+            damage.append(Problem(path, error.problem, kind))
             continue
         files[-1] = replace(
             file,
@@ -222,4 +196,5 @@ def open_lists(lists: Iterable[tuple[str, Name, bytes | None]], key: bytes | Non
             key=key,
             read=details,
         )
-    return OpenedLists(tuple(files[::-1]), repeated, tuple(problems[::-1]))
+    problems += damage[::-1]
+    return tuple(files[::-1]), repeated
