@@ -28,7 +28,7 @@ from chronotile.format import cell_values
 from chronotile.format.datatypes import VAR_NUM, Datatype
 
 if TYPE_CHECKING:
-    from chronotile.conditions.tree import Compare, Condition
+    from chronotile.conditions.tree import Condition
     from chronotile.format.schema import Field
 
 
