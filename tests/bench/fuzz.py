@@ -41,7 +41,7 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.format.fragment_size import FragmentMeasure
     from chronotile.format.groups import decode_details, stored_members
     from chronotile.history.lines_to_columns import scan_con
-    from chronotile.single_file.fragment_byte_ranges import metadata_regions
+    from chronotile.show.byte_ranges import metadata_regions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

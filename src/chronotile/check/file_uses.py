@@ -54,6 +54,9 @@ REASONS = (
 """Why a file is there. The first four are of fragments; `operations` are records of what this
 package did, and what it took out; `stray` is no part of an array."""
 
+BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
+"""Reason -> the column of `arrays` with the bytes that it takes."""
+
 _ABSENT = "uncommitted"
 """The state of a fragment that the log does not know: it was written after the log was read."""
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.conditions.text import to_json, to_text
 from chronotile.conditions.tree import AnyOf, Compare, Condition, Op, UpdateValue, fields, negate
-from chronotile.conditions.update_values import to_json as values_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +64,9 @@ class StoredUpdate(StoredDelete):
 
     def values_json(self, schemas: Sequence[Schema]) -> list[Json]:
         """Give the values that it sets as JSON."""
+        # It also parses what users type, which a reader of logs does not need.
+        from chronotile.conditions.update_values import to_json as values_to_json
+
         return values_to_json(self.values, self.schema_among(schemas))
 
 

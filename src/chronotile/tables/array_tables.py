@@ -26,7 +26,7 @@ from chronotile.check.engine_open_cost import (
     consolidated_fragments,
     open_cost,
 )
-from chronotile.check.file_uses import REASONS
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
@@ -68,9 +68,6 @@ def columns(text: str) -> pa.Schema:
     pairs = (column.split() for column in text.split(","))
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
-
-BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
-"""Reason -> the column of `arrays` with the bytes that it takes."""
 
 SCHEMAS: dict[str, pa.Schema] = {
     "arrays": columns(

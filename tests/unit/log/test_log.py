@@ -37,7 +37,6 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import ConRecord
 from chronotile.format.tiles import encode as encode_tile
 from chronotile.tables.array_tables import ArrayTables
-from chronotile.timeline.picture import make_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -320,10 +319,10 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
         (in_group,) = member_rows(open_dataset(str(tmp_path)))
         assert main(["log", array.uri]) == 0
         headline = capsys.readouterr().out.partition(";")[0].rpartition(", ")[2]
-        assert main(["report", array.uri, "-o", str(tmp_path / "page.html")]) == 0
-        page = (tmp_path / "page.html").read_text()
+        assert main(["report", array.uri, "-o", str(tmp_path / "timeline_page.html")]) == 0
+        page = (tmp_path / "timeline_page.html").read_text()
         (heat,) = re.findall(r">(\d+)</td><td[^>]*>\d+ commits? from", page)
-        spans = sorted((span.kind, len(span.times)) for span in make_picture(log, 0).spans)
+        spans = sorted((span.kind, len(span.times)) for span in log.picture(0).spans)
         assert repr(log).endswith(f": {row['commits']} commits>")
         assert f"<th>commits</th><td>{row['commits']}</td>" in log._repr_html_()
         assert int(heat) == row["commits"] == in_group.commits
