@@ -177,7 +177,7 @@ def test_new_commits_are_shown_as_they_come(tmp_path: Path, s3: S3Server, bucket
         stop.start()
         try:
             assert running.stdout is not None
-            assert "write" in running.stdout.readline(), "the newest of the past"
+            assert "vacuum" in running.stdout.readline(), "the newest of the past"
             ct.write_delete(place, "id == 12345", storage_options=storage)
             line = running.stdout.readline()
             assert "delete" in line
