@@ -126,14 +126,14 @@ def group_log(
     from chronotile.dataset.dataset_events import member_events
     from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.show.output import progress
-    from chronotile.show.story import Window
+    from chronotile.show.story import EventFilter
 
     first = dataset.moment(since, "--start")
     last = None if until is None else dataset.moment(until, "--end")
     if last is not None and last < first:
         problem = f"expected a window that ends after it starts, found {first} to {last}"
         raise BadTimeError("--end", problem)
-    window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
+    window = EventFilter(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
     nodes = chosen(dataset, pattern)
     following = None
     with progress("reading members"):

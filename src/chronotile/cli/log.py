@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
 
 E = TypeVar("E")
 
@@ -51,7 +51,7 @@ class LogReport:
 
     log: Log
     story: Story
-    window: Window
+    window: EventFilter
     reverse: bool
     limit: int | None
     oneline: bool
@@ -158,8 +158,8 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
             yield from look()
 
 
-def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.show.story import Window
+def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> EventFilter:
+    from chronotile.show.story import EventFilter
 
     first, last = log.moment(since, "--start"), None
     if until is not None:
@@ -167,7 +167,7 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
             raise BadTimeError("--end", problem)
-    return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
+    return EventFilter(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
 def _story(log: Log, *, cells: bool, size: bool | None) -> Story:

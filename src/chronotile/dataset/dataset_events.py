@@ -18,7 +18,7 @@ from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
 from chronotile.history.time_columns import with_times
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import Operations
-from chronotile.show.story import Window
+from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -84,7 +84,7 @@ class Told(NamedTuple):
 
 def member_events(
     dataset: Dataset,
-    window: Window | None = None,
+    window: EventFilter | None = None,
     *,
     pattern: str | None = None,
     sizes: bool = True,
@@ -103,7 +103,7 @@ def member_events(
         only: Of arrays, only those at these places; all if left out.
         undone: Also operations that were undone.
     """
-    window = window or Window(kinds=frozenset(DATASET_EVENTS))
+    window = window or EventFilter(kinds=frozenset(DATASET_EVENTS))
     found: list[MemberEvent] = []
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
@@ -164,7 +164,7 @@ def _order(one: MemberEvent) -> tuple[int, int, str, str]:
     return (one.event.t2 or 0, -(one.event.t1 or 0), one.member, one.event.name)
 
 
-def _lists(history: GroupHistory, window: Window) -> Iterator[Event]:
+def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
     """Each list of members, and what it changed."""
     before: dict[str, GroupEntry] = {}
     for file in history.files:

@@ -56,7 +56,7 @@ _DATED = ("consolidated", "ignore", "vacuum", "fragment-meta")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class EventFilter:
     """The events that a user asks for."""
 
     since: int = 0
@@ -78,7 +78,7 @@ def _no_notes(_commit: Delete) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StoryFacts:
     """Facts beside the log that words tell, as far as the caller knows them or can read them."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class Story:
         facts: Facts beside the log.
     """
 
-    def __init__(self, view: View, facts: Facts | None = None) -> None:
-        self.view, self.facts = view, facts or Facts()
+    def __init__(self, view: View, facts: StoryFacts | None = None) -> None:
+        self.view, self.facts = view, facts or StoryFacts()
 
     @cached_property
     def _others(self) -> tuple[Explanation, ...]:
@@ -162,7 +162,7 @@ class Story:
 
     def events(
         self,
-        window: Window,
+        window: EventFilter,
         *,
         reverse: bool = False,
         seen: Collection[tuple[str, str]] = frozenset(),
@@ -181,7 +181,7 @@ class Story:
 
     def folded(
         self,
-        window: Window,
+        window: EventFilter,
         *,
         reverse: bool = False,
         undone: bool = True,
@@ -211,7 +211,7 @@ class Story:
         both = heapq.merge(others, operations, key=lambda e: e.t2 or 0, reverse=not reverse)
         return ((one, tuple(under.get(one.name, ()))) for one in both)
 
-    def operations(self, window: Window, *, undone: bool = True) -> list[Event]:
+    def operations(self, window: EventFilter, *, undone: bool = True) -> list[Event]:
         """Give one event for each operation, but for deletes and updates that are there."""
         if not window.kinds.issuperset(EVENTS):
             return []
@@ -227,7 +227,7 @@ class Story:
         who = "" if id_ is None else self.facts.operations.who(id_)
         return event._replace(text=f"{event.text}; {who}") if who else event
 
-    def identities(self, window: Window) -> Iterator[tuple[str, str]]:
+    def identities(self, window: EventFilter) -> Iterator[tuple[str, str]]:
         """Give kind and name of each event that is no write without a commit.
 
         A commit that moves from its own file into a `.con` stays the same.
@@ -235,7 +235,7 @@ class Story:
         items = self._items(self._places(window))
         return ((_kind(item), item.name) for item in items if item.reason != "uncommitted")
 
-    def _places(self, window: Window) -> I64:
+    def _places(self, window: EventFilter) -> I64:
         """Order the objects of a window by time: committed fragments, and behind them others."""
         rows, uris = self.view.rules.fragments, self.view.history.table.uris
         count = len(rows) if "write" in window.kinds else 0

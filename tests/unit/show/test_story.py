@@ -18,7 +18,7 @@ import chronotile as ct
 from chronotile.cli import sample
 from chronotile.cli.program import main
 from chronotile.errors import ChronotileError
-from chronotile.show.story import Window
+from chronotile.show.story import EventFilter
 from chronotile.storage.store import open_store
 from chronotile.visibility.explanation import committed_explanations
 
@@ -46,8 +46,8 @@ def test_columns_explain_as_rows_do(case: Any) -> None:
 def test_every_object_is_an_event_in_order(case: Any) -> None:
     log = ct.open_log(case.array, key=case.key)
     story = log.story(sizes=False)
-    forward = list(story.events(Window(), reverse=True))
-    assert list(story.events(Window())) == forward[::-1]
+    forward = list(story.events(EventFilter(), reverse=True))
+    assert list(story.events(EventFilter())) == forward[::-1]
     assert [event.t2 or 0 for event in forward] == sorted(event.t2 or 0 for event in forward)
     every = [item for item in log.view().explain() if "__enumerations/" not in item.path]
     kinds = {"fragment": "write"}
