@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.show.events import Event
     from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
     from chronotile.storage.store import Entry, Store
     from chronotile.visibility.view import Delete
 
@@ -179,7 +179,7 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
-        from chronotile.show.story import Facts, Story
+        from chronotile.show.story import Story, StoryFacts
 
         listed = add_up(self.storage.list_prefix(sizes=True)) if sizes else {}
         counts = {}
@@ -189,7 +189,9 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
-        known = Facts(cells=counts, operations=self.operations, older=self.older_words, **listed)
+        known = StoryFacts(
+            cells=counts, operations=self.operations, older=self.older_words, **listed
+        )
         return Story(self.view(end=end), known)
 
     @cached_property
@@ -229,9 +231,9 @@ class Log:
         """
         from chronotile.history.text_columns import with_times
         from chronotile.show.events import events_table
-        from chronotile.show.story import Window
+        from chronotile.show.story import EventFilter
 
-        window = Window(
+        window = EventFilter(
             since=self.moment(since, "since"),
             until=None if until is None else self.moment(until, "until"),
             kinds=frozenset(kinds),
@@ -456,7 +458,7 @@ class Following:
     """
 
     def __init__(
-        self, watch: LogWatch, story: Story, window: Window, again: Callable[[], Story]
+        self, watch: LogWatch, story: Story, window: EventFilter, again: Callable[[], Story]
     ) -> None:
         self._watch, self._window, self._again = watch, window, again
         self._seen = set(story.identities(window))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
 
 
 _COLOURS = {
@@ -202,7 +202,7 @@ class LogReport:
 
     log: Log
     story: Story
-    window: Window
+    window: EventFilter
     reverse: bool
     limit: int | None
     oneline: bool
@@ -308,8 +308,8 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
             yield from look()
 
 
-def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.show.story import Window
+def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> EventFilter:
+    from chronotile.show.story import EventFilter
 
     first, last = log.moment(since, "--start"), None
     if until is not None:
@@ -317,7 +317,7 @@ def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
             raise BadTimeError("--end", problem)
-    return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
+    return EventFilter(since=first, until=last, kinds=frozenset(kinds or EVENTS))
 
 
 def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
@@ -527,14 +527,14 @@ def group_log(
     from chronotile.dataset.dataset_events import member_events
     from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.show.output import progress
-    from chronotile.show.story import Window
+    from chronotile.show.story import EventFilter
 
     first = dataset.moment(since, "--start")
     last = None if until is None else dataset.moment(until, "--end")
     if last is not None and last < first:
         problem = f"expected a window that ends after it starts, found {first} to {last}"
         raise BadTimeError("--end", problem)
-    window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
+    window = EventFilter(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
     nodes = chosen(dataset, pattern)
     following = None
     with progress("reading members"):
