@@ -10,10 +10,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import ChronotileError, ReadError, html_card
+from chronotile.errors import BadFileError, ChronotileError, ReadError, html_card
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
-from chronotile.handle import Drawn, Handle, How, OfGroup, draw_to, operation_of, who_asks
+from chronotile.handle import Drawn, Handle, How, OfGroup, draw_to, is_id, operation_of, who_asks
 
 if TYPE_CHECKING:
     import os
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
+
 
 _MOMENTS = ("at", "to", "keep")
 """Options that are times: the group's tags count, whatever tags its members have."""
@@ -411,9 +413,14 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
+        from chronotile.dataset.mended_lists import as_mended
         from chronotile.dataset.over_members import targets
 
-        for target in targets(self.dataset, groups=True):
+        try:
+            found = list(targets(self.dataset, groups=True))
+        except BadFileError:  # a damaged list must not stop the repair of it
+            found = list(targets(as_mended(self.dataset), groups=True))
+        for target in found:
             settle(target.store, self.key, exclusive=exclusive)
         self._read_again()
 
@@ -485,19 +492,27 @@ class Group(Handle[GroupReport]):
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
-        from chronotile.dataset.undo_members import find_operation, plan_undo_members
+        from chronotile.dataset.undo_members import (
+            find_operation,
+            plan_undo_members,
+            plan_undo_report_of_members,
+        )
 
         self._refuse_member(how)
         wanted = operation_of(operation)
-        if wanted is not None and not isinstance(wanted, str):
-            problem = "expected the id of an operation, found a report of an earlier version"
-            raise ChronotileError(self.uri, problem)
-        target = find_operation(self.dataset, wanted)
+        id_ = wanted if isinstance(wanted, str) and is_id(wanted) else None
+        target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if not how.get("dry_run"):
             self._settle()
-        planned = plan_undo_members(self.dataset, target)
-        options = {"operation": target.id}
-        return self._change_as_planned("undo", planned, options, how, undoes=target.id)
+            target = target and find_operation(self.dataset, target.id)
+        if target is not None:
+            place, planned = target.id, plan_undo_members(self.dataset, target)
+        elif id_ is not None:
+            problem = f"expected the id of an operation, found {id_!r}: none that stands"
+            raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
+        else:
+            place, planned = plan_undo_report_of_members(self.dataset, wanted)
+        return self._change_as_planned("undo", planned, {"operation": place}, how, undoes=place)
 
     def publish(
         self,

@@ -28,7 +28,7 @@ from chronotile.check.read_tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
-    Record,
+    ConRecord,
     commit_name,
     encode_record,
     write_uri,
@@ -240,8 +240,8 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
     loose = {table.uri(row) for row in table.loose.nonzero()[0].tolist()}
     inside = [item for item in state.updates if item.uri not in loose]
     if writes or inside:
-        records = [Record(uri, None) for uri in writes]
-        records += [Record(item.uri, item.tile) for item in inside]
+        records = [ConRecord(uri, None) for uri in writes]
+        records += [ConRecord(item.uri, item.tile) for item in inside]
         data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
         names = [commit_name(record.uri) for record in records]
         t1, t2 = min(name.t1 for name in names), max(name.t2 for name in names)

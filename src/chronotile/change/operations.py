@@ -30,8 +30,8 @@ from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.place import is_path
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.place import StrangerError, is_path
+from chronotile.storage.store import MissingObjectError, ObjectExistsError
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
@@ -154,7 +154,11 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     ()
     """
     newest: dict[str, Operation] = {}
-    for name in store.list_names(OPERATIONS).files:
+    try:
+        names = store.list_names(OPERATIONS).files
+    except StrangerError:  # A file or a link is in the way: no record can be there.
+        return ()
+    for name in names:
         found = operation_of(f"{OPERATIONS}/{name}")
         if found is None:
             continue
@@ -342,8 +346,11 @@ def end(
     """Write down how a change ended, in place of what was begun."""
     path = _path(operation.id, operation.at_ms, operation.command, state)
     ended = operation._replace(state=state, path=path)
-    give_up(operation)  # should the storage refuse, nobody is at it any more
-    _put(store, path, _document(ended, report, who, first_file(store)))
+    try:
+        _put(store, path, _document(ended, report, who, first_file(store)))
+    except ChronotileError:
+        give_up(operation)  # nobody is at it any more
+        raise
     store.remove([operation.path])
     return ended
 
@@ -380,9 +387,8 @@ def change_state(store: Store, operation: Operation, state: State, **more: Any) 
     """Give an operation another state: `undone`, `final`, or `done` again."""
     document = read_operation(store, operation) | {"state": state} | more
     path = _path(operation.id, operation.at_ms, operation.command, state)
-    with suppress(MissingObjectError):
-        store.remove([path])
-    put_compared(store, path, json_text(document).encode())
+    with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
+        put_compared(store, path, json_text(document).encode())
     if path != operation.path:
         store.remove([operation.path])
     return operation._replace(state=state, path=path)

@@ -24,7 +24,7 @@ from chronotile.errors import BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
-from chronotile.format.plain_tiles import readable_start
+from chronotile.format.tiles import readable_start
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.storage.overlay import overlaid

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.format.footer_layout import cell_files_of
-from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
+from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, cell_files_of
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,

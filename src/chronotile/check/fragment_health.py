@@ -29,12 +29,13 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import is_commit_line
 from chronotile.format.consolidated_footers import consolidated_footers
-from chronotile.format.footer_layout import Footer, decode_footer
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     METADATA,
+    Footer,
     decode_applied,
+    decode_footer,
     footer_size,
     schema_name,
 )

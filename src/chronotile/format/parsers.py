@@ -59,11 +59,11 @@ __all__ = [
     "ConsolidatedCommitsSpec",
     "DeleteCommitSpec",
     "EnumerationSpec",
+    "FieldSpan",
     "FragmentMetadataSpec",
     "GenericTileSpec",
     "GroupDetailsSpec",
     "IgnoreFileSpec",
-    "Span",
     "UpdateCommitSpec",
     "UpdateSpec",
     "VacuumFileSpec",
@@ -75,7 +75,7 @@ __all__ = [
 _FAILURES = (KaitaiStructError, UnicodeDecodeError, RecursionError)
 
 
-class Span(NamedTuple):
+class FieldSpan(NamedTuple):
     """The bytes of one field."""
 
     path: str
@@ -115,7 +115,7 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
     return tree
 
 
-def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ...]:
+def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[FieldSpan, ...]:
     r"""Parse all of the bytes as one spec, and give the bytes of each field.
 
     The parsers that record positions are a second set, loaded only here. Lazy instances of a spec
@@ -125,7 +125,7 @@ def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ..
         BadFileError: The bytes are not what the spec says.
 
     >>> trace(IgnoreFileSpec, "a.ign", b"a.wrt\nb.wrt\n")[1]
-    Span(path='entries[1].uri', start=6, end=12, value='b.wrt')
+    FieldSpan(path='entries[1].uri', start=6, end=12, value='b.wrt')
     """
     home = importlib.import_module(
         spec.__module__.replace("chronotile_ksy.", "chronotile_ksy.traced.")
@@ -139,7 +139,7 @@ def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ..
     return tuple(_spans(tree, "", 0))
 
 
-def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
+def _spans(struct: Any, path: str, base: int) -> Iterator[FieldSpan]:
     for field in struct.SEQ_FIELDS:
         if field not in struct._debug:
             continue
@@ -155,7 +155,7 @@ def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
                 # A struct of a given size has a stream of its own, which starts at 0.
                 yield from _spans(item, f"{item_path}.", base if item._io is struct._io else start)
             elif field != "trailing":
-                yield Span(item_path, start, end, item)
+                yield FieldSpan(item_path, start, end, item)
 
 
 def _bad_file(where: str, cause: Exception) -> BadFileError:

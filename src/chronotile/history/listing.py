@@ -97,6 +97,8 @@ class Listing:
     """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
     heads: int = 0
     """Those calls that asked for one object."""
+    has_operations: bool = False
+    """Whether the array has a folder of our own: an open by the engine asks for one more object."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
@@ -168,6 +170,7 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
+        has_operations=OWN in root.folders,
         stamps=_stamps(found.values()),
     )
 

@@ -23,12 +23,12 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.footer_layout import FooterLayout
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
     METADATA,
+    FooterLayout,
     check_version,
     decode_applied,
     footer_size,
@@ -45,7 +45,7 @@ from chronotile.storage.store import MissingObjectError, told_of_one
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chronotile.format.footer_layout import Footer
+    from chronotile.format.fragment_footer import Footer
     from chronotile.format.schema import Schema
     from chronotile.history.consolidated_footer_files import NamedFooters
     from chronotile.history.read_history import History

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
-from chronotile.format.footer_layout import Footer, FooterLayout, coordinate_sizes
-from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, LEN_LENGTH
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    LEN_LENGTH,
+    Footer,
+    FooterLayout,
+    coordinate_sizes,
+)
 from chronotile.format.fragment_metadata import Frame, frame_metadata
 from chronotile.format.parsers import (
     ArrayMetadataSpec,
@@ -21,11 +26,11 @@ from chronotile.format.parsers import (
     ConditionSpec,
     ConsolidatedCommitsSpec,
     EnumerationSpec,
+    FieldSpan,
     FragmentMetadataSpec,
     GenericTileSpec,
     GroupDetailsSpec,
     IgnoreFileSpec,
-    Span,
     UpdateSpec,
     VacuumFileSpec,
     trace,
@@ -86,7 +91,7 @@ def layout(
 
 
 def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region]:
-    spans: list[Span] = []
+    spans: list[FieldSpan] = []
     payloads: list[Region] = []
     uri = ""
     for span in trace(ConsolidatedCommitsSpec, where, data):
@@ -104,7 +109,9 @@ def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region
             continue
         for part in parts:
             path = f"{record}.tile.{part.path}"
-            spans.append(Span(path, part.start + span.start, part.end + span.start, part.value))
+            spans.append(
+                FieldSpan(path, part.start + span.start, part.end + span.start, part.value)
+            )
         kind: Kind = "upd" if uri.endswith(".upd") else "del"
         payloads += _payload(span.value, kind, where, key, f"payload of {record}")
     yield Region(title="file", data=data, spans=tuple(spans))
@@ -196,17 +203,17 @@ def _contents(footer: Footer, schema: Schema) -> dict[int, _Content]:
     return found
 
 
-def _moved(spans: tuple[Span, ...], prefix: str, by: int) -> Iterator[Span]:
+def _moved(spans: tuple[FieldSpan, ...], prefix: str, by: int) -> Iterator[FieldSpan]:
     for span in spans:
-        yield Span(f"{prefix}{span.path}", span.start + by, span.end + by, span.value)
+        yield FieldSpan(f"{prefix}{span.path}", span.start + by, span.end + by, span.value)
 
 
-def _raw(path: str, start: int, end: int, data: bytes) -> Iterator[Span]:
+def _raw(path: str, start: int, end: int, data: bytes) -> Iterator[FieldSpan]:
     if start < end:
-        yield Span(path, start, end, data[start:end])
+        yield FieldSpan(path, start, end, data[start:end])
 
 
-def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[Span]:
+def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[FieldSpan]:
     end = 0
     for at, tile in enumerate(frame.tiles):
         start, end = tile.offset, min(tile.offset + tile.size, frame.footer_start)
@@ -220,7 +227,7 @@ def _tiles(data: bytes, frame: Frame, where: str) -> Iterator[Span]:
     yield from _raw("unread", end, frame.footer_start, data)
 
 
-def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Iterator[Span]:
+def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Iterator[FieldSpan]:
     start, spec, end = frame.footer_start, FragmentMetadataSpec, len(data)
     has_length = frame.head.version >= FIRST_WITH_SCHEMA_NAME
     if schema is not None:
@@ -235,7 +242,7 @@ def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Ite
         yield from _moved(trace(spec.FooterHead, where, data[start:size]), "footer.head.", start)
         yield from _raw("footer.unread", size, end, data)
     if has_length:
-        yield Span("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
+        yield FieldSpan("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
 
 
 def _tile_payload(payload: bytes, at: int, content: _Content | None, where: str) -> Region:
@@ -252,4 +259,4 @@ class Region:
 
     title: str
     data: bytes
-    spans: tuple[Span, ...]
+    spans: tuple[FieldSpan, ...]

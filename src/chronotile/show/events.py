@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from chronotile.conditions.match_nothing import is_everything
+from chronotile.conditions.delete import is_everything
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError, KeyNeededError, printable

@@ -12,34 +12,33 @@ from typing import TYPE_CHECKING, Any
 from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
-from chronotile.format.footer_layout import COORDS, Footer, FooterLayout
-from chronotile.format.fragment_footer import FooterHead, read_head
+from chronotile.format.fragment_footer import COORDS, Footer, FooterHead, FooterLayout, read_head
 from chronotile.format.fragment_size import FragmentMeasure, domain_values
 from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.names import try_parse
 from chronotile.format.schema import Field
 from chronotile.single_file.decode import (
     AnyFile,
+    ArrayMetadataFile,
     ArraySchemaFile,
     ConsolidatedFile,
+    ConsolidatedFootersFile,
     DeleteFile,
     EnumerationFile,
+    FragmentMetadataFile,
     GroupFile,
     LinesFile,
     MetadataEntry,
-    MetadataFile,
     UpdateFile,
     decode_payload,
 )
-from chronotile.single_file.fragment_files import ConsolidatedFootersFile, FragmentMetadataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.format.commit_files import Record
+    from chronotile.format.commit_files import ConRecord
     from chronotile.format.consolidated_footers import ListedFooter
-    from chronotile.format.fragment_metadata import FieldTiles, FragmentMetadata
-    from chronotile.format.fragment_tiles import Bounds, RTree
+    from chronotile.format.fragment_metadata import FieldTiles, FragmentMetadata, RTree, TileBounds
     from chronotile.format.groups import GroupDetails
     from chronotile.format.kinds import Kind
     from chronotile.format.schema import Enumeration, Schema
@@ -105,7 +104,7 @@ def to_json(
             return _envelope(file.tile) | _schema(file.schema)
         case EnumerationFile():
             return _envelope(file.tile) | _enumeration(file.enumeration)
-        case MetadataFile():
+        case ArrayMetadataFile():
             return _envelope(file.tile) | {"entries": [_entry(entry) for entry in file.entries]}
         case GroupFile():
             return _envelope(file.tile) | _group(file.details)
@@ -124,7 +123,7 @@ def _envelope(tile: tiles.Tile) -> dict[str, Any]:
     }
 
 
-def _record(record: Record, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:
+def _record(record: ConRecord, schemas: tuple[Schema, ...], key: bytes | None) -> dict[str, Any]:
     document: dict[str, Any] = {"uri": record.uri, "offset": record.offset}
     if record.tile is None:
         return document
@@ -315,7 +314,7 @@ def _field_tiles(tiles: FieldTiles, field: Field | None) -> Iterator[tuple[str, 
             yield "nulls", tiles.statistics.nulls
 
 
-def _values(bounds: Bounds, field: Field | None) -> Iterator[bytes]:
+def _values(bounds: TileBounds, field: Field | None) -> Iterator[bytes]:
     return bounds.values(8 if field is None else field.cell_size)
 
 

@@ -34,7 +34,7 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record
+from chronotile.format.commit_files import ConRecord
 from chronotile.format.tiles import encode as encode_tile
 from chronotile.tables.array_tables import ArrayTables
 
@@ -230,7 +230,7 @@ def test_old_commits_in_a_con(tmp_path: Path) -> None:
     marks = sorted((tmp_path / "array").glob("*.ok"))
     assert marks
     con = tmp_path / "array" / "__commits" / f"__10_40_{'c' * 32}_22.con"
-    con.write_bytes(encode_con(Record(mark.name, None) for mark in marks))
+    con.write_bytes(encode_con(ConRecord(mark.name, None) for mark in marks))
     for mark in marks:
         mark.unlink()
     after = ct.open_log(str(tmp_path / "array"))
@@ -293,7 +293,7 @@ def test_a_delete_in_two_files_is_in_force_once(tmp_path: Path) -> None:
     array.delete(20, "a == 1")
     commits = Path(array.uri) / "__commits"
     (delete,) = commits.glob("*.del")
-    record = Record(f"__commits/{delete.name}", delete.read_bytes())
+    record = ConRecord(f"__commits/{delete.name}", delete.read_bytes())
     for digit in "ab":
         (commits / f"__20_20_{digit * 32}_22.con").write_bytes(encode_con([record]))
     log = ct.open_log(array.uri)

@@ -15,10 +15,10 @@ from chronotile.cli.program import main
 from chronotile.errors import BadFileError, UnknownVersionError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    decode_consolidated_footers,
     encode_consolidated_footers,
+    read_index,
 )
-from chronotile.single_file.fragment_files import ConsolidatedFootersFile, FragmentMetadataFile
+from chronotile.single_file.decode import ConsolidatedFootersFile, FragmentMetadataFile
 from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_one_bad_footer_does_not_hide_the_others(
     tmp_path: Path, show: Callable[..., tuple[int, str, str]]
 ) -> None:
     (meta,) = (SPARSE / "__fragment_meta").iterdir()
-    listed = decode_consolidated_footers(tiles.decode(meta.read_bytes(), "x").payload, "x")
+    listed = read_index(tiles.decode(meta.read_bytes(), "x").payload, "x").listed()
     pairs = [(item.name, item.footer) for item in listed]
     name, footer = pairs[1]
     pairs[1] = ("../../" + name, footer[:-3])
