@@ -21,7 +21,7 @@ from typing import (
     Unpack,
 )
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     import os
@@ -147,6 +147,24 @@ class Handle(ABC, Generic[R]):
             for one in describe_operations(self.store)
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def operation(self, id_: str) -> dict[str, Any]:
+        """Read the record of one operation, with every file that it touched.
+
+        Args:
+            id_: Its id, or enough of it.
+
+        Raises:
+            ChronotileError: No operation has that id, or several do.
+        """
+        from chronotile.change.operations import list_operations, read_operation
+
+        fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        if len(fitting) != 1:
+            problem = f"expected the id of one operation, found {id_!r:.40}"
+            hint = f"chronotile operations {shell_word(self.uri)} lists all"
+            raise ChronotileError(self.uri, f"{problem}; {hint}")
+        return read_operation(self.store, fitting[0])
 
     def delete(
         self,

@@ -185,7 +185,7 @@ class ArrayTables:
     def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
-        store = None if self.check == "log" else log.storage if deep else log.store
+        store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
         return capped(log.array, found, self.max_findings)
 
