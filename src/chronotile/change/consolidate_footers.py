@@ -29,10 +29,9 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import own_footers
+from chronotile.history.read_footers import FooterReader, own_footers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +102,7 @@ def _step(
     version = array_version(history)
     listed = [*footers.items()]
     if version < FIRST_BY_NAME:
-        listed = [(_listed_uri(store, name), raw) for name, raw in listed]
+        listed = [(store.place.uri_in_files(name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
@@ -112,14 +111,8 @@ def _step(
     return put(f"{folder}{text}.meta", data, reason, may_vanish=True)
 
 
-def _listed_uri(store: Store, name: str) -> str:
-    """How an old `.meta` names a fragment."""
-    scheme = "file://" if store.place.scheme == "file" else ""
-    return f"{scheme}{store.uri_of(name)}"
-
-
 def _latest(store: Store, history: History) -> dict[str, bytes]:
     """What the latest `.meta` holds."""
     held = read_consolidated(store, history)
     latest = held[max(held, key=rank)] if held else None
-    return latest.footers if isinstance(latest, MetaFile) else {}
+    return latest.footers if isinstance(latest, FooterFile) else {}

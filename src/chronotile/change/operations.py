@@ -29,12 +29,12 @@ from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import StrangerError, is_path
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
+
 
 _FOREIGN_MS = 3_600_000
 """A change of another host that began this long ago and has not ended counts as broken off."""

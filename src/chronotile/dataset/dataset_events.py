@@ -15,7 +15,7 @@ from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
-from chronotile.history.time_columns import with_times
+from chronotile.history.text_columns import with_times
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import Operations
 from chronotile.show.story import EventFilter
@@ -145,13 +145,19 @@ def member_events(
     return Told(tuple(found), errors, tuple(operations), parts)
 
 
-def dataset_events(dataset: Dataset) -> pa.Table:
-    """The events of all members as a table, the newest first: the columns of `log.events()` too.
+def dataset_events(
+    dataset: Dataset,
+    window: EventFilter | None = None,
+    *,
+    pattern: str | None = None,
+    sizes: bool = True,
+) -> pa.Table:
+    """Give the events of all members as a table, with the columns of `log.events()` too.
 
     Raises:
         ChronotileError: A member cannot be read.
     """
-    told = member_events(dataset)
+    told = member_events(dataset, window, pattern=pattern, sizes=sizes)
     for error in told.errors.values():
         raise error
     table = with_times(events_table(one.event for one in told.events))

@@ -36,10 +36,10 @@ from chronotile.visibility.view import Delete, Update, make_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from chronotile.history.commit_table import Mask
-    from chronotile.history.uri_columns import I64
+    from chronotile.history.uri_columns import I64, Mask
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
+
 
 C = TypeVar("C", bound=Delete)
 
