@@ -14,7 +14,7 @@ import click
 import pytest
 
 from chronotile.cli import main, sample
-from chronotile.cli.guide import Guide, Topics, read_guides, title_of
+from chronotile.cli.demo import Guide, Topics, read_guides, title_of
 from chronotile.cli.program import _ALL, chronotile
 from chronotile.spark.maintenance.policy import read_policy
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
-    from chronotile.log import Log
+    from chronotile.log import Log, open_log
     from chronotile.shims import (
         Dataset,
         apply_updates,
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         consolidate,
         diff,
         open_dataset,
-        open_log,
         publish,
         read_rows,
         removed_rows,
@@ -100,7 +99,7 @@ _HOMES = {
     "diff": "shims",
     "open": "handle",
     "open_dataset": "shims",
-    "open_log": "shims",
+    "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
     "publish": "shims",

@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     import os
@@ -25,8 +35,10 @@ if TYPE_CHECKING:
     from chronotile.dataset.over_members import GroupReport
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
+    from chronotile.show.picture import Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
+
 
 R = TypeVar("R", bound="Report | GroupReport")
 _FILES = ("put", "hidden", "removed")
@@ -65,6 +77,16 @@ class OfGroup(TypedDict, total=False):
     """Take the members that a repair of damaged lists leaves."""
     tags: bool
     """Give both planners the group's tags, and `own` the moments to keep."""
+
+
+class Drawn(NamedTuple):
+    """A picture that was written to a file."""
+
+    picture: Picture
+    out: str
+    size: int
+    errors: Mapping[str, ChronotileError] = {}
+    """Of a group: path of a member -> why it could not be read."""
 
 
 class Handle(ABC, Generic[R]):
@@ -125,6 +147,24 @@ class Handle(ABC, Generic[R]):
             for one in describe_operations(self.store)
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def operation(self, id_: str) -> dict[str, Any]:
+        """Read the record of one operation, with every file that it touched.
+
+        Args:
+            id_: Its id, or enough of it.
+
+        Raises:
+            ChronotileError: No operation has that id, or several do.
+        """
+        from chronotile.change.operations import list_operations, read_operation
+
+        fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        if len(fitting) != 1:
+            problem = f"expected the id of one operation, found {id_!r:.40}"
+            hint = f"chronotile operations {shell_word(self.uri)} lists all"
+            raise ChronotileError(self.uri, f"{problem}; {hint}")
+        return read_operation(self.store, fitting[0])
 
     def delete(
         self,
@@ -498,6 +538,21 @@ class Handle(ABC, Generic[R]):
         """
 
 
+def draw_to(
+    out: str | os.PathLike[str],
+    picture: Picture,
+    errors: Mapping[str, ChronotileError] | None = None,
+) -> Drawn:
+    """Draw a picture into a file, in the form that the end of its name says."""
+    from pathlib import Path
+
+    from chronotile.show.picture import draw
+
+    data = draw(picture, Path(out).suffix.lower())
+    Path(out).write_bytes(data)
+    return Drawn(picture, str(out), len(data), errors or {})
+
+
 def who_asks(options: Mapping[str, Any], how: How) -> Who | None:
     """Say who asks for a change, for its record; None if there is to be none."""
     from chronotile.change.operations import Who
@@ -548,7 +603,7 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
-    from chronotile.history.folder_kinds import is_group_at
+    from chronotile.history.listing import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
     if is_group_at(store):
@@ -558,6 +613,26 @@ def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     from chronotile.array import Array
 
     return Array(store, raw)
+
+
+def with_operations(table: pa.Table, names: str, stores: Iterable[Store]) -> pa.Table:
+    """Add the column `operation` behind a column of names: the operation of ours that put each.
+
+    Args:
+        table: A table with a column of names of commits.
+        names: That column.
+        stores: The arrays that they are of.
+    """
+    import pyarrow as pa
+
+    from chronotile.change.operations import tell_operations
+    from chronotile.show.operation_words import Operations
+
+    known: dict[str, str] = {}
+    for store in stores:
+        known |= Operations(tell_operations(store)).of_name
+    ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
+    return table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
 
 
 def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:

@@ -25,7 +25,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.folder_kinds import is_array, is_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
 
@@ -48,8 +48,10 @@ _GONE = {
 }
 
 
-def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding, ...]:
-    """The findings on a group, on the groups in it, and on every array."""
+def check_dataset(
+    dataset: Dataset, *, log_only: bool = False, deep: bool = False
+) -> tuple[Finding, ...]:
+    """Find what is wrong with a group, with the groups in it, and with every array."""
     now = now_ms()
     findings = list(check_group(dataset, now))
     try:
@@ -60,7 +62,7 @@ def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding,
         if isinstance(log, ChronotileError):
             findings.append(unreadable(node.uri, log))
             continue
-        findings += check(log.history, log.rules, None if log_only else node.store)
+        findings += check(log.history, log.rules, None if log_only else node.store, deep=deep)
     return tuple(findings)
 
 

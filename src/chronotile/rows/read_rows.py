@@ -22,8 +22,7 @@ import pyarrow as pa
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.conditions.truth import Column, Sense, column_truth, rows_asked_for
 from chronotile.dataset.moments import purges_of
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.rows.cells.bare_array import bare_array

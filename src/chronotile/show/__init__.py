@@ -6,6 +6,7 @@ from files is escaped here, where it leaves. Reads no array, and decides nothing
 Modules, in reading order:
 
     events           one thing that happened, in words
+    operation_words  one change of ours, in words
     story            all events of one array, in order
     explain_words    why an object is not visible, and what to do about it
     file_json        one decoded file as JSON
@@ -14,7 +15,6 @@ Modules, in reading order:
     terminal_fit     tables and lines that fit a terminal
     error_messages   standard error, and the exit status
     row_formats      rows as CSV, JSON lines, Parquet and Arrow
-    treemap          rectangles whose areas are as their sizes
     usage_map        a picture of what an array's bytes are for
     fleet_page       a page on a whole fleet
     picture          what the timeline of an array shows

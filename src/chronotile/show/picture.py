@@ -1,4 +1,4 @@
-"""What a picture of a history shows.
+"""The picture of a history, before it is drawn.
 
 In: the story of an array, and the moment that counts as now. Out: `Picture`: fragments with their
 lifelines, marks for deletes and updates, what `.con`, `.ign` and `.vac` files name, and the moments
@@ -19,7 +19,7 @@ import numpy as np
 
 from chronotile.show.events import delete_words, update_words
 from chronotile.show.output import count_text, size_text
-from chronotile.show.story import Window
+from chronotile.show.story import EventFilter
 from chronotile.visibility.lifelines import lifelines
 from chronotile.visibility.view import Update
 
@@ -66,7 +66,7 @@ class Bar(NamedTuple):
     reason: str
     because: str | None
     holds: str
-    """Its cells and bytes in words; empty if nobody asked, or it cannot be told."""
+    """Its cells and bytes in words; empty if nobody asked, or they are not known."""
     lane: str = ""
     """The array that it is of, in a picture of many."""
     cells: int | None = None
@@ -86,7 +86,7 @@ class Mark(NamedTuple):
     lane: str = ""
 
 
-class Span(NamedTuple):
+class CommitList(NamedTuple):
     """A `.con` or `.ign`, and the moments of what it names."""
 
     path: str
@@ -111,7 +111,7 @@ class Counts:
     writes: tuple[int, ...]
     deletes: tuple[int, ...]
     updates: tuple[int, ...]
-    """How many happened after the moment before, up to this one."""
+    """The number of those that happened after the moment before, up to this one."""
     seen: tuple[int, ...]
     deletes_in_force: tuple[int, ...]
     updates_in_force: tuple[int, ...]
@@ -129,7 +129,7 @@ class Picture:
     """The place of the last moment up to now."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[CommitList, ...]
     links: tuple[Link, ...]
     counts: Counts | None
     """Set if the history is too long to draw; bars, spans and links are then empty, and marks are
@@ -139,7 +139,7 @@ class Picture:
     commits: int
     """The number of all deletes and updates."""
     changes: tuple[Mark, ...] = ()
-    """Changes of the schema and of the metadata; their `first` is -1."""
+    """Changes of the schema and of the metadata, and operations; their `first` is -1."""
     height: Height = "cells"
     """What the height of a bar goes by."""
     lanes: tuple[str, ...] = ()
@@ -152,13 +152,13 @@ class Picture:
 
     @property
     def first_ms(self) -> int:
-        """Where the time axis starts."""
+        """The start of the time axis."""
         starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return min(starts, default=self.moments[1] if len(self.moments) > 1 else 0)
 
     @property
     def last_ms(self) -> int:
-        """Where the time axis ends."""
+        """The end of the time axis."""
         ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return max(ends, default=self.moments[-1])
 
@@ -212,16 +212,19 @@ def make_picture(
 
 
 def _changes(story: Story) -> Iterable[Mark]:
-    """Tell the changes of the schema and of the metadata."""
+    """Tell the changes of the schema and of the metadata, and operations of this package."""
     words = {"schema": "schema", "meta": "metadata"}
-    for event in story.events(Window(kinds=frozenset(words)), reverse=True):
+    for event in story.events(EventFilter(kinds=frozenset(words)), reverse=True):
         if event.t2 is not None:
             kind = words[event.kind]
             yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
+    for event in story.facts.operations.events():
+        notes = (f"undone by {event.because}",) if event.because else ()
+        yield Mark(event.name, "operation", event.t2 or 0, NEVER_SEEN, event.text, notes)
 
 
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
-    """Orders by the end; a fragment that was merged from others comes after them."""
+    """Order by the end; a fragment that was merged from others comes after them."""
     return line["t2"], -line["t1"], line["name"]
 
 
@@ -252,22 +255,22 @@ def _mark(commit: Delete, first: int) -> Mark:
     return Mark(commit.name, "delete", commit.t2, first, *delete_words(commit))
 
 
-def _spans(table: CommitTable) -> Iterable[Span]:
+def _spans(table: CommitTable) -> Iterable[CommitList]:
     for number, source in enumerate(table.sources):
         rows = np.flatnonzero(table.source == number)
         if not source.loose and len(rows):
-            yield _span(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
+            yield _commit_list(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
     ignored: dict[str, dict[str, int]] = {}
     for row in np.flatnonzero(table.ignored).tolist():
         uri = table.uri(row)  # a commit may stand in several files: its last row stands for all
         ignored.setdefault(table.ignores[uri], {})[uri] = row
     for path, rows_of in sorted(ignored.items()):
         numbers = list(rows_of.values())
-        yield _span(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
+        yield _commit_list(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
 
 
-def _span(path: str, kind: str, t1: Times, t2: Times) -> Span:
-    return Span(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
+def _commit_list(path: str, kind: str, t1: Times, t2: Times) -> CommitList:
+    return CommitList(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
 
 
 def _counted(view: View, now: int) -> Picture:
@@ -305,7 +308,7 @@ def _counted(view: View, now: int) -> Picture:
 
 
 def _listed(view: View, moments: Times) -> Iterable[Mark]:
-    """The first deletes and updates of a long history, which a page lists and searches."""
+    """List the first deletes and updates of a long history, which a page searches."""
     commits: list[Delete] = [*view.deletes[:MOST_LISTED], *view.updates[:MOST_LISTED]]
     for commit in sorted(commits, key=lambda one: (one.t2, one.name)):
         yield _mark(commit, int(np.searchsorted(moments, np.uint64(commit.t2), "left")))

@@ -31,8 +31,8 @@ from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.history.text_columns import commit_rows
 from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
 from chronotile.visibility.lifelines import fragment_count, lifeline_batches
@@ -185,7 +185,7 @@ class ArrayTables:
     def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
-        store = None if self.check == "log" else log.storage if deep else log.store
+        store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
         return capped(log.array, found, self.max_findings)
 

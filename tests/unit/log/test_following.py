@@ -24,7 +24,7 @@ from chronotile.format.names import new_name
 from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
 from chronotile.log import Following, Log
-from chronotile.show.story import Story, Window
+from chronotile.show.story import EventFilter, Story
 from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
@@ -62,7 +62,7 @@ class Looks:
             log = Log(read_history(store), store)
             return log.story(sizes=False)
 
-        watch, window = log_watch.LogWatch(store), Window(kinds=frozenset(DATASET_EVENTS))
+        watch, window = log_watch.LogWatch(store), EventFilter(kinds=frozenset(DATASET_EVENTS))
         self.following = Following(watch, story(), window, story)
 
     def _note(self, what: str, _: str) -> None:
@@ -135,7 +135,7 @@ def test_a_dataset_tells_of_its_members_and_of_new_ones(tmp_path: Path) -> None:
     put_array(group / "one", ARRAY)
     put_array(group / "two", ARRAY)
     put_list(group, 10, member("one", "one"), member("two", "two"))
-    window = Window(kinds=frozenset(DATASET_EVENTS))
+    window = EventFilter(kinds=frozenset(DATASET_EVENTS))
     following = DatasetFollowing(lambda: ct.open_dataset(str(group)).dataset, window, sizes=False)
     known = len(following.told.events)
     assert known > 2
