@@ -100,6 +100,21 @@ def test_only_the_store_touches_storage() -> None:
             assert "from obstore" not in text, path
 
 
+def test_only_the_store_knows_the_kind_of_storage() -> None:
+    """No other room asks for a scheme or a backend: it asks for the traits that it needs."""
+    doors = {"scheme", "backend", "_backend"}
+    for path in SRC.rglob("*.py"):
+        if room_of(path) == "storage":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in doors, f"{path}:{node.lineno} asks for .{node.attr}"
+            elif isinstance(node, ast.ImportFrom):
+                inside = {"disk", "disk_access", "bucket", "backend"}
+                walls = {f"chronotile.storage.{module}" for module in inside}
+                assert node.module not in walls, f"{path}:{node.lineno} imports {node.module}"
+
+
 def test_only_the_door_opens_the_generated_parsers() -> None:
     users = {p for p in SRC.rglob("*.py") if re.search(r"chronotile_ksy\b", p.read_text())}
     assert users == {SRC / "format" / "parsers.py"}

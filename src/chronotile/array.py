@@ -20,6 +20,7 @@ from chronotile.handle import (
     is_id,
     operation_of,
     who_asks,
+    with_operations,
     wrong_member,
 )
 
@@ -264,7 +265,8 @@ class Array(Handle["Report"]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of
 
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
+        table = diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
+        return with_operations(table, "commit" if rows else "name", [self.store]), ()
 
     def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
         """List every commit that wrote, changed or removed a row, in order.
@@ -281,7 +283,7 @@ class Array(Handle["Report"]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.blame import blame_of
 
-        return blame_of(self.labelled_log, row), ()
+        return with_operations(blame_of(self.labelled_log, row), "commit", [self.store]), ()
 
     def _change(
         self,

@@ -14,7 +14,17 @@ from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import BadFileError, ChronotileError, ReadError, html_card
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
-from chronotile.handle import Drawn, Handle, How, OfGroup, draw_to, is_id, operation_of, who_asks
+from chronotile.handle import (
+    Drawn,
+    Handle,
+    How,
+    OfGroup,
+    draw_to,
+    is_id,
+    operation_of,
+    who_asks,
+    with_operations,
+)
 
 if TYPE_CHECKING:
     import os
@@ -345,7 +355,9 @@ class Group(Handle[GroupReport]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of_group
 
-        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        table, notes = diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        names = "commit" if rows else "name"
+        return with_operations(table, names, self._array_stores(member)), notes
 
     def blame(
         self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
@@ -359,7 +371,12 @@ class Group(Handle[GroupReport]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import blame_group
 
-        return blame_group(self.dataset, row, member)
+        table, notes = blame_group(self.dataset, row, member)
+        return with_operations(table, "commit", self._array_stores(member)), notes
+
+    def _array_stores(self, member: str | None) -> list[Store]:
+        nodes = (node for node in self.dataset.tree() if node.fits(member))
+        return [node.store for node in nodes if node.store and node.found == "array"]
 
     def _read_again(self) -> None:
         """Forget what was read: the group has changed."""

@@ -614,6 +614,26 @@ def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     return Array(store, raw)
 
 
+def with_operations(table: pa.Table, names: str, stores: Iterable[Store]) -> pa.Table:
+    """Add the column `operation` behind a column of names: the operation of ours that put each.
+
+    Args:
+        table: A table with a column of names of commits.
+        names: That column.
+        stores: The arrays that they are of.
+    """
+    import pyarrow as pa
+
+    from chronotile.change.operations import tell_operations
+    from chronotile.show.operation_words import Operations
+
+    known: dict[str, str] = {}
+    for store in stores:
+        known |= Operations(tell_operations(store)).of_name
+    ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
+    return table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
+
+
 def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:
     """Give the id of an operation, if there is one; else the report that was given.
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.history.log_watch import LogWatch
     from chronotile.show.events import Event
+    from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
     from chronotile.show.story import Story, Window
     from chronotile.storage.store import Entry, Store
@@ -53,7 +54,7 @@ class Log:
 
     @property
     def array(self) -> str:
-        """Where the array lies."""
+        """The place of the array."""
         return self.history.array
 
     def __repr__(self) -> str:
@@ -126,7 +127,7 @@ class Log:
 
     @cached_property
     def id_length(self) -> int:
-        """The length of a short id: so many characters of a uuid tell all names apart."""
+        """The length of a short id: that much of a uuid tells all names apart."""
         from chronotile.format.short_ids import enough
 
         return enough(self.names)
@@ -188,8 +189,22 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
-        known = Facts(cells=counts, older=self.older_words, **listed)
+        known = Facts(cells=counts, operations=self.operations, older=self.older_words, **listed)
         return Story(self.view(end=end), known)
+
+    @cached_property
+    def operations(self) -> Operations:
+        """The operations of this package, for words; `Array.operations()` is the table of them.
+
+        The first call costs one LIST, and a read for each operation.
+
+        Raises:
+            StorageError: The storage failed.
+        """
+        from chronotile.change.operations import tell_operations
+        from chronotile.show.operation_words import Operations
+
+        return Operations(tell_operations(self.storage))
 
     def events(
         self,
@@ -458,7 +473,7 @@ class Following:
             self._watch.forget()
             raise
         events = story.events(self._window, reverse=True, seen=self._seen)
-        # A fragment lies there before it is committed: it is told of when it is.
+        # A fragment lies there before it is committed: it becomes an event when it is.
         fresh = [event for event in events if event.reason != "uncommitted"]
         self._seen.update((event.kind, event.name) for event in fresh)
         return fresh

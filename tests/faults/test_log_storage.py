@@ -111,6 +111,19 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
     assert len({fault for _, _, fault in proxy.seen}) == len(FAULTS)
 
 
+def test_an_outage_costs_few_requests_an_array(in_bucket: EngineArray, proxy: FaultProxy) -> None:
+    proxy.plan = lambda *_: "503"
+    store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
+    with pytest.raises(StorageError):
+        store.exists()
+    assert len(proxy.seen) == QUICK.attempts
+    proxy.seen.clear()
+    with pytest.raises(StorageError):
+        read_history(store)
+    asked = Counter(path for _, path, _ in proxy.seen)
+    assert set(asked.values()) <= set(range(1, QUICK.attempts + 1))
+
+
 class Meddler:
     """Calls something when the n-th operation of a kind is done."""
 

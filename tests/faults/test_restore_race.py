@@ -31,8 +31,8 @@ from chronotile.cli import main
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.timestamps import now_ms
+from chronotile.storage.disk_access import UnnamedFile
 from chronotile.storage.store import open_store
-from chronotile.storage.unnamed_file import UnnamedFile
 
 if TYPE_CHECKING:
     import pathlib

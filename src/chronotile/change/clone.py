@@ -45,8 +45,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
 
@@ -287,7 +286,7 @@ def _carry_out(plan: Parts, transfer: Transfer, here: Store, there: Store, link:
     for step in plan.puts:
         _put_again(there, step)
     for folder, inner in plan.labels.items():
-        source, target = here.child(folder), replace(there, place=there.place.child(folder))
+        source, target = here.child(folder), there.at(there.place.child(folder))
         _run(inner, Transfer(source, target, link), source, target, link)
     _compare_sizes(there, sizes)
     for path, new in plan.schemas:

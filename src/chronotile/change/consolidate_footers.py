@@ -103,19 +103,13 @@ def _step(
     version = array_version(history)
     listed = [*footers.items()]
     if version < FIRST_BY_NAME:
-        listed = [(_listed_uri(store, name), raw) for name, raw in listed]
+        listed = [(store.place.uri_in_files(name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
     folder = f"{FRAGMENT_META}/" if version >= FIRST_WITH_COMMITS else ""
     reason = count_text(len(listed), "footer")
     return put(f"{folder}{text}.meta", data, reason, may_vanish=True)
-
-
-def _listed_uri(store: Store, name: str) -> str:
-    """How an old `.meta` names a fragment."""
-    scheme = "file://" if store.place.scheme == "file" else ""
-    return f"{scheme}{store.uri_of(name)}"
 
 
 def _latest(store: Store, history: History) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ _STAMP = re.compile(r"[0-9TZ.]{8,40}")
 def _above(store: Store) -> tuple[Store, str]:
     """Give the folder that holds the array, and the array's name in it."""
     place, name = store.place.parent()
-    return Store(place=place, options=store.options, retry=store.retry), name
+    return store.watched(None).at(place), name
 
 
 def _read(store: Store, path: str) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def _move(path: str, data: bytes, reason: str) -> Step:
 
 def _refuse_fresh(store: Store, entry: Entry) -> None:
     """Refuses a list on a disk that somebody may be writing."""
-    if store.place.scheme != "file" or entry.modified_ms is None:
+    if not store.traits.shows_partial_files or entry.modified_ms is None:
         return
     if now_ms() - entry.modified_ms < _FRESH_MS:
         words = f"expected lists of members at rest, found {entry.path}, which has just changed"

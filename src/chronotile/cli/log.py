@@ -48,11 +48,24 @@ _COLOURS = {
     "visible": "32",
     "partial": "33",
     "hidden": "2",
+    "done": "32",
+    "final": "32",
+    "undone": "2",
+    "begun": "33",
+    "failed": "31",
     "note": "31",
 }
 """Part of an event -> the code of its colour on a terminal."""
 _HOW = {"missing": "its files, though committed by", "unreadable": "in"}
 """Reason -> the words between it and the file that decides."""
+_STATES = {
+    "begun": "not finished",
+    "done": "done",
+    "failed": "failed",
+    "undone": "undone",
+    "final": "done, cannot be undone",
+}
+"""State of an operation -> words for it."""
 _PLAIN = re.compile(r"[ -~\n]*\Z")
 _INDENT = "    "
 
@@ -77,6 +90,12 @@ class Lines:
         for note in event.notes:
             yield from self._wrapped(f"note: {note}", "note")
         yield from self._wrapped(_where(event), "hidden")
+
+    def under(self, events: Iterable[Event]) -> Iterator[str]:
+        """Lay out the commits of an operation, further in."""
+        for event in events:
+            for block in self.event(event._replace(operation=None)):
+                yield from (f"{_INDENT}{line}" for line in block.split("\n"))
 
     def _block(self, event: Event) -> str:
         """Give all lines of an event for a pipe, at once."""
@@ -142,6 +161,8 @@ def _where(event: Event) -> str:
     """Give the cells and bytes of an event, and the files that hold it."""
     from chronotile.show.output import count_text, size_text
 
+    if event.is_operation:
+        return event.source
     size = f"{size_text(event.size)}, " if event.size is not None else ""
     if event.cells is not None:
         size = f"{count_text(event.cells, 'cell')}, {size}"
@@ -149,10 +170,13 @@ def _where(event: Event) -> str:
     offset = f" at byte {event.offset}" if event.offset else ""
     also = "".join(f", also in {other}" for other in event.also)
     written = "" if event.written is None else f", written {time_text(event.written)}"
-    return f"{size}{name}in {event.source}{offset}{also}{written}"
+    by = "" if event.operation is None else f", by operation {event.operation}"
+    return f"{size}{name}in {event.source}{offset}{also}{written}{by}"
 
 
 def _state(event: Event) -> str:
+    if event.is_operation:
+        return f"{_STATES[event.status]}{f' by {event.because}' if event.because else ''}"
     if event.status == "hidden":
         how = _HOW.get(event.reason, "by") if event.because else ""
         return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
@@ -181,6 +205,10 @@ class LogReport:
     reverse: bool
     limit: int | None
     oneline: bool
+    commits: bool
+    """Show the commits of each operation under it."""
+    undone: bool
+    """Show operations that were undone, too."""
     following: Following | None = None
     """Tells new events; None to end after the history."""
     wait_s: float = POLL_SECONDS
@@ -211,9 +239,10 @@ class LogReport:
             yield self._headline()
         if lacks_key(self.log.history):
             yield NO_KEY
-        yield from self._laid_out(self._chosen(), lines)
+        yield from lay_out(self._folded(), lines, oneline=self.oneline)
         if self.following is not None:
-            yield from self._laid_out(coming(self.following.look, self.wait_s), lines)
+            new = coming(self.following.look, self.wait_s)
+            yield from lay_out(((event, ()) for event in new), lines, oneline=self.oneline)
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Give one object for each event, also for those that come."""
@@ -229,13 +258,14 @@ class LogReport:
             return iter(list(newest)[::-1])
         return self._events()
 
-    def _laid_out(self, events: Iterator[Event], lines: Lines) -> Iterator[str]:
-        for event in events:
-            if self.oneline:
-                yield lines.oneline(event)
-            else:
-                yield ""
-                yield from lines.event(event)
+    def _folded(self) -> Iterator[tuple[Event, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        how = {"undone": self.undone, "unfold": self.commits}
+        if self.is_live and self.limit is not None:
+            newest = itertools.islice(self.story.folded(self.window, **how), self.limit)
+            return iter(list(newest)[::-1])
+        reverse = self.reverse or self.is_live
+        return itertools.islice(self.story.folded(self.window, reverse=reverse, **how), self.limit)
 
     def _id_length(self) -> int:
         return self.log.id_length if self.oneline else 8
@@ -253,6 +283,20 @@ class LogReport:
         text += f"{count_text(self.story.fragments, 'fragment')} visible, "
         text += f"{count_text(len(view.deletes), 'delete')} and "
         return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
+
+
+def lay_out(
+    events: Iterable[tuple[Event, tuple[Event, ...]]], lines: Lines, *, oneline: bool
+) -> Iterator[str]:
+    """Lay out events, and the commits under each, further in."""
+    for event, commits in events:
+        if oneline:
+            yield lines.oneline(event)
+            yield from (f"  {lines.oneline(one)}" for one in commits)
+            continue
+        yield ""
+        yield from lines.event(event)
+        yield from lines.under(commits)
 
 
 def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
@@ -304,6 +348,16 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option(
+    "--commits",
+    is_flag=True,
+    help="Under each operation of chronotile, show its commits; else it is one event.",
+)
+@click.option(
+    "--undone/--no-undone",
+    default=True,
+    help="Show operations that were undone, or leave them out.",
+)
+@click.option(
     "--follow",
     is_flag=True,
     help="Then show new commits as they come, until stopped; with --json a line each.",
@@ -353,7 +407,7 @@ def log(
     store, watch = place.store, None
     if follow:
         from chronotile.history.log_watch import LogWatch
-        from chronotile.storage.read_once import remembering
+        from chronotile.storage.overlay import remembering
 
         store = remembering(store)
         watch = LogWatch(store)
@@ -382,6 +436,9 @@ class GroupLogReport:
     told: Told
     limit: int | None
     oneline: bool
+    reverse: bool
+    commits: bool
+    """Show the commits of each operation under it."""
     following: DatasetFollowing | None = None
     """Tells new events; None to end after the history."""
     wait_s: float = 0.0
@@ -408,6 +465,13 @@ class GroupLogReport:
         if self.following is not None:
             yield from coming(self.following.look, self.wait_s)
 
+    def _folded(self) -> Iterator[tuple[MemberEvent, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        if self.is_live:
+            yield from ((event, ()) for event in self._every())
+            return
+        yield from self.told.folded(reverse=self.reverse)[: self.limit]
+
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object for each event."""
         return [event.to_dict() for event in self._events()]
@@ -429,14 +493,17 @@ class GroupLogReport:
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
         if not self.oneline:
             yield printable(head)
-        for event in self._every():
+        for event, under in self._folded():
             member = printable(event.member or "the group itself")
+            commits = under if self.commits else ()
             if self.oneline:
                 yield f"{laid_out.oneline(event.event)}  ({member})"
+                yield from (f"  {laid_out.oneline(one)}" for one in commits)
                 continue
             yield ""
             yield member
             yield from laid_out.event(event.event)
+            yield from laid_out.under(commits)
         for path, error in self.told.errors.items():
             yield ""
             yield printable(f"{path} cannot be read: {error}")
@@ -451,6 +518,8 @@ def _group_log(
     reverse: bool,
     size: bool | None,
     oneline: bool,
+    commits: bool,
+    undone: bool,
     follow: bool,
     every: float,
 ) -> GroupLogReport:
@@ -466,13 +535,15 @@ def _group_log(
             following = DatasetFollowing(place.dataset.reopened, window, **asked)
             told = following.told
         else:
-            told = member_events(place.dataset, window, reverse=reverse, **asked)
+            told = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
     return GroupLogReport(
         group=place.uri,
         arrays=sum(node.found == "array" for node in nodes),
         told=told,
         limit=limit,
         oneline=oneline,
+        reverse=reverse,
+        commits=commits,
         following=following,
         wait_s=every,
     )

@@ -286,7 +286,7 @@ class ExplainReport:
             yield Text(NO_KEY, "red")
         yield ""
         if self.named:
-            for advice in advise(self.explained, view):
+            for advice in advise(self.explained, view, self.log.operations):
                 yield from _advice_text(advice)
             yield from self._late()
             return
@@ -295,7 +295,8 @@ class ExplainReport:
         if lacks_key(view.history):  # said once, above
             hidden = [item for item in hidden if item.reason != "unreadable"]
         # Objects that hold data come first; the order is otherwise that of `explain`.
-        groups = advise(sorted(hidden, key=lambda item: item.kind not in _DATA), view)
+        ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
+        groups = advise(ordered, view, self.log.operations)
         if groups:
             yield ""
             yield Text("Why not all of it is seen", "bold")

@@ -1,7 +1,12 @@
-"""What a delete or an update says, wherever it stands.
+"""A delete or an update as it is stored; and the deletes of nothing and of everything.
 
-In: a condition as it is stored. Out: `StoredDelete` or `StoredUpdate`: also the predicate of its
-author, the schema that types its values, and all of it as JSON. Knows no array, and no bytes.
+In: a condition as it is stored, or a schema. Out: `StoredDelete` or `StoredUpdate`: also the
+predicate of its author, the schema that types its values, and all of it as JSON. Knows no array,
+and no bytes.
+
+A delete that removes nothing stands in for one that must leave the array. A replay begins with a
+delete of everything. Both compare a dimension: no dimension is ever dropped, and its cells are
+neither NULL nor NaN.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ class StoredDelete:
         return negate(self.stored)
 
     def schema_among(self, schemas: Sequence[Schema]) -> Schema | None:
-        """The first schema that has every field of the condition, else the first."""
+        """Choose the first schema that has every field of the condition, else the first."""
         if len(schemas) > 1:
             wanted = fields(self.stored)
             for schema in schemas:
@@ -41,7 +46,7 @@ class StoredDelete:
         return schemas[0] if schemas else None
 
     def to_json(self, schemas: Sequence[Schema]) -> dict[str, Any]:
-        """The condition and the predicate, each as JSON and in words."""
+        """Give the condition and the predicate, each as JSON and in words."""
         schema = self.schema_among(schemas)
         return {
             "text": to_text(self.predicate, schema),
@@ -58,7 +63,7 @@ class StoredUpdate(StoredDelete):
     values: tuple[UpdateValue, ...]
 
     def values_json(self, schemas: Sequence[Schema]) -> list[Json]:
-        """The values that it sets, as JSON."""
+        """Give the values that it sets as JSON."""
         # It also parses what users type, which a reader of logs does not need.
         from chronotile.conditions.update_values import to_json as values_to_json
 
@@ -66,7 +71,7 @@ class StoredUpdate(StoredDelete):
 
 
 def matches_no_row(schema: Schema) -> Condition:
-    r"""The stored condition of a delete that removes nothing.
+    r"""Make the stored condition of a delete that removes nothing.
 
     On a dimension with a domain it keeps all cells from the domain's start on. On one without, as
     of texts, it keeps cells from some value on, and those before it.
@@ -91,7 +96,7 @@ def matches_no_row(schema: Schema) -> Condition:
 
 
 def is_harmless(stored: Condition, schema: Schema) -> bool:
-    """Whether a stored condition is the one that removes nothing.
+    """Return True if a stored condition is the one that removes nothing.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
@@ -104,12 +109,12 @@ def is_harmless(stored: Condition, schema: Schema) -> bool:
 
 
 def matches_every_row(schema: Schema) -> Condition:
-    """The stored condition of a delete of everything."""
+    """Make the stored condition of a delete of everything."""
     return negate(matches_no_row(schema))
 
 
 def is_everything(stored: Condition, schema: Schema) -> bool:
-    """Whether a stored condition is that of a delete of everything.
+    """Return True if a stored condition is that of a delete of everything.
 
     >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema

@@ -10,7 +10,6 @@ groups, the innermost first: before that the place is no group.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.clone import clone
@@ -126,7 +125,7 @@ def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outc
 def _below(root: Store, inner: Store, target: Store) -> Store:
     """The place in the clone of a folder of the dataset."""
     path = inner.place.root[len(root.place.root) :].strip("/")
-    return replace(target, place=target.place.child(path))
+    return target.at(target.place.child(path))
 
 
 def _clone_group(source: Store, target: Store, dataset: Dataset, end: Moment | None) -> None:

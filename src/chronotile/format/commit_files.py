@@ -186,8 +186,8 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 def encode_exchanged(lines: Iterable[str], old: bytes) -> bytes:
     r"""Write a `.vac` file that takes the place of another one, under the same name.
 
-    An engine keeps what it has read of a file in a bucket, and reads no further than these bytes if
-    the file is not longer now. So the new one is longer: lines may stand in it several times.
+    An engine caches the bytes of a file in a bucket, and reads no further if the file is not longer
+    now. So the new one is longer: lines may stand in it several times.
 
     >>> encode_exchanged(["/__fragments/a"], b"/__fragments/b\n")
     b'/__fragments/a\n/__fragments/a\n'

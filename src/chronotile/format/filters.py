@@ -1,4 +1,4 @@
-"""Filters: undo what a chunk of cells, or of a generic tile, went through on its way to disk.
+"""Filters: undo the steps that a chunk of cells, or of a generic tile, took on its way to disk.
 
 In: a pipeline, and one chunk: its metadata and its filtered bytes. Out: the bytes as they were
 written; or the name of the first filter that is not known here; or `BadFileError`. Knows nothing of
@@ -61,7 +61,7 @@ class Filter(NamedTuple):
 
 
 AES_256_GCM = Filter("aes_256_gcm")
-"""What the engine adds behind the filters of an encrypted array."""
+"""The filter that the engine adds behind those of an encrypted array."""
 
 
 def read_filters(pipeline: Any) -> tuple[Filter, ...]:
@@ -81,7 +81,7 @@ def read_filters(pipeline: Any) -> tuple[Filter, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The filters of one file, and what they need to know of its values."""
+    """The filters of one file, and the facts that they need of its values."""
 
     filters: tuple[Filter, ...]
     datatype: Datatype
@@ -90,7 +90,7 @@ class Pipeline:
     version: int
     """The format version of the schema."""
     is_var: bool = False
-    """Whether it filters the values of cells that vary in length."""
+    """True if it filters the values of cells that vary in length."""
 
     @property
     def holds_lengths(self) -> bool:
@@ -245,7 +245,7 @@ def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> t
 
 
 def cipher(key: bytes | None, where: str) -> Any:
-    """Make what opens and seals with the array's key.
+    """Make the cipher of the array's key.
 
     Raises:
         KeyNeededError: There is no key, or no package that can use it.

@@ -153,7 +153,7 @@ class _FooterRow(NamedTuple):
     dtype: np.dtype[Any]
     numbers: FooterNumbers
     flags: tuple[int, int]
-    """Whether there are timestamps, and delete metadata."""
+    """1 if there are timestamps; 1 if there is delete metadata."""
     marks: Marks
     """All but the head."""
     dimensions: int

@@ -80,9 +80,9 @@ class FooterField(NamedTuple):
     """A field of a footer: an attribute, the coordinates, a dimension or a time."""
 
     name: str
-    """By its name in the schema; `__coords`, `__timestamps` and so on for what has none there."""
+    """As in the schema; `__coords`, `__timestamps` and so on for fields that are not there."""
     stem: str
-    """The name of its files, less what comes behind it."""
+    """The name of its files, without suffix."""
     part: str
     """The content of `STEM.tdb`: `data`, `offsets`, `timestamps` or `deletes`."""
 
@@ -230,7 +230,7 @@ class FooterNumbers(NamedTuple):
     lists: tuple[tuple[str, int, int], ...]
     """(name in `Footer`, first number, number behind the last) of each list."""
     single: tuple[tuple[str, int | None], ...]
-    """(name in `Footer`, which number) of what is no list."""
+    """(name in `Footer`, which number) of each number that is in no list."""
 
 
 def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, where: str) -> int:
@@ -244,7 +244,7 @@ def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, whe
         where: The file, for errors.
 
     Raises:
-        BadFileError: The file is too short for what it says.
+        BadFileError: The file is too short for its footer.
     """
     if version >= FIRST_WITH_SCHEMA_NAME or (
         schema is not None and any(field.is_var for field in schema.dimensions)
@@ -344,7 +344,7 @@ class FooterLayout:
         Args:
             data: All bytes of `footer_size`.
             where: The file, for errors.
-            bare: Whether the length behind it is left out, as in a `.meta`.
+            bare: True if the length behind it is left out, as in a `.meta`.
 
         Raises:
             BadFileError: It is damaged, or not of this schema.

@@ -41,7 +41,7 @@ class GroupEntry(NamedTuple):
     """As it is stored: below the group if it is relative."""
     name: str | None
     kind: str
-    """One of `MEMBER_KINDS`: what was there when the member was added."""
+    """One of `MEMBER_KINDS`, as of the moment when the member was added."""
     is_relative: bool
     is_deletion: bool = False
 

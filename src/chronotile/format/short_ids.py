@@ -20,7 +20,7 @@ UUID = re.compile(r"_([0-9a-f]{32})(?=_|$)")
 
 
 def uuid_of(name: str) -> str | None:
-    """The uuid in a name; None if there is none.
+    """Find the uuid in a name; None if there is none.
 
     >>> uuid_of("__1_2_00112233445566778899aabbccddeeff_22")
     '00112233445566778899aabbccddeeff'
@@ -30,7 +30,7 @@ def uuid_of(name: str) -> str | None:
 
 
 def enough(names: Iterable[str]) -> int:
-    """How many characters of the uuid tell all names apart.
+    """Count the characters of the uuid that tell all names apart.
 
     >>> enough(["__1_1_00112233445566778899aabbccddeeff_22"])
     6
@@ -43,7 +43,7 @@ def enough(names: Iterable[str]) -> int:
 
 
 def find_name(names: Iterable[str], text: str, where: str) -> str:
-    """The one name that a text means: a name, a file of that name, or the start of its uuid.
+    """Find the one name that a text means: a name, a file of that name, or the start of its uuid.
 
     Raises:
         ChronotileError: No name fits, or several do.

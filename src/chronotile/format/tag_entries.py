@@ -38,7 +38,7 @@ class Doubt(NamedTuple):
     problem: str
     hint: str
     is_sealed: bool = False
-    """Whether only the key is missing."""
+    """True if only the key is missing."""
     tag: str | None = None
     """The name of the tag, where only its value is none."""
 

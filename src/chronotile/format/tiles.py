@@ -1,7 +1,7 @@
 """Generic tiles: the envelope of deletes, updates, schemas, enumerations and metadata.
 
 In: the bytes of a tile, or a payload. Out: the payload, or the bytes of a tile that the engine
-reads. Knows nothing of what a payload means.
+reads. Does not look into a payload.
 
 A tile is a header, the filters it went through, and chunks; each chunk holds at most 64 KiB of the
 payload, filtered on its own:
@@ -57,7 +57,7 @@ _PLAIN_FILTER = struct.pack("<IBIB", 1, _GZIP, 5, 1)
 _ONE_PART = struct.pack("<III", 16, 0, 1)
 
 _Stream: TypeAlias = tuple[int, int, int]
-"""Start and end of a chunk's zlib stream, and the size of what it holds."""
+"""Start and end of a chunk's zlib stream, and the size of its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ def _inflated(data: bytes, streams: list[_Stream], where: str) -> bytes:
 
 
 def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
-    """Read what a plain tile holds before the byte at which it was cut short.
+    """Read the payload of a plain tile up to the byte at which it was cut short.
 
     Bytes before a cut are as they were written. Nothing is read of a tile that is damaged in
     another way.

@@ -130,8 +130,8 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         ArrayNotFoundError: There is no schema, so there is no array.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
-    on_disk = store.place.scheme == "file"
-    listed = (_one_by_one if on_disk else _at_once)(store, wanted)
+    traits = store.traits
+    listed = (_one_by_one if traits.pace == "quick" else _at_once)(store, wanted)
     found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
@@ -165,7 +165,9 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         folder_links=links,
         specials=_links(found, "special"),
         linked_fragments=linked,
-        folder_times={p: n.change_time for p, n in listed.items()} if on_disk else {},
+        folder_times=(
+            {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
+        ),
         fragments_stamp=found[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
@@ -188,7 +190,7 @@ def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
 
 def folder_times(store: Store) -> dict[str, int | None]:
     """What `Listing.folder_times` has, without a listing of them; to be asked for before one."""
-    if store.place.scheme != "file":
+    if not store.traits.has_change_times:
         return {}
     there = {"", *store.list_names("").folders}
     if SCHEMA in there:

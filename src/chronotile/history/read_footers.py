@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from chronotile.storage.side_by_side import Tail
     from chronotile.storage.store import Store
 
-READ_AT_ONCE = 32
-"""Ranged reads that are under way at once in a bucket."""
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
 
@@ -192,8 +190,7 @@ class FooterReader:
             except ChronotileError as error:
                 return name, told_of_one(error)
 
-        is_disk = self._store.place.scheme == "file"
-        yield from ahead(outcome, raws, 1 if is_disk or not applied else READ_AT_ONCE)
+        yield from ahead(outcome, raws, self._store.concurrency if applied else 1)
 
     def decode(self, raw: RawFooter, *, applied: bool = False) -> StoredFooter:
         """Decodes a footer with the schema that it names.

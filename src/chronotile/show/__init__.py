@@ -14,7 +14,6 @@ Modules, in reading order:
     terminal_fit     tables and lines that fit a terminal
     error_messages   standard error, and the exit status
     row_formats      rows as CSV, JSON lines, Parquet and Arrow
-    treemap          rectangles whose areas are as their sizes
     usage_map        a picture of what an array's bytes are for
     fleet_page       a page on a whole fleet
     picture          what the timeline of an array shows

@@ -1,6 +1,7 @@
-"""What all panels of a picture share: the time axis, the colours, the line of the moment.
+"""What all panels of a picture share: the time axis, the colours, the heights of bars.
 
-In: a `Picture`. Out: `Axes`, which helps to draw panels and joins them, and a document with only
+In: a `Picture`. Out: `Axes`, which helps to draw panels and joins them; the encoding of a bar's
+height, by its cells or by its bytes, as the parameter `tall` says; and a document with only
 printable text. Knows nothing of what a panel shows.
 """
 
@@ -28,13 +29,14 @@ COLOURS = {
     "update": "#e08214",
     "schema": "#00796b",
     "metadata": "#8d6e63",
+    "operation": "#1b7837",
     ".con": RANGE,
     ".ign": "#737373",
 }
 
 
 def altair() -> Any:
-    """The plotting library, which is an extra."""
+    """Load the plotting library, which is an extra."""
     try:
         import altair as library
     except ImportError as cause:
@@ -44,7 +46,7 @@ def altair() -> Any:
 
 
 def printable_document(document: Any) -> Any:
-    r"""A chart or model in which escapes replace all characters that cannot be printed.
+    r"""Escape all characters in a chart or model that cannot be printed.
 
     XML has no control characters: the library that draws ends the process if it finds one.
 
@@ -62,7 +64,7 @@ def printable_document(document: Any) -> Any:
 
 
 def clipped(document: Any) -> Any:
-    """A chart whose marks end at the edge of their panel, also where a user has zoomed in.
+    """End the marks of a chart at the edge of their panel, also where a user has zoomed in.
 
     >>> clipped({"layer": [{"mark": {"type": "bar"}}]})
     {'layer': [{'mark': {'type': 'bar', 'clip': True}}]}
@@ -78,7 +80,7 @@ def clipped(document: Any) -> Any:
 
 
 def position(picture: Picture, moment: int) -> float:
-    """The place of a moment on the axis; the last one, which is now, is at the right edge."""
+    """Place a moment on the axis; the last one, which is now, is at the right edge."""
     low, high = ends(picture)
     if moment >= len(picture.moments) - 1:
         return high
@@ -86,7 +88,7 @@ def position(picture: Picture, moment: int) -> float:
 
 
 def ends(picture: Picture) -> tuple[float, float]:
-    """The ends of the axis: a little before the first moment, and after the last one."""
+    """Find the ends of the axis: a little before the first moment, and after the last one."""
     first, last = float(picture.first_ms), float(picture.last_ms)
     margin = max((last - first) * 0.05, 1.0, first * 1e-15)
     return max(first - margin, 0.0), last + margin
@@ -116,7 +118,7 @@ class Axes:
         self.at = self.alt.param(name="at", value=position(picture, picture.now))
 
     def x(self, field: str, *, bottom: bool) -> Any:
-        """A place on the time axis; only the bottom panel has labels."""
+        """Encode a place on the time axis; only the bottom panel has labels."""
         axis = None
         if bottom and self.calendar:
             zone = "local time" if self.is_local else "UTC"
@@ -132,33 +134,33 @@ class Axes:
         return self.alt.X(f"{field}:{self.kind}", scale=self.scale, axis=axis)
 
     def _label(self) -> str:
-        """A tick in two lines: the whole date, and the time of day as exact as the axis needs."""
+        """Label a tick in two lines: the date, and the time of day as exact as the axis needs."""
         form = "timeFormat" if self.is_local else "utcFormat"
         clock = "%H:%M" if self._span_ms > 600_000 else "%H:%M:%S"
         clock = clock if self._span_ms > 10_000 else "%H:%M:%S.%L"
         return f"[{form}(datum.value, '%Y-%m-%d'), {form}(datum.value, '{clock}')]"
 
     def values(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """Rows as the data of a layer."""
+        """Make rows the data of a layer."""
         return self.alt.Data(values=list(rows))
 
     def palette(self, colours: Mapping[str, str]) -> Any:
-        """A scale from words to colours, or to shapes."""
+        """Map words to colours, or to shapes."""
         return self.alt.Scale(domain=list(colours), range=list(colours.values()))
 
     def tips(self, **titles: str) -> list[Any]:
-        """The tooltip of a row: field -> its title."""
+        """Make the tooltip of a row: field -> its title."""
         return [self.alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
 
     def now_line(self, *, bottom: bool) -> Any:
-        """The line that the slider moves."""
+        """Draw the line that the slider moves."""
         chart = self.alt.Chart(self.values([{"one": 1}])).transform_calculate(here="at")
         return chart.mark_rule(color="#1b7837", strokeWidth=2, opacity=0.75).encode(
             x=self.x("here", bottom=bottom)
         )
 
     def joined(self, *panels: Any, title: str, subtitle: list[str]) -> Any:
-        """Panels one above the other, on one time axis."""
+        """Join panels, one above the other, on one time axis."""
         alt = self.alt
         return (
             alt.vconcat(*panels, spacing=8, background="white")
@@ -182,17 +184,17 @@ _THINNEST = 2
 
 
 def has_heights(picture: Picture) -> bool:
-    """Whether anything is known of what the fragments hold."""
+    """Return True if the cells or bytes of some fragment are known."""
     return any(bar.cells or bar.bytes for bar in picture.bars)
 
 
 def height_columns(bar: Bar) -> dict[str, float]:
-    """The columns that `EXPRESSION` reads."""
+    """Give the columns that `EXPRESSION` reads."""
     return {"root_cells": math.sqrt(bar.cells or 0), "root_bytes": math.sqrt(bar.bytes or 0)}
 
 
 def height_encoding(axes: Axes, step: float) -> dict[str, Any]:
-    """The encoding of the height of bars in rows that are `step` high; empty if nothing is known.
+    """Encode the height of bars in rows that are `step` high; empty if no size is known.
 
     The column `thick` has to be `EXPRESSION`.
     """
@@ -203,7 +205,7 @@ def height_encoding(axes: Axes, step: float) -> dict[str, Any]:
 
 
 def height_words(picture: Picture, *, switch: bool) -> list[str]:
-    """What the legend says of heights: in a page with a switch, that there is one."""
+    """Explain heights in the legend; a page has a switch for them."""
     if not has_heights(picture):
         return []
     what = "cells or bytes, as chosen above," if switch else picture.height

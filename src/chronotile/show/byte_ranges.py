@@ -1,7 +1,8 @@
 """Which bytes of a file are which field.
 
 In: the bytes of a file of a known kind. Out: `Region`s: the file itself, and the payload of each
-tile in it, each with the spans of its fields. Does not know what a field means.
+tile in it, each with the spans of its fields. Of a fragment's metadata whose schema is not at hand,
+the payloads and all but the head of the footer stay raw. Does not know what a field means.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class _Content(NamedTuple):
 def metadata_regions(
     data: bytes, where: str, key: bytes | None, schemas: tuple[Schema, ...]
 ) -> tuple[Region, ...]:
-    """Finds the byte range of each field.
+    """Find the byte range of each field of a fragment's metadata.
 
     Args:
         data: The whole file.

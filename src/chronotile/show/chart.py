@@ -2,7 +2,8 @@
 
 In: a `Picture`. Out: an Altair chart, and from it SVG or PNG without a browser. The parameters
 `moment` (a place in the list of moments) and `at` (its place on the axis) decide what is drawn as
-visible; the slider of the page sets them.
+visible; the slider of the page sets them. A history that is too long to draw each commit is drawn
+by its counts.
 """
 
 from __future__ import annotations
@@ -40,37 +41,44 @@ if TYPE_CHECKING:
     from chronotile.show.picture import Bar, Counts, Picture
 
 
-_SHAPES = {"delete": "diamond", "update": "triangle-up", "schema": "square", "metadata": "circle"}
+_SHAPES = {
+    "delete": "diamond",
+    "update": "triangle-up",
+    "schema": "square",
+    "metadata": "circle",
+    "operation": "cross",
+}
 _ROW = 20
 _TALLEST = 900
 
 
 def to_svg(picture: Picture) -> str:
-    """Draws the picture as SVG."""
-    return str(_convert().vegalite_to_svg(spec_text(picture)))
+    """Draw the picture as SVG."""
+    return str(vl_convert().vegalite_to_svg(spec_text(picture)))
 
 
 def to_png(picture: Picture) -> bytes:
-    """Draws the picture as PNG, at twice the size for sharp letters."""
-    return bytes(_convert().vegalite_to_png(spec_text(picture), scale=2))
+    """Draw the picture as PNG, at twice the size for sharp letters."""
+    return bytes(vl_convert().vegalite_to_png(spec_text(picture), scale=2))
 
 
-def library() -> str:
-    """The JavaScript that draws a chart in a browser, for a page that works offline."""
-    return str(_convert().javascript_bundle())
+def bundle() -> str:
+    """Give the JavaScript that draws a chart in a browser, for a page that works offline."""
+    return str(vl_convert().javascript_bundle())
 
 
-def _convert() -> Any:
+def vl_convert() -> Any:
+    """Load the library that draws without a browser, which is an extra."""
     try:
-        import vl_convert
+        import vl_convert as library
     except ImportError as cause:
         problem = "expected vl-convert-python (pip install 'chronotile[plot]'), found none"
-        raise ChronotileError("timeline", problem) from cause
-    return vl_convert
+        raise ChronotileError("picture", problem) from cause
+    return library
 
 
 def spec_text(picture: Picture, *, switch: bool = False) -> str:
-    """The chart as a Vega-Lite document; `switch` if its page has one for the height of bars."""
+    """Write the chart as a Vega-Lite document; `switch` if its page has one for heights."""
     counts = picture.counts
     if picture.lanes:
         chart = lanes_chart(picture, switch=switch)
@@ -96,7 +104,7 @@ def _drawn(picture: Picture, *, switch: bool) -> Any:
 
 
 def _labels(picture: Picture) -> dict[str, str]:
-    """A short label for each fragment, all different."""
+    """Give each fragment a short label, all different."""
     labels: dict[str, str] = {}
     taken: set[str] = set()
     for bar in picture.bars:
@@ -109,7 +117,7 @@ def _labels(picture: Picture) -> dict[str, str]:
 
 
 def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, Any]]:
-    """A row for each fragment: when it was written, when it is seen, and why not longer."""
+    """Make a row for each fragment: when it was written, when it is seen, and why not longer."""
     _, high = ends(picture)
     rows = []
     for bar in picture.bars:
@@ -136,7 +144,7 @@ def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, A
 
 
 def _spoken(picture: Picture, bar: Bar, label: str) -> str:
-    """What a screen reader says of a fragment."""
+    """Describe a fragment for a screen reader."""
     seen = f"seen by opens {_seen(picture, bar.first, bar.until)}"
     words = [f"written {span_text(bar.t1, bar.t2)}", seen, bar.reason]
     return f"fragment {label}: {', '.join([*words, bar.holds] if bar.holds else words)}"
@@ -193,7 +201,7 @@ def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
 
 
 def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
-    """A faint line for each delete and update, through the fragments that it touches."""
+    """Draw a faint line for each delete and update, through the fragments that it touches."""
     for kind in ("delete", "update"):
         rows = [{"time": float(m.time)} for m in axes.picture.marks if m.kind == kind]
         if rows:
@@ -205,7 +213,7 @@ def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
 def _link_layers(
     axes: Axes, labels: dict[str, str], y: Any, order: list[str], *, bottom: bool
 ) -> list[Any]:
-    """A line from each replaced fragment to the one that replaces it."""
+    """Draw a line from each replaced fragment to the one that replaces it."""
     alt = axes.alt
     last = {bar.name: float(bar.t2) for bar in axes.picture.bars}
     rows = [
@@ -307,7 +315,7 @@ def _seen(picture: Picture, first: int, until: int | None) -> str:
 
 
 def counted(picture: Picture, counts: Counts) -> Any:
-    """Draws counts on the time axis: what is visible, and what happened."""
+    """Draw counts on the time axis: what is visible, and what happened."""
     axes = Axes(picture)
     alt = axes.alt
     _, high = ends(picture)
@@ -353,7 +361,7 @@ def counted(picture: Picture, counts: Counts) -> Any:
 
 
 def _bars(picture: Picture, counts: Counts) -> list[dict[str, Any]]:
-    """What happened between each two moments: one bar for each kind, one on top of another."""
+    """Stack a bar for each kind of commit between each two moments."""
     kinds = {"write": counts.writes, "delete": counts.deletes, "update": counts.updates}
     bars: list[dict[str, Any]] = []
     for place, (start, end) in enumerate(pairwise(map(float, picture.moments)), start=1):

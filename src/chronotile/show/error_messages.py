@@ -70,7 +70,7 @@ class Complaint(NamedTuple):
 def unless_closed(stream: TextIO) -> Iterator[None]:
     """Write to a stream, and go on as if it was read if its reader has closed the pipe.
 
-    Nobody is left to tell: what a command does, and its exit status, are as if all was read.
+    The exit status is the same as if all was read.
 
     Raises:
         BrokenPipeError: Of another pipe, or of a connection.
@@ -87,13 +87,13 @@ def unless_closed(stream: TextIO) -> Iterator[None]:
 def _has_lost_reader(stream: TextIO) -> bool:
     with suppress(OSError, ValueError):  # a stream without a file, as in a test
         waiting = select.poll()
-        waiting.register(stream.fileno(), 0)  # then only what is wrong with it is told
+        waiting.register(stream.fileno(), 0)  # then it tells only what is wrong
         return bool(waiting.poll(0))
     return False
 
 
 def complain(error: BaseException, arguments: Sequence[str]) -> int:
-    """Prints an error, and gives the exit status.
+    """Print an error, and give the exit status.
 
     The arguments of the call say whether the user wants JSON, and which words are secret.
     """
@@ -115,7 +115,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def _lines(error: BaseException, problem: str, head: str, tail: str) -> list[str]:
-    """A problem in one line; one on a predicate also shows the predicate, and a caret below."""
+    """Put a problem into one line; below one on a predicate come the predicate and a caret."""
     if isinstance(error, PredicateError) and problem.count("\n") == 2:
         words, shown, caret = problem.split("\n")
         return [f"{head}{words}{tail}", shown, caret]
@@ -128,7 +128,7 @@ def _shows_hint(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status of a command that an error ends.
+    """Give the exit status of a command that an error ends.
 
     >>> status_of(KeyboardInterrupt()), status_of(ChronotileError("a", "expected b, found c"))
     (130, 1)
@@ -137,7 +137,7 @@ def status_of(error: BaseException) -> int:
 
 
 def is_unexpected(error: BaseException) -> bool:
-    """Whether an error is a fault of this program.
+    """Return True if an error is a fault of this program.
 
     >>> is_unexpected(TypeError()), is_unexpected(ChronotileError("a", "expected b, found c"))
     (True, False)
@@ -169,7 +169,7 @@ def _complaint(error: BaseException) -> Complaint:
 
 
 def _usage_complaint(error: click.ClickException) -> Complaint:
-    """What a wrong call should have, and what it has."""
+    """Say what a wrong call should have, and what it has."""
     status = error.exit_code
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return Complaint("", error.format_message(), None, status)
@@ -199,7 +199,7 @@ def _text(name: object) -> str:
 
 
 def _hushed(text: str, arguments: Sequence[str]) -> str:
-    """The text without the secrets of the call, and without the query and the user of a URI.
+    """Cut the secrets of the call out of a text, and the query and the user of a URI.
 
     >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
     "no '…' at https://…@h/x?…"

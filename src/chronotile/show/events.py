@@ -1,7 +1,8 @@
 """The events of an array's history, in words.
 
-In: deletes and updates. Out: what each did, in words; and `Event`: an object with its time, words,
-size and file, one by one or as a table. Decides nothing: `explanation` did.
+In: deletes, updates, schemas and files of metadata. Out: what each did, in words; and `Event`: an
+object with its time, words, size and file, one by one or as a table. Decides nothing: `explanation`
+did.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class Event(NamedTuple):
     """None if the name tells no time."""
     t2: int | None
     text: str
-    """What it did, in words."""
+    """Its effect, in words."""
     notes: tuple[str, ...]
-    """What its reader should know."""
+    """Remarks for its reader."""
     size: int | None
     cells: int | None
-    """Cells of a write; None if nobody asked, or it cannot be told."""
+    """Cells of a write; None if nobody asked, or it is not known."""
     source: str
     """The file that holds the object, relative to the array."""
     offset: int | None
@@ -58,9 +59,16 @@ class Event(NamedTuple):
     because: str | None
     written: int | None
     """When the storage says that its file was written, for files that hold older things."""
+    operation: str | None = None
+    """The id of the operation of this package that put it; None if another program did."""
+
+    @property
+    def is_operation(self) -> bool:
+        """True if it is an operation as a whole, and no object of the array."""
+        return self.operation == self.name
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, as `log --json` prints it."""
+        """Give the JSON form, as `log --json` prints it."""
         document = self._asdict()
         document["time"] = None if self.t2 is None else iso_time(self.t2)
         return document | {"notes": list(self.notes), "also": list(self.also)}
@@ -83,13 +91,14 @@ EVENTS_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("because", pa.string()),
         ("written", pa.uint64()),
+        ("operation", pa.string()),
     ]
 )
 """The fields of `Event`, as columns."""
 
 
 def events_table(events: Iterable[Event]) -> pa.Table:
-    """Events as a table; text that is no UTF-8, from a damaged name, gets escapes.
+    """Put events into a table; text that is no UTF-8, from a damaged name, gets escapes.
 
     >>> events_table([]).num_rows
     0
@@ -112,7 +121,7 @@ def _clean(value: Any) -> Any:
 
 
 def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
-    """What a delete did, in words, and notes on it."""
+    """Tell in words what a delete did, with notes on it."""
     try:
         text, schema = f"deleted rows where `{commit.text}`", commit.schema
         stored = commit.stored
@@ -133,7 +142,7 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
 
 
 def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
-    """What an update did, in words, and notes on it."""
+    """Tell in words what an update did, with notes on it."""
     try:
         schema = commit.schema
         pairs = (
@@ -160,11 +169,11 @@ def _refusals(commit: Delete) -> tuple[str, ...]:
 
 _HEAD = struct.Struct("<BI")
 _LONGEST = 60
-"""Characters of a value that are shown."""
+"""Characters of a value of metadata that are shown."""
 
 
 def metadata_words(payload: bytes, where: str) -> str:
-    r"""The keys and values of a metadata file.
+    r"""Tell the keys and values of a metadata file.
 
     Raises:
         BadFileError: It is damaged.
@@ -179,7 +188,7 @@ def metadata_words(payload: bytes, where: str) -> str:
 
 
 def _is_clean_up(item: MetadataItem) -> bool:
-    """Whether TileDB-Py removes a mark of its own, as it does with each key that it sets."""
+    """Return True if TileDB-Py removes a mark of its own, as it does with each key that it sets."""
     return item.is_removal and item.key.startswith((b"__np_flat_", b"__np_shape_"))
 
 
@@ -188,7 +197,7 @@ def _key(item: MetadataItem) -> str:
 
 
 def _value(item: MetadataItem) -> str:
-    """The value of an entry, as JSON."""
+    """Write the value of an entry as JSON."""
     start = 4 + len(item.key) + 1
     number, count = _HEAD.unpack_from(item.raw, start)
     raw, datatype = item.raw[start + _HEAD.size :], Datatype(number)
@@ -199,7 +208,7 @@ def _value(item: MetadataItem) -> str:
 
 
 def schema_words(schema: Schema) -> str:
-    """The dimensions and attributes of a schema."""
+    """Tell the dimensions and attributes of a schema."""
     dimensions = ", ".join(_field(field) for field in schema.dimensions)
     attributes = ", ".join(_field(field) for field in schema.attributes)
     return f"dimensions {dimensions}; attributes {attributes}"
@@ -213,7 +222,7 @@ def _field(field: Field) -> str:
 
 
 def _details(field: Field) -> Iterator[str]:
-    """Domain, tile extent, length, nullability, filters: what there is of them."""
+    """Tell domain, tile extent, length, nullability and filters, as far as there are any."""
     if field.domain:
         half = len(field.domain) // 2
         low, high = (
@@ -233,14 +242,14 @@ def _details(field: Field) -> Iterator[str]:
 
 
 def _extent(field: Field) -> object:
-    """The tile extent: of a date or time, a number of its units."""
+    """Give the tile extent: of a date or time, a number of its units."""
     if field.datatype.is_float:
         return raw_to_json(field, field.tile_extent)
     return int.from_bytes(field.tile_extent, "little")
 
 
 def change_words(before: Schema, now: Schema) -> str:
-    """What changed from one schema to the next."""
+    """Tell what changed from one schema to the next."""
     old = {field.name: field for field in before.fields}
     new = {field.name: field for field in now.fields}
     parts = [f"added {_field(new[name])}" for name in new if name not in old]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
+from chronotile.show.operation_words import Operations, name_in
 from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class Advice(NamedTuple):
     """What to do about it; empty if there is nothing to do."""
 
 
-def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
-    """Groups explanations of a view by their reason, in the order in which they come."""
+def advise(
+    explained: Iterable[Explanation], view: View, operations: Operations | None = None
+) -> tuple[Advice, ...]:
+    """Group explanations of a view by their reason, in the order in which they come."""
+    known = operations or Operations()
     groups: Groups = defaultdict(list)
     for item in explained:
         where = _side(item, view)
@@ -53,7 +57,9 @@ def advise(explained: Iterable[Explanation], view: View) -> tuple[Advice, ...]:
     advice = []
     for (kind, status, sided, because), items in _gathered(groups).items():
         reason, _, where = sided.partition("/")
-        why, todo = _words(kind, reason, where, because, items, view)
+        id_ = known.of_name.get(name_in(because or ""))
+        by = None if id_ is None else f"hidden by {known.phrase(id_)}"
+        why, todo = _words(kind, reason, where, because, items, view, by)
         names = tuple(item.name for item in items)
         advice.append(Advice(kind, status, reason, because, names, why, todo))
     return tuple(advice)
@@ -63,7 +69,7 @@ Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
 
 
 def _gathered(groups: Groups) -> Groups:
-    """The groups; those of many files with the same reason are merged."""
+    """Merge groups of many files with the same reason."""
     counts = Counter(key[:3] for key in groups)
     merged: Groups = defaultdict(list)
     for (kind, status, sided, because), items in groups.items():
@@ -79,7 +85,13 @@ def _side(item: Explanation, view: View) -> str:
 
 
 def _words(
-    kind: str, reason: str, side: str, because: str | None, items: list[Explanation], view: View
+    kind: str,
+    reason: str,
+    side: str,
+    because: str | None,
+    items: list[Explanation],
+    view: View,
+    by: str | None,
 ) -> tuple[str, str]:
     plural = len(items) > 1
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
@@ -94,10 +106,11 @@ def _words(
         case "superseded" if kind == "schema":
             return "a later schema is in force", ""
         case "superseded":
-            return _superseded(because or "", it, its, view)
+            return _superseded(because or "", it, its, view, by)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
             why = f"{decider} {its} commit out: the fragment was vacuumed or deleted"
+            why = why if by is None else f"{by}: {why}"
             return why, "if that was not meant, restore the fragment's folder and its .wrt"
         case "uncommitted" if kind == "fragment":
             why = f"no commit names {it}: the write is not finished, or never was"
@@ -121,17 +134,18 @@ def _words(
     return reason, ""
 
 
-def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
+def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
         return why, "nothing, if those are seen; --json names the file behind each"
     vacuum = next((one for one in view.history.vacuums if one.path == because), None)
     if vacuum is None:
-        return f"{because} lists {it}: a later file says all that {it} said", ""
+        return f"{because} lists {it}: a later file holds all of its content", ""
     name, text = vacuum.name, vacuum.name.text
     if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
         moment = first_end(name, dense=view.history.dense)
-        why = f"a restore or an undelete hides {it} from {time_text(moment)} ({moment}) on"
+        why = by or f"a restore or an undelete hides {it}"
+        why += f" from {time_text(moment)} ({moment}) on"
         return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
@@ -144,12 +158,12 @@ def _superseded(because: str, it: str, its: str, view: View) -> tuple[str, str]:
 
 
 def lacks_key(history: History) -> bool:
-    """Whether an array is encrypted, and no key is at hand."""
+    """Return True if an array is encrypted, and no key is at hand."""
     return history.key is None and any(p.kind == "encrypted" for p in history.problems)
 
 
 def _stops_an_open(items: list[Explanation], view: View) -> bool:
-    """Whether a fragment among some is one that the engine looks for."""
+    """Return True if the engine looks for one of some fragments."""
     rules, table = view.rules, view.history.table
     passed_over = {table.name(row) for row in rules.ok_without_folder.tolist()}
     return any(item.name not in passed_over for item in items)

@@ -1,7 +1,8 @@
 """The content of one decoded file, as JSON.
 
 In: a file as `decode` gives it, and the schemas of its array. Out: plain values, as `show --json`
-prints them. Reads nothing.
+prints them; of a fragment whose schema is not at hand, what can be told without it. Reads nothing;
+a name out of a file is text, never a path.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ WORDS: dict[Kind, str] = {
 
 
 def name_json(place: str, kind: Kind) -> dict[str, Any]:
-    """The parts of a file's name, if it is a timestamped one.
+    """Split a file's name, if it is a timestamped one.
 
     >>> name_json("a/__1_2_00112233445566778899aabbccddeeff_22.wrt", "wrt")["t2"]
     2
@@ -98,8 +99,8 @@ def to_json(
         case DeleteFile():
             return _envelope(file.tile) | file.to_json(schemas)
         case UpdateFile():
-            said = {"set": file.values_json(schemas)}
-            return _envelope(file.tile) | file.to_json(schemas) | said
+            values = {"set": file.values_json(schemas)}
+            return _envelope(file.tile) | file.to_json(schemas) | values
         case ArraySchemaFile():
             return _envelope(file.tile) | _schema(file.schema)
         case EnumerationFile():
@@ -199,7 +200,7 @@ _SIGNED, _FLOAT = frozenset("bhiq"), frozenset("fd")
 
 
 def schema_of(head: FooterHead, schemas: tuple[Schema, ...]) -> Schema | None:
-    """The schema that a footer names; one that came without a name is taken for it."""
+    """Find the schema that a footer names; a schema without a name counts as the one."""
     name = head.schema_name or OLD_SCHEMA
     for schema in schemas:
         if schema.file is None or schema.file == name:
@@ -210,7 +211,7 @@ def schema_of(head: FooterHead, schemas: tuple[Schema, ...]) -> Schema | None:
 def metadata_json(
     file: FragmentMetadataFile, schemas: tuple[Schema, ...], key: bytes | None
 ) -> dict[str, Any]:
-    """What a `__fragment_metadata.tdb` says.
+    """Give the content of a `__fragment_metadata.tdb` as JSON.
 
     Raises:
         BadFileError: It is damaged, or not of the schema that it names.
@@ -233,7 +234,7 @@ def metadata_json(
 
 
 def footers_json(file: ConsolidatedFootersFile, schemas: tuple[Schema, ...]) -> dict[str, Any]:
-    """What a `.meta` says; a footer that cannot be read does not hide the others."""
+    """Give the content of a `.meta`; a footer that cannot be read does not hide the others."""
     return {"fragments": [_listed(item, schemas) for item in file.footers]}
 
 
@@ -319,14 +320,14 @@ def _values(bounds: TileBounds, field: Field | None) -> Iterator[bytes]:
 
 
 def _value(field: Field | None, raw: bytes) -> Any:
-    """A value; of the times of cells, which are no field of the schema, a number."""
+    """Decode a value; the times of cells, which are no field of the schema, are numbers."""
     if field is None:
         return int.from_bytes(raw, "little")
     return cell_values.to_json(field, cell_values.decode(field, raw))
 
 
 def _sum(field: Field | None, bits: int) -> Any:
-    """A sum, of the kind that the field's values are."""
+    """Decode a sum, of the kind that the field's values are."""
     code = None if field is None else field.datatype.code
     raw = struct.pack("<Q", bits)
     if field is not None and code in _FLOAT:

@@ -21,7 +21,6 @@ from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.show.output import size_text
-from chronotile.show.treemap import Box, squarified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ BINS = 48
 """Columns of the heat map."""
 MOST_ARRAYS = 2000
 """Arrays that the list shows."""
-_WIDTH, _HEIGHT, _ROW = 960.0, 220.0, 16
+_WIDTH, _HEIGHT, _ROW = 960, 28, 16
 _CALENDAR_FROM = 100_000_000_000
 
 
@@ -50,7 +49,7 @@ class Fleet(NamedTuple):
 
 
 def to_html(fleet: Fleet) -> str:
-    """Draws the page."""
+    """Draw the page."""
     template = (resources.files("chronotile.show") / "fleet_page.html").read_text("utf-8")
     arrays = fleet.tables["arrays"].to_pylist()
     findings = fleet.tables["findings"].to_pylist()
@@ -77,7 +76,7 @@ def _link(array: str, links: Mapping[str, str]) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> str:
-    """A table; its cells are HTML already. Roles say what it is where a phone shows cards."""
+    """Draw a table of HTML cells. Roles say what it is where a phone shows cards."""
     names = [_text(name) for name in heads]
     body = "".join(f"<tr role=row>{_cells(names, row)}</tr>" for row in rows)
     if not body:
@@ -99,7 +98,7 @@ def _cells(names: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _wide(label: str, body: str) -> str:
-    """What may be wider than the page: a keyboard can scroll it."""
+    """Frame what may be wider than the page: a keyboard can scroll it."""
     return f'<div class=wide tabindex=0 role=group aria-label="{_text(label)}">{body}</div>'
 
 
@@ -114,7 +113,7 @@ def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> st
 
 
 def _number(item: Mapping[str, Any]) -> int:
-    """How many findings a row tells of: the last one of a code may count those not listed."""
+    """Count the findings of a row: the last row of a code may stand for those not listed."""
     return number_told(item["path"], item["message"])
 
 
@@ -129,7 +128,7 @@ def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:
 def _attention(
     arrays: list[dict[str, Any]], findings: list[dict[str, Any]], links: Mapping[str, str]
 ) -> str:
-    """The arrays with errors and warnings, the worst first, each with what to do."""
+    """List the arrays with errors and warnings, the worst first, each with what to do."""
     rank = {severity: place for place, severity in enumerate(SEVERITIES)}
     worst: dict[str, list[dict[str, Any]]] = {}
     for item in sorted(findings, key=lambda one: (rank[one["severity"]], one["code"])):
@@ -165,7 +164,7 @@ def _by_kind(findings: list[dict[str, Any]]) -> str:
 
 
 def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
-    """When the busiest arrays were written to: a row each, darker where more happened."""
+    """Draw when the busiest arrays were written to: a row each, darker where more happened."""
     rows = [(array, time) for array, time in _times(commits) if time >= _CALENDAR_FROM]
     if not rows:
         return "<p>No commits with a date.</p>"
@@ -202,8 +201,8 @@ def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
     ]
     listed = _table("Commits in words", ("array", "commits", "busiest time"), words, "")
     summary = "<summary>The same in words</summary>"
-    told = f'<details aria-label="Commits in words">{summary}{listed}</details>'
-    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + told
+    words_below = f'<details aria-label="Commits in words">{summary}{listed}</details>'
+    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + words_below
 
 
 def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: float) -> str:
@@ -213,7 +212,7 @@ def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: floa
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
-    """The time of each effective commit, with its array; one in several files counts once."""
+    """Give the time of each effective commit, with its array; one in several files counts once."""
     is_ignored = pc.and_(commits["ignored"], pc.invert(commits["loose"]))
     effective = commits.filter(pc.invert(pc.and_(is_ignored, pc.equal(commits["kind"], "write"))))
     once = effective.group_by(["array", "name", "kind"]).aggregate([("t2", "max")])
@@ -223,25 +222,24 @@ def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
 
 
 def _sizes(arrays: list[dict[str, Any]]) -> str:
-    """Bytes by reason, as areas."""
+    """Draw bytes by reason, as parts of one bar."""
     measured = [row for row in arrays if row.get("bytes") is not None]
     if not measured:
         how = "pipeline measures arrays with --sizes, tables without --no-sizes"
         return f"<p>The tables say nothing of sizes: {how}.</p>"
     summed = ((sum(row[name] for row in measured), why) for why, name in BYTES_OF.items())
     sizes = sorted(((size, reason) for size, reason in summed if size), reverse=True)
-    areas = squarified([float(size) for size, _ in sizes], Box(0.0, 0.0, _WIDTH, _HEIGHT))
-    parts = []
-    for number, ((size, reason), box) in enumerate(zip(sizes, areas, strict=True)):
-        x, y, width, height = box
-        words = f"{reason}: {size_text(size)}"
+    parts, x, total = [], 0.0, sum(size for size, _ in sizes)
+    for number, (size, reason) in enumerate(sizes):
+        width, words = _WIDTH * size / total, f"{reason}: {size_text(size)}"
         parts.append(
-            f'<g><rect class="area{number % 6}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}"><title>{_text(words)}</title></rect>'
+            f'<g><rect class="area{number % 6}" x="{x:.1f}" y="0" width="{width:.1f}" '
+            f'height="{_HEIGHT}"><title>{_text(words)}</title></rect>'
         )
-        if width > 7 * len(words) and height > 18:
-            parts.append(f'<text x="{x + 6:.1f}" y="{y + 16:.1f}">{_text(words)}</text>')
+        if width > 7 * len(words):
+            parts.append(f'<text x="{x + 6:.1f}" y="18">{_text(words)}</text>')
         parts.append("</g>")
+        x += width
     rows = [(_text(reason), size_text(size)) for size, reason in sizes]
     of = "" if len(measured) == len(arrays) else f", of {len(measured):,} of {len(arrays):,} arrays"
     listed = _table(f"Bytes by reason{of}", ("why it is there", "bytes"), rows, "")

@@ -34,7 +34,7 @@ _TALLEST = 1600
 
 
 def join_pictures(group: str, pictures: Sequence[tuple[str, Picture]], now: int) -> Picture:
-    """Puts the pictures of arrays into one, each in a lane of its own.
+    """Put the pictures of arrays into one, each in a lane of its own.
 
     Args:
         group: Where the dataset is.
@@ -89,7 +89,7 @@ def _marks(path: str, picture: Picture, moments: tuple[int, ...]) -> Iterator[Ma
 
 
 def lanes_chart(picture: Picture, *, switch: bool = False) -> Any:
-    """The chart: in each lane the writes of an array, visible or hidden, and what it deleted."""
+    """Draw a lane for each array: its writes, visible or hidden, and its deletes."""
     axes = Axes(picture)
     alt, order = axes.alt, list(picture.lanes)
     step = max(4, min(_ROW, _TALLEST // max(len(order), 1)))

@@ -27,7 +27,7 @@ from chronotile.check.findings import count_text as count_text  # the commands t
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
 from chronotile.show.error_messages import unless_closed
-from chronotile.show.terminal_fit import fit_line, fit_table
+from chronotile.show.terminal_fit import fit_line, fit_table, map_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +55,7 @@ class Text(RichText):
         super().__init__(printable(text), style)
 
     def append(self, text: RichText | str, style: str | Style | None = None) -> Text:
-        """Adds text behind it."""
+        """Add text behind it."""
         super().append(printable(text) if isinstance(text, str) else text, style)
         return self
 
@@ -64,29 +64,29 @@ class Report(Protocol):
     """The result of a command."""
 
     def to_json(self) -> Any:
-        """As one JSON document."""
+        """Give one JSON document."""
 
     def to_text(self) -> Iterable[RenderableType]:
-        """As lines, tables and trees."""
+        """Give lines, tables and trees."""
 
 
 @runtime_checkable
 class Streamed(Protocol):
-    """A result with so many lines that they are made and written as they come."""
+    """A result whose lines are made and written one by one, as there may be very many."""
 
     @property
     def is_live(self) -> bool:
-        """Whether the lines come as things happen, and not at once."""
+        """True if the lines come as things happen, and not at once."""
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """The lines, printable, for a terminal of a width, or for a pipe."""
+        """Give the lines, printable, for a terminal of a width, or for a pipe."""
 
     def json_lines(self) -> Iterator[Any]:
-        """JSON documents, each as something happens; only of what is live."""
+        """Give JSON documents, each as something happens; only of what is live."""
 
 
 def emit(report: Report, *, as_json: bool) -> None:
-    """Writes a report to standard output.
+    """Write a report to standard output.
 
     >>> class Answer:
     ...     def to_json(self): return {"answer": 42}
@@ -127,7 +127,7 @@ def _emit(report: Report, *, as_json: bool) -> None:
 
 
 def _print(part: RenderableType, console: Console) -> None:
-    """Prints a part of a report to a terminal, whose width it keeps to."""
+    """Print a part of a report to a terminal, whose width it keeps to."""
     if isinstance(part, RichText):
         console.print(_hung(fit_line(part, console.width)))
         return
@@ -137,7 +137,7 @@ def _print(part: RenderableType, console: Console) -> None:
 
 
 def _stream(report: Streamed, console: Console) -> None:
-    """Writes lines: through a pager on a terminal, else many at once, or each as it comes."""
+    """Write lines: through a pager on a terminal, else many at once, or each as it comes."""
     is_terminal = console.is_terminal
     colour = is_terminal and console.color_system is not None and not console.no_color
     lines = report.lines(width=console.width if is_terminal else None, colour=colour)
@@ -155,7 +155,7 @@ def _stream(report: Streamed, console: Console) -> None:
 
 
 def json_text(value: Any) -> str:
-    r"""JSON for people, with escapes for what cannot be printed.
+    r"""Write JSON for people, with escapes for what cannot be printed.
 
     >>> print(json_text({"\u202e": "é\x7f"}))
     {
@@ -166,7 +166,7 @@ def json_text(value: Any) -> str:
 
 
 def _encodable(document: str) -> str:
-    """JSON with escapes for characters that the encoding of standard output may lack."""
+    """Escape characters of JSON that the encoding of standard output may lack."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if document.isascii() or encoding.lower().startswith("utf"):
         return document
@@ -174,7 +174,7 @@ def _encodable(document: str) -> str:
 
 
 def _shown(part: RenderableType, console: Console) -> RenderableType:
-    """The same part, with escapes in all of its texts for what cannot be printed."""
+    """Escape what cannot be printed in all texts of a part."""
     match part:
         case str():
             return Text(part)
@@ -186,10 +186,7 @@ def _shown(part: RenderableType, console: Console) -> RenderableType:
                 fresh.append(segment.text, segment.style)
             return fresh
         case Table():
-            for column in part.columns:
-                column.header = _shown(column.header, console)
-                column._cells[:] = [_shown(cell, console) for cell in column.cells]
-            return part
+            return map_cells(part, lambda cell, _: _shown(cell, console))
         case Tree():
             part.label = _shown(part.label, console)
             for child in part.children:
@@ -200,7 +197,7 @@ def _shown(part: RenderableType, console: Console) -> RenderableType:
 
 
 def _document(value: Any, indent: str = "") -> str:
-    """JSON for people; a long list has one item per line, which is also twice as fast.
+    """Write JSON for people; a long list has one item per line, which is also twice as fast.
 
     >>> _document([{"a": 1}] * 1000).splitlines()[1]
     '  {"a": 1},'
@@ -220,7 +217,7 @@ def _document(value: Any, indent: str = "") -> str:
 
 
 def _hung(line: RichText) -> RenderableType:
-    """A line that keeps its indent if it is too long and wraps."""
+    """Keep the indent of a line that is too long and wraps."""
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     return Padding(line[indent:], (0, 0, 0, indent)) if indent else line
 
@@ -235,9 +232,9 @@ def _plain(part: RenderableType, console: Console) -> str:
 
 @contextmanager
 def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None]]:
-    """Shows progress on standard error, if that is a terminal, and clears it at the end.
+    """Show progress on standard error, if that is a terminal, and clear it at the end.
 
-    Gives a function to call for each thing done, of so many in all if that is known.
+    Gives a function to call for each thing done; `total` is the number of all, if it is known.
 
     >>> with progress("counting") as step:
     ...     step()
@@ -260,7 +257,7 @@ def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None
 
 
 def size_text(size: int | None) -> str:
-    """A number of bytes, for people.
+    """Write a number of bytes, for people.
 
     >>> size_text(109), size_text(20_480), size_text(None)
     ('109 bytes', '20.5 kB', 'size unknown')
@@ -277,7 +274,7 @@ def size_text(size: int | None) -> str:
 
 
 def place_text(array: str) -> str:
-    """The place of an array, relative to the current folder if it lies in there.
+    """Write the place of an array, relative to the current folder if it lies in there.
 
     >>> place_text("s3://lake/sales")
     's3://lake/sales'
@@ -289,7 +286,7 @@ def place_text(array: str) -> str:
 
 
 def window_text(start: int, end: int) -> str:
-    """A window, for people.
+    """Write a window, for people.
 
     >>> window_text(0, 2**64 - 1)
     '[0, 18446744073709551615] (from the start to after the year 9999)'
@@ -299,7 +296,7 @@ def window_text(start: int, end: int) -> str:
 
 
 def plain_table(*headers: str, right: int = 0) -> Table:
-    """A table without lines; the first `right` columns are numbers."""
+    """Make a table without lines; the first `right` columns are numbers."""
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold dim")
     table.padding = (0, 2, 0, 0)
     for at, header in enumerate(headers):

@@ -1,4 +1,4 @@
-"""What a picture of a history shows.
+"""The picture of a history, before it is drawn.
 
 In: the story of an array, and the moment that counts as now. Out: `Picture`: fragments with their
 lifelines, marks for deletes and updates, what `.con`, `.ign` and `.vac` files name, and the moments
@@ -66,7 +66,7 @@ class Bar(NamedTuple):
     reason: str
     because: str | None
     holds: str
-    """Its cells and bytes in words; empty if nobody asked, or it cannot be told."""
+    """Its cells and bytes in words; empty if nobody asked, or they are not known."""
     lane: str = ""
     """The array that it is of, in a picture of many."""
     cells: int | None = None
@@ -111,7 +111,7 @@ class Counts:
     writes: tuple[int, ...]
     deletes: tuple[int, ...]
     updates: tuple[int, ...]
-    """How many happened after the moment before, up to this one."""
+    """The number of those that happened after the moment before, up to this one."""
     seen: tuple[int, ...]
     deletes_in_force: tuple[int, ...]
     updates_in_force: tuple[int, ...]
@@ -139,7 +139,7 @@ class Picture:
     commits: int
     """The number of all deletes and updates."""
     changes: tuple[Mark, ...] = ()
-    """Changes of the schema and of the metadata; their `first` is -1."""
+    """Changes of the schema and of the metadata, and operations; their `first` is -1."""
     height: Height = "cells"
     """What the height of a bar goes by."""
     lanes: tuple[str, ...] = ()
@@ -152,13 +152,13 @@ class Picture:
 
     @property
     def first_ms(self) -> int:
-        """Where the time axis starts."""
+        """The start of the time axis."""
         starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return min(starts, default=self.moments[1] if len(self.moments) > 1 else 0)
 
     @property
     def last_ms(self) -> int:
-        """Where the time axis ends."""
+        """The end of the time axis."""
         ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
         return max(ends, default=self.moments[-1])
 
@@ -212,16 +212,19 @@ def make_picture(
 
 
 def _changes(story: Story) -> Iterable[Mark]:
-    """Tell the changes of the schema and of the metadata."""
+    """Tell the changes of the schema and of the metadata, and operations of this package."""
     words = {"schema": "schema", "meta": "metadata"}
     for event in story.events(Window(kinds=frozenset(words)), reverse=True):
         if event.t2 is not None:
             kind = words[event.kind]
             yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
+    for event in story.facts.operations.events():
+        notes = (f"undone by {event.because}",) if event.because else ()
+        yield Mark(event.name, "operation", event.t2 or 0, NEVER_SEEN, event.text, notes)
 
 
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
-    """Orders by the end; a fragment that was merged from others comes after them."""
+    """Order by the end; a fragment that was merged from others comes after them."""
     return line["t2"], -line["t1"], line["name"]
 
 
@@ -305,7 +308,7 @@ def _counted(view: View, now: int) -> Picture:
 
 
 def _listed(view: View, moments: Times) -> Iterable[Mark]:
-    """The first deletes and updates of a long history, which a page lists and searches."""
+    """List the first deletes and updates of a long history, which a page searches."""
     commits: list[Delete] = [*view.deletes[:MOST_LISTED], *view.updates[:MOST_LISTED]]
     for commit in sorted(commits, key=lambda one: (one.t2, one.name)):
         yield _mark(commit, int(np.searchsorted(moments, np.uint64(commit.t2), "left")))

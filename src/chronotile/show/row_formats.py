@@ -23,7 +23,7 @@ BINARY = ("parquet", "arrow")
 
 
 def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first so many rows, and no batch more than they need.
+    """Give the first rows, and no batch more than they need.
 
     >>> batch = pa.record_batch({"a": [1, 2, 3]})
     >>> [len(one) for one in limited([batch, batch, batch], 4)]
@@ -41,7 +41,7 @@ def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows of values that JSON can hold: dates as ISO-8601, bytes as hex, labels, `NaN`.
+    """Give rows of values that JSON can hold: dates as ISO-8601, bytes as hex, labels, `NaN`.
 
     >>> plain_rows(pa.record_batch({"b": [b"a"], "f": [math.nan]}))
     [{'b': '61', 'f': 'NaN'}]
@@ -55,7 +55,7 @@ def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A column without dictionaries, dates and times."""
+    """Take dictionaries, dates and times out of a column."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type):
@@ -77,7 +77,7 @@ def _value(value: Any) -> Any:
 
 
 def text_rows(batch: pa.RecordBatch) -> Iterator[list[str]]:
-    """Rows of texts, for a table on a terminal."""
+    """Give rows of texts, for a table on a terminal."""
     for row in plain_rows(batch):
         yield [_text(value) for value in row.values()]
 
@@ -89,7 +89,7 @@ def _text(value: Any) -> str:
 
 
 def writer(form: str) -> Callable[..., int]:
-    """The function that writes rows in a format; it gives how many it wrote."""
+    """Find the function that writes rows in a format; it gives their number."""
     return {"csv": _write_csv, "jsonl": _write_jsonl, "parquet": _write_parquet}.get(
         form, _write_arrow
     )
@@ -148,7 +148,7 @@ def _write_parquet(
 def _write_arrow(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO, *, escaped: bool
 ) -> int:
-    del escaped  # likewise
+    del escaped  # no terminal gets it
     count = 0
     # A file gets the format of files, which readers of `.arrow` expect; a pipe that of streams.
     begin = pa.ipc.new_file if out.seekable() else pa.ipc.new_stream

@@ -7,6 +7,7 @@ there at once. Reads nothing, and decides nothing: `explanation` did.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from chronotile.show.events import (
     schema_words,
     update_words,
 )
+from chronotile.show.operation_words import Operations, name_in
 from chronotile.visibility.explanation import committed_explanations
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
@@ -61,6 +63,11 @@ class Window:
     until: int | None = None
     kinds: frozenset[str] = frozenset(EVENTS)
 
+    def holds(self, event: Event) -> bool:
+        """Return True if an event is of this time."""
+        last = MAX_TIMESTAMP if self.until is None else self.until
+        return (event.t2 or 0) >= self.since and (event.t1 or 0) <= last
+
 
 def _no_metadata(_paths: list[str]) -> dict[str, bytes]:
     return {}
@@ -84,6 +91,8 @@ class Facts:
     """Gives the opened content of files of array metadata."""
     applied: Callable[[], Mapping[str, int]] = dict
     """Gives delete -> how many of the visible fragments in its reach have applied it."""
+    operations: Operations = field(default_factory=Operations)
+    """Operations of this package."""
     older: Callable[[Delete], tuple[str, ...]] = _no_notes
     """Gives notes on a delete that names a field which older fragments lack."""
 
@@ -170,6 +179,39 @@ class Story:
             yield from (self._event(_kind(item), item, content) for item in items)
             first, size = first + size, _BATCH
 
+    def folded(
+        self,
+        window: Window,
+        *,
+        reverse: bool = False,
+        undone: bool = True,
+        unfold: bool = False,
+    ) -> Iterator[tuple[Event, tuple[Event, ...]]]:
+        """Give the events of a window, with one for all that an operation did.
+
+        Only where events of all kinds are asked for: one kind alone is told commit by commit.
+
+        Args:
+            window: Which events.
+            reverse: The oldest first.
+            undone: Also operations that were undone, and the undos of them.
+            unfold: Give the events that each operation stands for, too.
+        """
+        operations = []
+        if window.kinds.issuperset(EVENTS):
+            every = self.facts.operations.events(undone=undone)
+            operations = [event for event in every if window.holds(event)]
+        ids = {event.name for event in operations}
+        under: dict[str, list[Event]] = {}
+        if unfold and ids:
+            for event in self.events(window, reverse=True):
+                under.setdefault(event.operation or "", []).append(event)
+        others = (e for e in self.events(window, reverse=reverse) if e.operation not in ids)
+        if reverse:
+            operations.reverse()
+        both = heapq.merge(others, operations, key=lambda e: e.t2 or 0, reverse=not reverse)
+        return ((one, tuple(under.get(one.name, ()))) for one in both)
+
     def identities(self, window: Window) -> Iterator[tuple[str, str]]:
         """Give kind and name of each event that is no write without a commit.
 
@@ -237,6 +279,7 @@ class Story:
         return Event(
             *(item.name, kind, item.t1, item.t2, text, notes, size, cells),
             *(item.path, offset, also, item.status, item.reason, item.because, written),
+            self.facts.operations.of_name.get(item.name),
         )
 
     def _words(
@@ -305,6 +348,8 @@ class Story:
             return "marked fragments as replaced"
         noun = "metadata file" if source.startswith(META) else "fragment"
         what = count_text(self._replaced[source], noun)
+        if name_in(source) in self.facts.operations.of_name:
+            return f"hid {what}"
         return f"marked {what} as replaced, to be removed by the next vacuum"
 
     def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:

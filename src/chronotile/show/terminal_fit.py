@@ -11,23 +11,25 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.table import Table
 from rich.text import Text as RichText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from rich.table import Column, Table
+    from rich.console import RenderableType
+    from rich.table import Column
 
 _LONG_NAME = re.compile(r"(__\d+_\d+_[0-9a-f]{8})[0-9a-f]{24}")
 _NAME = re.compile(r"__\d+_\d+_|\.tdb\b")
 _GAP = 2
 """Columns between two columns of a table."""
 _NARROW = 14
-"""A column of text is at least so wide, if its words are."""
+"""The least width of a column of text, if its words are that long."""
 
 
 def shortened(text: str) -> str:
-    """A text with the names in it shortened in the middle.
+    """Shorten the names in a text in the middle.
 
     >>> shortened("in __1_2_00112233445566778899aabbccddeeff_22.wrt")
     'in __1_2_00112233…_22.wrt'
@@ -36,7 +38,7 @@ def shortened(text: str) -> str:
 
 
 def fit_line(line: RichText, width: int) -> RichText:
-    """A line, with short names if it is too long for a terminal."""
+    """Shorten the names in a line that is too long for a terminal."""
     if len(line.plain) <= width or not _LONG_NAME.search(line.plain):
         return line
     fresh = line.copy()
@@ -48,14 +50,14 @@ def fit_line(line: RichText, width: int) -> RichText:
 
 
 class _Widths(NamedTuple):
-    """How wide a column is, if nothing wraps, and how narrow it may be."""
+    """The width of a column if nothing wraps, and the least that it may have."""
 
     most: int
     least: int
 
 
 def fit_table(table: Table, width: int) -> Table | list[RichText]:
-    """A table that is no wider than a terminal; or, if none is, a few lines for each row.
+    """Make a table no wider than a terminal; or, if that cannot be, a few lines for each row.
 
     >>> from rich.table import Table
     >>> table = Table("file", "why", box=None)
@@ -67,9 +69,7 @@ def fit_table(table: Table, width: int) -> Table | list[RichText]:
     widths = [_widths(column) for column in table.columns]
     if sum(one.most for one in widths) + gaps <= width:
         return table
-    for column in table.columns:
-        if not column.no_wrap:
-            column._cells[:] = [_short_cell(cell) for cell in column.cells]
+    table = map_cells(table, _short_cell)
     widths = [_widths(column) for column in table.columns]
     room = width - gaps - sum(one.least for one in widths)
     if room < 0:
@@ -82,11 +82,29 @@ def fit_table(table: Table, width: int) -> Table | list[RichText]:
     return table
 
 
+def map_cells(table: Table, change: Callable[[RenderableType, Column], RenderableType]) -> Table:
+    """Copy a table, with each header and cell changed."""
+    fresh = Table(box=None, pad_edge=False, show_edge=False, header_style=table.header_style)
+    fresh.padding = table.padding
+    for column in table.columns:
+        fresh.add_column(
+            change(column.header, column),
+            justify=column.justify,
+            overflow=column.overflow,
+            no_wrap=column.no_wrap,
+        )
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        fresh.add_row(*map(change, cells, table.columns))
+    return fresh
+
+
 def _plain(cell: object) -> str:
     return cell.plain if isinstance(cell, RichText) else str(cell)
 
 
-def _short_cell(cell: object) -> RichText | str:
+def _short_cell(cell: RenderableType, column: Column) -> RenderableType:
+    if column.no_wrap:
+        return cell
     return fit_line(cell, 0) if isinstance(cell, RichText) else shortened(str(cell))
 
 
@@ -102,7 +120,7 @@ def _widths(column: Column) -> _Widths:
 
 
 def _records(table: Table, width: int) -> Iterator[RichText]:
-    """A few lines for each row: its first name or word, and the others below."""
+    """Give a few lines for each row: its first name or word, and the others below."""
     heads = [_plain(column.header) for column in table.columns]
     # What tells rows apart comes first: the column of names, if there is one.
     first = max(range(len(heads)), key=lambda at: _widths(table.columns[at]).least)

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
 from chronotile.show.axes import WIDTH, ends, has_heights, position, printable_document
-from chronotile.show.chart import library, spec_text
+from chronotile.show.chart import bundle, spec_text
 
 if TYPE_CHECKING:
     from chronotile.show.picture import Counts, Picture
 
 
 def to_html(picture: Picture) -> str:
-    """Draws the picture as a page."""
+    """Draw the picture as a page."""
     template = (resources.files("chronotile.show") / "timeline_page.html").read_text("utf-8")
     return Template(template).substitute(
         title=html.escape(printable(f"History of {picture.title}"), quote=False),
         model=_inert(json.dumps(printable_document(page_model(picture)))),
         spec=_inert(spec_text(picture, switch=True)),
-        bundle=library().replace("</script", "<\\/script"),
+        bundle=bundle().replace("</script", "<\\/script"),
     )
 
 
 def page_model(picture: Picture) -> dict[str, Any]:
-    """What the page knows of the history."""
+    """Gather what the page knows of the history."""
     counts = picture.counts
     return {
         "moments": [
@@ -71,5 +71,5 @@ def _sums(counts: Counts) -> list[dict[str, int]]:
 
 
 def _inert(document: str) -> str:
-    """JSON that cannot end the script element around it."""
+    """Escape JSON, so that it cannot end the script element around it."""
     return document.replace("<", "\\u003c")

@@ -1,30 +1,27 @@
 """The picture of what an array's bytes are for: a treemap as SVG, PNG or one HTML page.
 
 In: the rows of `log.usage()`. Out: a picture; reasons hold fragments, which hold fields and parts.
-Text from files is escaped here. Knows nothing of how usage is found.
+Vega lays it out. Text from files is escaped here. Knows nothing of how usage is found.
 """
 
 from __future__ import annotations
 
 import html
 from collections import defaultdict
+from dataclasses import dataclass
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.check.file_uses import REASONS
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import printable
+from chronotile.show.chart import vl_convert
 from chronotile.show.output import count_text, size_text
-from chronotile.show.treemap import Box, Node, Tile, laid_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WIDTH, HEIGHT = 1080, 680
-_TOP = 56
-_STRIPS = (20.0, 15.0)
-_LETTER = 6.4
-"""Width of a letter, about: a label that is too long for its rectangle is cut."""
 _MOST = 150
 """Nodes of one parent that are drawn; smaller ones are drawn as one."""
 
@@ -50,6 +47,19 @@ _SHADES = {"data": 0.82, "offsets": 0.62, "validity": 0.5, "metadata": 0.38}
 _SHADE = 0.72
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A part of the whole."""
+
+    label: str
+    tip: tuple[str, ...]
+    """What there is to say of it, line by line."""
+    size: int
+    kind: str
+    """What decides on its colour."""
+    children: tuple[Node, ...] = ()
+
+
 class Line(NamedTuple):
     """A line of the table below the picture."""
 
@@ -61,26 +71,21 @@ class Line(NamedTuple):
 
 
 def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Draws the treemap as SVG; a viewer shows the text of a rectangle when it is pointed at.
+    """Draw the treemap as SVG; each rectangle has its text as a label.
 
     >>> to_svg("lake/sales", [])[:4]
     '<svg'
     """
-    return _svg(array, rows, is_page=False)
+    return str(vl_convert().vega_to_svg(_spec(array, rows)))
 
 
 def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Draws the treemap as PNG, at twice the size for sharp letters."""
-    try:
-        import vl_convert
-    except ImportError as cause:
-        problem = "expected vl-convert-python (pip install 'chronotile[plot]'), found none"
-        raise ChronotileError("usage", problem) from cause
-    return bytes(vl_convert.svg_to_png(to_svg(array, rows), scale=2))
+    """Draw the treemap as PNG, at twice the size for sharp letters."""
+    return bytes(vl_convert().vega_to_png(_spec(array, rows), scale=2))
 
 
 def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]) -> str:
-    """Draws the treemap as a page that works offline."""
+    """Draw the treemap as a page that works offline."""
     template = (resources.files("chronotile.show") / "usage_map.html").read_text("utf-8")
     cells = (
         f"<tr><td>{size_text(line.size)}</td><td>{line.files:,}</td>"
@@ -89,14 +94,14 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
         for line in lines
     )
     return Template(template).substitute(
-        title=_escaped(f"Usage of {_title(array)}"),
-        picture=_svg(array, rows, is_page=True),
+        title=_escaped(_title(array)),
+        picture=to_svg(array, rows),
         lines="\n".join(cells),
     )
 
 
 def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """The files of an array as a tree: reasons, then fragments, then fields and parts."""
+    """Arrange the files of an array as a tree: reasons, then fragments, then fields and parts."""
     total = 0
     groups: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -115,7 +120,7 @@ def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
-    """A fragment with its files, or a file that is in none."""
+    """Make the node of a fragment with its files, or of a file that is in none."""
     reason, size = files[0]["reason"], sum(file["bytes"] for file in files)
     if files[0]["fragment"] is None:
         tip = (name, f"{reason}: {_share(size, total)}", *_freed(files))
@@ -134,7 +139,7 @@ def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
 
 
 def _few(nodes: list[Node], total: int, words: str) -> Iterator[Node]:
-    """The largest nodes, and all others as one."""
+    """Keep the largest nodes, and make all others one."""
     ordered = sorted(nodes, key=lambda node: -node.size)
     yield from ordered[:_MOST]
     if rest := ordered[_MOST:]:
@@ -158,71 +163,80 @@ def _freed(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _title(array: str) -> str:
-    return "/".join(array.rstrip("/").split("/")[-2:])
+    return printable(f"Usage of {'/'.join(array.rstrip('/').split('/')[-2:])}")
 
 
 def _escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def _svg(array: str, rows: Sequence[Mapping[str, Any]], *, is_page: bool) -> str:
+def _spec(array: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Write the treemap as a Vega document: Vega lays it out."""
     total = sum(row["bytes"] for row in rows)
-    nodes = usage_tree(rows)
-    box = Box(0, _TOP, WIDTH, HEIGHT - _TOP)
-    heading = _escaped(f"Usage of {_title(array)}")
     words = f"{size_text(total)} in {count_text(len(rows), 'file')}"
-    size = f'width="{WIDTH}" height="{HEIGHT}"'
-    look = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11"'
     words += ". An area is as large as its bytes: reason, then fragment, then field and part."
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>',
-        f'<rect {size} fill="white"/>',
-        f'<text x="2" y="18" font-size="15" font-weight="bold">{heading}</text>',
-        f'<text x="2" y="36" fill="#555555">{words}</text>',
-        *(_drawn(tile, is_page=is_page) for tile in laid_out(nodes, box, _STRIPS)),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    tall = "datum.y1 - datum.y0 >= 13"
+    edges = {name: {"field": name} for name in ("x0", "y0", "x1", "y1")}
+    rect = {"x": edges["x0"], "y": edges["y0"], "x2": edges["x1"], "y2": edges["y1"]}
+    rect |= {"fill": {"field": "fill"}, "stroke": {"value": "white"}}
+    text = {"x": edges["x0"] | {"offset": 4}, "y": edges["y0"] | {"offset": 11}}
+    text |= {"text": {"signal": f"{tall} ? datum.label : ''"}, "fill": {"field": "ink"}}
+    text |= {"limit": {"signal": "max(datum.x1 - datum.x0 - 6, 1)"}, "fontSize": {"value": 11}}
+    tree: dict[str, Any] = {
+        "type": "treemap",
+        "field": "size",
+        "size": [WIDTH, HEIGHT],
+        "padding": 1,
+    }
+    tree |= {"paddingTop": 15, "sort": {"field": "value", "order": "descending"}}
+    parents = {"type": "stratify", "key": "id", "parentKey": "parent"}
+    shown = {"type": "filter", "expr": "datum.parent !== null"}
+    data = {"name": "tree", "values": [*_flat(rows)], "transform": [parents, tree, shown]}
+    return {
+        "$schema": "https://vega.github.io/schema/vega/v5.json",
+        "width": WIDTH,
+        "height": HEIGHT,
+        "padding": 4,
+        "background": "white",
+        "title": {"text": _title(array), "subtitle": words, "anchor": "start", "fontSize": 15},
+        "data": [data],
+        "marks": [
+            {
+                "type": "rect",
+                "from": {"data": "tree"},
+                "encode": {"enter": rect | {"description": {"field": "tip"}}},
+            },
+            {
+                "type": "text",
+                "from": {"data": "tree"},
+                "aria": False,
+                "interactive": False,
+                "encode": {"enter": text},
+            },
+        ],
+    }
 
 
-def _drawn(tile: Tile, *, is_page: bool) -> str:
-    x, y, width, height = tile.box
-    reason, _, part = tile.node.kind.partition(" ")
-    shade = 1.0 if tile.depth == 0 else _SHADES.get(part, _SHADE)
-    fill = _mixed(_COLOURS[reason], shade if tile.is_leaf or tile.depth == 0 else 0.3)
-    ink = "white" if tile.depth == 0 or (tile.is_leaf and shade > 0.55) else "#222222"
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    tip = "&#10;".join(map(_escaped, tile.node.tip))
-    said = f' data-tip="{tip}"' if is_page else ""
-    title = "" if is_page else f"<title>{tip}</title>"
-    text = ""
-    label = _fitted(tile.node, width)
-    if label and height >= 13:
-        weight = ' font-weight="bold"' if tile.depth == 0 else ""
-        below = 14 if tile.depth == 0 else 11
-        text = (
-            f'<text x="{x + 4:.1f}" y="{y + below:.1f}" fill="{ink}"{weight} '
-            f'pointer-events="none">{_escaped(label)}</text>'
-        )
-    return (
-        f'<g><rect {place} fill="{fill}" stroke="white" stroke-width="1"{said}>{title}</rect>'
-        f"{text}</g>"
-    )
-
-
-def _fitted(node: Node, width: float) -> str:
-    """The label with the size, or as much of it as there is room for; none for less than a word."""
-    room = int((width - 6) / _LETTER)
-    label = printable(node.label)
-    whole = f"{label}  {size_text(node.size)}"
-    if len(whole) <= room:
-        return whole
-    if len(label) <= room:
-        return label
-    return f"{label[: room - 1]}…" if room >= 4 else ""
+def _flat(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Give the nodes of the tree one by one, each with its parent and its colours."""
+    yield {"id": 0, "parent": None, "size": 0}
+    waiting = [(node, 0, 0) for node in usage_tree(rows)]
+    for number, (node, parent, depth) in enumerate(waiting, start=1):
+        waiting += [(child, number, depth + 1) for child in node.children]
+        reason, _, part = node.kind.partition(" ")
+        shade = 1.0 if depth == 0 else 0.3 if node.children else _SHADES.get(part, _SHADE)
+        yield {
+            "id": number,
+            "parent": parent,
+            "size": 0 if node.children else node.size,
+            "label": printable(f"{node.label}  {size_text(node.size)}"),
+            "tip": "\n".join(map(printable, node.tip)),
+            "fill": _mixed(_COLOURS[reason], shade),
+            "ink": "white" if shade > 0.55 else "#222222",
+        }
 
 
 def _mixed(colour: str, shade: float) -> str:
-    """A colour on white: 1 is the colour itself, 0 is white."""
+    """Mix a colour with white: 1 is the colour itself, 0 is white."""
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - (255 - part) * shade):02x}" for part in parts)

@@ -25,7 +25,7 @@ from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
 from chronotile.log import Following, Log
 from chronotile.show.story import Story, Window
-from chronotile.storage.read_once import remembering
+from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.servers import FaultProxy, S3Server
+
 
 ARRAY = "sparse-everything-v22"
 

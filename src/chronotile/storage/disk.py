@@ -13,20 +13,24 @@ import time
 from contextlib import contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chronotile.errors import (
+    ArrayNotFoundError,
     ChangedError,
     StorageError,
     TooLargeError,
     printable,
 )
-from chronotile.storage.open_folder import LINK, OpenFolder, kind_of
+from chronotile.storage.backend import Traits
+from chronotile.storage.disk_access import LINK, OpenFolder, kind_of, unnamed_file
 from chronotile.storage.place import (
     LEFTOVER,
     OTHER_BYTES,
+    PAGE,
     Entry,
     Folder,
     MissingObjectError,
@@ -39,10 +43,11 @@ from chronotile.storage.place import (
     plain_names,
 )
 from chronotile.storage.prefetch import ahead, cores
-from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
+
+    from chronotile.storage.backend import Backend
 
 PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened. Not blocking: opening a named pipe would wait forever."""
@@ -55,6 +60,8 @@ _AT_ONCE = 1 << 14
 """Entries of a folder that are in memory at once: they take more than their names."""
 _TIME_STEP_NS = 3_000_000_000
 """More than the coarsest step of a file's time on any file system in use."""
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
+"""How a disk says that it cannot link this file there."""
 
 
 class Disk:
@@ -71,11 +78,15 @@ class Disk:
     ['__commits/a.wrt']
     """
 
-    batch = 1
-    """Objects for one call of `remove`: each costs a system call here."""
-
-    concurrency = 1
-    """Measured on small files in the cache: threads gain nothing, and cost up to five times."""
+    # Measured on small files in the cache: threads gain nothing, and cost up to five times.
+    traits = Traits(
+        pace="quick",
+        concurrency=1,
+        batch=1,
+        has_links=True,
+        has_change_times=True,
+        shows_partial_files=True,
+    )
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -87,7 +98,7 @@ class Disk:
         """List one folder. A folder that is not there is empty, unless it is the root."""
         try:
             with self._in(path) as folder, os.scandir(folder) as items:
-                return _sorted(*sorted_out(items, f"{path}/" if path else "", sizes=sizes))
+                return _sorted(*_sort_out(items, f"{path}/" if path else "", sizes=sizes))
         except MissingObjectError:
             return Folder()
 
@@ -111,7 +122,7 @@ class Disk:
         return Names(files, folders, change_time=changed, folder_stamp=stamp)
 
     def change_time(self, path: str) -> int | None:
-        """The time of a folder's last change; None while the next change may get the same time."""
+        """Give the time of a folder's last change; None while the next may get the same time."""
         try:
             folder = self.open_folder(path)
         except MissingObjectError:
@@ -122,7 +133,7 @@ class Disk:
             os.close(folder)
 
     def newest_ms(self, path: str) -> int | None:
-        """The last change of a folder and of all below it; no program can set such a time back."""
+        """Give the last change of a folder and of all below it, which no program can set back."""
         newest: list[int] = []
         waiting = [path]
         while waiting:
@@ -153,6 +164,39 @@ class Disk:
             waiting += level.folders
         return _sorted(files, folders, strangers)
 
+    def list_files(self) -> tuple[Entry, ...]:
+        """List every regular file. A name that is no path gets escapes: it is only counted."""
+        root, place = os.path.realpath(self._place.root), self._place
+        files: list[Entry] = []
+        try:
+            for folder, _, names, descriptor in os.fwalk(root, onerror=_raise_unless_gone):
+                base = os.path.relpath(folder, root)
+                for name in names:
+                    try:
+                        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    if stat.S_ISREG(status.st_mode):
+                        path = name if base == "." else f"{base}/{name}"
+                        files.append(_entry(printable(path), status))
+        except (FileNotFoundError, NotADirectoryError) as cause:
+            raise ArrayNotFoundError(place.uri, "expected a folder, found none") from cause
+        except OSError as cause:
+            where = printable(os.path.relpath(cause.filename or root, root))
+            problem = f"the disk answered: {cause.strerror or cause}"
+            raise StorageError(place.uri_of(where), problem) from cause
+        return tuple(sorted(files))
+
+    def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
+        """List the files that come after a name; the disk lists all of them for it."""
+        after = f"{path}/{name}" if path else name
+        files = self.walk(path, sizes=False).files
+        return tuple(entry for entry in files if entry.path > after)[:PAGE]
+
+    def can_list_after(self, name: str) -> bool:  # noqa: ARG002 - no name is better than another
+        """Say no: a disk lists whole folders."""
+        return False
+
     @contextmanager
     def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
         parent, _, name = path.rpartition("/")
@@ -174,23 +218,18 @@ class Disk:
                 os.close(file)
 
     def head(self, path: str) -> Entry:
-        """Size and time of one file."""
+        """Give size and time of one file."""
         with self._file(path) as (_, status):
             return _entry(path, status)
 
-    def read(self, path: str, limit: int) -> bytes:
-        """All bytes of one file, which may have `limit` at most."""
-        with self._file(path) as (file, status):
-            return self._read(path, file, status.st_size, limit)
-
-    def view(self, path: str, limit: int) -> memoryview:
-        """What `read` gives; all cores read a large file, into memory of large pages."""
+    def view(self, path: str, limit: int) -> bytes | memoryview:
+        """Read one file; all cores read a large one, into memory of large pages."""
         with self._file(path) as (file, status):
             if _LEN_LARGE <= status.st_size <= limit:
                 buffer = np.empty(status.st_size, np.uint8)
                 if _is_filled(buffer.data, file):
                     return buffer.data.toreadonly()
-            return memoryview(self._read(path, file, status.st_size, limit))
+            return self._read(path, file, status.st_size, limit)
 
     def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
         step, parts = max(size, _LEN_READ), []
@@ -203,26 +242,30 @@ class Disk:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:  # noqa: ARG002 - a bucket asks less with it
-        """The bytes from `start` to before `end`, or to the end of the file."""
+        """Read the bytes from `start` to before `end`, or to the end of the file."""
         with self._file(path) as (file, status):
-            return read_between(file, start, min(end, status.st_size))
+            return _read_between(file, start, min(end, status.st_size))
 
     def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:  # noqa: ARG002 - a bucket asks less with it
-        """The last bytes of a file, and its size."""
+        """Read the last bytes of a file, and give its size."""
         with self._file(path) as (file, status):
             whole = status.st_size
-            return read_between(file, max(whole - length, 0), whole), whole
+            return _read_between(file, max(whole - length, 0), whole), whole
 
-    def open_folder(self, folder: str) -> int:
+    def open_folder(self, path: str) -> int:
         """Open a folder and give its descriptor, which the caller closes."""
-        return self._in(folder).__enter__()
+        return self._in(path).__enter__()
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new file; readers see all of it or none."""
+        self.put_parts(path, (data,), len(data))
+
+    def put_parts(self, path: str, parts: Iterable[bytes], size: int) -> None:  # noqa: ARG002 - a bucket needs it
+        """Write a new file part by part; readers see all of it or none."""
         parent, _, name = path.rpartition("/")
         with (
             self._in("", path) as root,
-            unnamed_file(root, (data,)) as file,
+            unnamed_file(root, parts) as file,
             self._in(parent, path, create=True) as folder,
         ):
             file.link(name, folder)
@@ -236,21 +279,61 @@ class Disk:
             unnamed_file(root, (new,)) as file,
             self._in(parent, path) as folder,
         ):
-            found = self.read(path, max(len(old), len(new)) + _LEN_READ)
-            if found == new:
+            stored = self.view(path, max(len(old), len(new)) + _LEN_READ)
+            if stored == new:
                 return
-            if found != old:
+            if stored != old:
                 raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
             file.replace(name, folder)
             os.fsync(folder)
 
-    def duplicate(self, source: str, target: str) -> None:
-        """Give a file a second, new name; `settle` makes it last."""
+    def may_link(self, other: Backend) -> bool:
+        """Tell whether both lie on one device; of a root that is to be made, its parent counts."""
+        if not isinstance(other, Disk):
+            return False
+        here, there = Path(self._place.root), Path(other._place.root)
+        with suppress(OSError):
+            parent = next(path for path in (here, *here.parents) if path.exists())
+            return there.stat().st_dev == parent.stat().st_dev
+        return False
+
+    def take(self, other: Backend, source: str, target: str) -> bool:
+        """Give a file of a disk a second, new name; `settle` makes it last."""
+        if not isinstance(other, Disk):
+            return False
+        other.head(source)
         from_parent, _, from_name = source.rpartition("/")
         to_parent, _, to_name = target.rpartition("/")
-        self.head(source)
-        with self._in(from_parent, target) as old, self._in(to_parent, target, create=True) as new:
-            os.link(from_name, to_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
+        try:
+            with (
+                other._in(from_parent, source) as old,
+                self._in(to_parent, target, create=True) as new,
+            ):
+                os.link(from_name, to_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
+        except StorageError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _NO_LINK:
+                raise
+            return False
+        return True
+
+    def link_folder(self, target: str, path: str) -> None:
+        """Make a symbolic link to a folder; one that is there already and leads there is fine."""
+        parent, _, name = path.rpartition("/")
+        with self._in(parent, path, create=True) as below:
+            try:
+                os.symlink(target, name, dir_fd=below)
+            except FileExistsError:
+                if os.readlink(name, dir_fd=below) != target:
+                    raise
+            os.fsync(below)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it, even the root."""
+        try:
+            Path(self._place.join(path)).mkdir(parents=True, exist_ok=True)
+        except OSError as cause:
+            problem = f"the disk answered: {cause.strerror or cause}"
+            raise StorageError(self._place.uri_of(path), problem) from cause
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files. One that is gone already is no error; a link or folder is."""
@@ -282,10 +365,10 @@ class Disk:
             pass
 
 
-def sorted_out(
+def _sort_out(
     items: Iterable[os.DirEntry[str]], base: str, *, sizes: bool
 ) -> tuple[list[Entry], list[str], list[Stranger]]:
-    """What is in a folder: files, folders and strangers, by their paths."""
+    """Sort the entries of a folder into files, folders and strangers."""
     files: list[Entry] = []
     folders: list[str] = []
     strangers: list[Stranger] = []
@@ -309,8 +392,8 @@ def sorted_out(
     return files, folders, strangers
 
 
-def read_between(file: int, start: int, end: int) -> bytes:
-    """The bytes of an open file from `start` to before `end`, or to its end."""
+def _read_between(file: int, start: int, end: int) -> bytes:
+    """Read an open file from `start` to before `end`, or to its end."""
     parts: list[bytes] = []
     while start < end and (part := os.pread(file, end - start, start)):
         parts.append(part)
@@ -333,7 +416,7 @@ def _is_filled(buffer: memoryview, file: int) -> bool:
 
 
 def _if_past(changed: int) -> int | None:
-    """A time, unless the next change may get the same one."""
+    """Give a time back unless the next change may get the same one."""
     return changed if changed < time.time_ns() - _TIME_STEP_NS else None
 
 
@@ -363,6 +446,12 @@ def _stranger(path: str, item: os.DirEntry[str], *, misnamed: bool = False) -> S
     if item.is_dir():
         return Stranger(path, LINK, "folder-link")
     return Stranger(path, LINK, "file-link" if item.is_file() else "special")
+
+
+def _raise_unless_gone(cause: OSError) -> None:
+    """Raise an error of the disk, unless a folder has gone since its parent was listed."""
+    if not isinstance(cause, FileNotFoundError):
+        raise cause
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

@@ -1,24 +1,94 @@
-"""The truth of conditions over columns is the truth of each cell."""
+"""Truth: that of one cell as the engine has it; that of columns is the truth of each cell."""
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.condition_truth import matches
-from support.strategies import RICH, comparisons, raw_values, trees
+from support.condition_truth import matches, removed
+from support.strategies import RICH, comparisons, make_field, make_schema, raw_values, trees
 
-from chronotile.conditions.tree import flatten
-from chronotile.conditions.truth import Cell, Sense, leaf_truth
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for, rows_kept
+from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, member_of
+from chronotile.conditions.truth import (
+    Cell,
+    Column,
+    Sense,
+    column_truth,
+    leaf_truth,
+    rows_asked_for,
+    rows_kept,
+)
+from chronotile.errors import PredicateError
 from chronotile.format import cell_values
+from chronotile.format.datatypes import VAR_NUM, Datatype
 
 if TYPE_CHECKING:
-    from chronotile.conditions.tree import Compare, Condition
+    from chronotile.conditions.tree import Condition
     from chronotile.format.schema import Field
+
+
+NULLABLE_TEXT = make_field("s", Datatype.STRING_UTF8, num=VAR_NUM, nullable=True)
+FLOAT = make_field("f", Datatype.FLOAT64)
+NAN = struct.pack("<d", float("nan"))
+ONE = struct.pack("<d", 1.0)
+
+
+@pytest.mark.parametrize("op", list(Op))
+def test_null_makes_every_stored_comparison_false(op: Op) -> None:
+    for value in (b"", b"x"):
+        node = Compare(field="s", op=op, value=value, offsets=(0,) if op.is_set else ())
+        assert not leaf_truth(node, NULLABLE_TEXT, Cell.NULL, Sense.STORED)
+        assert not leaf_truth(node, NULLABLE_TEXT, Cell.ABSENT, Sense.STORED)
+
+
+@pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE])
+def test_nan_compares_as_in_ieee_754(op: Op) -> None:
+    for cell, value in ((NAN, ONE), (ONE, NAN), (NAN, NAN)):
+        node = Compare(field="f", op=op, value=value)
+        for sense in Sense:
+            assert leaf_truth(node, FLOAT, cell, sense) is (op is Op.NE)
+
+
+def test_members_are_compared_as_bytes() -> None:
+    zero, minus_zero = struct.pack("<d", 0.0), struct.pack("<d", -0.0)
+    node = member_of("f", Op.IN, (NAN, zero))
+    assert leaf_truth(node, FLOAT, NAN, Sense.STORED)
+    assert not leaf_truth(node, FLOAT, minus_zero, Sense.STORED)
+    assert leaf_truth(Compare(field="f", op=Op.EQ, value=zero), FLOAT, minus_zero, Sense.STORED)
+
+
+def test_no_bytes_are_null_when_asked_and_empty_text_when_stored() -> None:
+    for op, asked, stored in (
+        (Op.EQ, (True, False), (False, True)),
+        (Op.NE, (False, True), (False, False)),
+    ):
+        node = Compare(field="s", op=op)
+        cells: tuple[bytes | Cell, ...] = (Cell.NULL, b"")
+        assert tuple(leaf_truth(node, NULLABLE_TEXT, c, Sense.PREDICATE) for c in cells) == asked
+        assert tuple(leaf_truth(node, NULLABLE_TEXT, c, Sense.STORED) for c in cells) == stored
+
+
+def test_fields_that_were_added_later() -> None:
+    schema = make_schema(make_field("a", Datatype.INT8), make_field("b", Datatype.INT8))
+    a, b = Compare(field="a", op=Op.EQ, value=b"\1"), Compare(field="b", op=Op.EQ, value=b"\1")
+    assert not removed(AnyOf(parts=(b, a)), {"a": 1}, schema)
+    assert removed(AnyOf(parts=(a, b)), {"a": 1}, schema)
+    assert removed(AllOf(parts=(a, b)), {"a": 1}, schema)
+    with pytest.raises(PredicateError, match="expected a field of the schema"):
+        removed(Compare(field="c", op=Op.EQ), {}, schema)
+
+
+def test_or_directly_in_or_is_taken_for_and() -> None:
+    schema = make_schema(make_field("a", Datatype.INT8))
+    a = {n: Compare(field="a", op=Op.EQ, value=bytes([n])) for n in (1, 2, 3)}
+    node = AnyOf(parts=(a[1], AnyOf(parts=(a[2], a[3]))))
+    assert [removed(node, {"a": n}, schema) for n in (1, 2, 3)] == [True] * 3
+    assert [removed(flatten(node), {"a": n}, schema) for n in (1, 2, 3)] == [False] * 3
 
 
 def column_of(field: Field, cells: list[bytes | None]) -> Column:
