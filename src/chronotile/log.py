@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from chronotile.show.events import Event
     from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
-<<<<<<< .merge_file_LhDJkr
     from chronotile.show.story import EventFilter, Story
-=======
-    from chronotile.show.story import Story, Window
->>>>>>> .merge_file_jm1gQ7
     from chronotile.storage.store import Entry, Store
     from chronotile.visibility.view import Delete
 

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from chronotile.group import Group
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
-<<<<<<< .merge_file_UDVgOM
     from chronotile.show.story import EventFilter, Story
-=======
-    from chronotile.show.story import Story, Window
->>>>>>> .merge_file_hPCC9s
 
 
 _COLOURS = {
