@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.delta_store import fleet_tables
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
-    from chronotile.log import Log
+    from chronotile.log import Log, open_log
     from chronotile.shims import (
         Dataset,
         apply_updates,
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
         consolidate,
         diff,
         open_dataset,
-        open_log,
         publish,
         read_rows,
         removed_rows,
@@ -103,7 +102,7 @@ _HOMES = {
     "fleet_tables": "fleet.delta_store",
     "open": "handle",
     "open_dataset": "shims",
-    "open_log": "shims",
+    "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
     "publish": "shims",

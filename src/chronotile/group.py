@@ -86,13 +86,13 @@ class Group(Handle[GroupReport]):
         """The tags of the group, with their moments in ms, the earliest first."""
         return self.dataset.tags
 
-    def members(self, at: Moment | None = None) -> Sequence[Member]:
+    def members(self, as_of: Moment | None = None) -> Sequence[Member]:
         """List the members of the group itself, at a moment, in no order."""
-        return self.dataset.members(at)
+        return self.dataset.members(as_of)
 
-    def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
+    def tree(self, as_of: Moment | None = None) -> tuple[Node, ...]:
         """List the members at any depth, each looked up where it lies."""
-        return self.dataset.tree(at)
+        return self.dataset.tree(as_of)
 
     def logs(self) -> dict[str, Log]:
         """Read the log of every array, by its path in the group."""
@@ -163,9 +163,9 @@ class Group(Handle[GroupReport]):
     ) -> pa.Table:
         """Tell what happened in all members, each row with its member; see `Array.events`."""
         from chronotile.dataset.dataset_events import dataset_events
-        from chronotile.show.story import Window
+        from chronotile.show.story import EventFilter
 
-        window = Window(
+        window = EventFilter(
             since=self.moment(start),
             until=None if end is None else self.moment(end),
             kinds=frozenset(kinds),
@@ -230,14 +230,9 @@ class Group(Handle[GroupReport]):
         return used.table
 
     def measure_usage(
-        self, *, member: str | None = None, on_member: Callable[[], None] | None = None
+        self, *, member: str | None = None
     ) -> tuple[Usage, dict[str, ChronotileError]]:
-        """Give what `usage` gives, with every way to free bytes, notes, and what failed.
-
-        Args:
-            member: Only members whose path fits this pattern.
-            on_member: Called after each member.
-        """
+        """Give what `usage` gives, with every way to free bytes, notes, and what failed."""
         import pyarrow as pa
 
         from chronotile.change.usage import Usage, measure_usage
@@ -259,8 +254,6 @@ class Group(Handle[GroupReport]):
                     notes += parts[-1].notes
             elif node.problem:
                 notes.append(f"{node.path}: {node.problem}")
-            if on_member is not None:
-                on_member()
         table = pa.concat_tables([part.table for part in parts])
         ways = tuple(way for part in parts for way in part.ways)
         return Usage(table=table, ways=ways, notes=tuple(notes)), errors

@@ -21,7 +21,7 @@ from typing import (
     Unpack,
 )
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     import os
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chronotile.show.picture import Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
+
 
 R = TypeVar("R", bound="Report | GroupReport")
 _FILES = ("put", "hidden", "removed")
@@ -146,6 +147,24 @@ class Handle(ABC, Generic[R]):
             for one in describe_operations(self.store)
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def operation(self, id_: str) -> dict[str, Any]:
+        """Read the record of one operation, with every file that it touched.
+
+        Args:
+            id_: Its id, or enough of it.
+
+        Raises:
+            ChronotileError: No operation has that id, or several do.
+        """
+        from chronotile.change.operations import list_operations, read_operation
+
+        fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        if len(fitting) != 1:
+            problem = f"expected the id of one operation, found {id_!r:.40}"
+            hint = f"chronotile operations {shell_word(self.uri)} lists all"
+            raise ChronotileError(self.uri, f"{problem}; {hint}")
+        return read_operation(self.store, fitting[0])
 
     def delete(
         self,
@@ -584,7 +603,7 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
-    from chronotile.history.folder_kinds import is_group_at
+    from chronotile.history.listing import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
     if is_group_at(store):

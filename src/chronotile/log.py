@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.show.events import Event
     from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
     from chronotile.storage.store import Entry, Store
     from chronotile.visibility.view import Delete
 
@@ -49,8 +49,8 @@ class Log:
     """The commit log of one array: a value. It can be pickled and shared between threads."""
 
     history: History = field(repr=False)
-    store: Store | None = field(default=None, repr=False)
-    """The array's storage; `check` looks there beyond the log."""
+    store: Store = field(repr=False)
+    """Where the array is; `check` looks there beyond the log."""
 
     @property
     def array(self) -> str:
@@ -112,7 +112,7 @@ class Log:
         """The tags of the array, and those of groups that it is a member of."""
         from chronotile.check.read_tags import tags_of
 
-        return tags_of(self.storage, self.history)
+        return tags_of(self.store, self.history)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -179,9 +179,9 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
-        from chronotile.show.story import Facts, Story
+        from chronotile.show.story import Story, StoryFacts
 
-        listed = add_up(self.storage.list_prefix(sizes=True)) if sizes else {}
+        listed = add_up(self.store.list_prefix(sizes=True)) if sizes else {}
         counts = {}
         if cells:
             facts = self.fragments().select(["name", "cells"]).to_pylist()
@@ -189,7 +189,9 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
-        known = Facts(cells=counts, operations=self.operations, older=self.older_words, **listed)
+        known = StoryFacts(
+            cells=counts, operations=self.operations, older=self.older_words, **listed
+        )
         return Story(self.view(end=end), known)
 
     @cached_property
@@ -227,11 +229,11 @@ class Log:
             BadTimeError: `since` or `until` is no time.
             StorageError: The storage failed.
         """
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
         from chronotile.show.events import events_table
-        from chronotile.show.story import Window
+        from chronotile.show.story import EventFilter
 
-        window = Window(
+        window = EventFilter(
             since=self.moment(since, "since"),
             until=None if until is None else self.moment(until, "until"),
             kinds=frozenset(kinds),
@@ -254,8 +256,7 @@ class Log:
 
     def commits(self) -> pa.Table:
         """Give one row a commit record, in time order; `t1_time` and `t2_time` are timestamps."""
-        from chronotile.history.commit_rows import commit_rows
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import commit_rows, with_times
 
         return with_times(commit_rows(self.history.table))
 
@@ -276,8 +277,7 @@ class Log:
 
         if log_only and deep:
             raise ChronotileError(self.array, "expected log_only or deep, found both")
-        store = None if log_only else self.storage if deep else self.store
-        return check(self.history, self.rules, store, deep=deep)
+        return check(self.history, self.rules, None if log_only else self.store, deep=deep)
 
     def older_words(self, commit: Delete) -> tuple[str, ...]:
         """Tell what a delete does to fragments that lack a field that it names (F15).
@@ -287,8 +287,6 @@ class Log:
         from chronotile.check.lacking_fields import lacking_fragments, lacking_words
         from chronotile.conditions.tree import fields
 
-        if self.store is None:
-            return ()
         with suppress(ChronotileError):
             lacking = lacking_fragments(self.rules, fields(commit.stored), commit.t2, self._health)
             if lacking:
@@ -300,12 +298,12 @@ class Log:
     def _health(self, paths: list[str]) -> Mapping[str, Health]:
         from chronotile.check.fragment_health import inspect
 
-        return inspect(self.storage, self.history, paths)
+        return inspect(self.store, self.history, paths)
 
     def _metadata(self, paths: list[str]) -> dict[str, bytes]:
         """Read files of the array's metadata; `check` says what is wrong with those left out."""
         found = {}
-        for path, data in self.storage.read_many(paths):
+        for path, data in self.store.read_many(paths):
             if not isinstance(data, ChronotileError):
                 with suppress(ChronotileError):
                     found[path] = tiles.decode(data, path, key=self.history.key).payload
@@ -329,7 +327,7 @@ class Log:
         if len(table.tile_rows):
             from chronotile.history.read_footers import FooterReader
 
-            reader = FooterReader(self.storage, self.history)
+            reader = FooterReader(self.store, self.history)
             for name, stored in reader.read(wanted, applied=True):
                 applied = (not isinstance(stored, ChronotileError) and stored.applied) or ()
                 counts.update(one for one in applied if _reaches(one, name))
@@ -359,9 +357,9 @@ class Log:
 
     def _read_facts(self, *, names: Collection[str] | None, sizes: bool) -> pa.Table:
         from chronotile.history.fragment_facts import read_facts
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
 
-        return with_times(read_facts(self.storage, self.history, names=names, sizes=sizes))
+        return with_times(read_facts(self.store, self.history, names=names, sizes=sizes))
 
     def usage(self) -> pa.Table:
         """Give one row a file of the array: why it is there, and the command that frees it.
@@ -375,16 +373,16 @@ class Log:
         """
         from chronotile.change.usage import measure_usage
 
-        return measure_usage(self.storage, self.history, self.rules).table
+        return measure_usage(self.store, self.history, self.rules).table
 
     @property
     def storage(self) -> Store:
-        """The array's storage; a log that was made without its store finds it by its name."""
-        return self.store or open_store(self.array)
+        """The same as `store`."""
+        return self.store
 
     def lifelines(self) -> pa.Table:
         """Give one row a fragment: from when to when it is visible, and why it stops."""
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
         from chronotile.visibility.lifelines import lifelines
 
         return with_times(lifelines(self.rules))
@@ -457,7 +455,7 @@ class Following:
     """
 
     def __init__(
-        self, watch: LogWatch, story: Story, window: Window, again: Callable[[], Story]
+        self, watch: LogWatch, story: Story, window: EventFilter, again: Callable[[], Story]
     ) -> None:
         self._watch, self._window, self._again = watch, window, again
         self._seen = set(story.identities(window))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.dataset.open_dataset import DatasetView
     from chronotile.dataset.over_members import GroupReport
-    from chronotile.log import Log
 
     Uri = str | os.PathLike[str]
     Key = bytes | str | None
@@ -39,35 +38,6 @@ def _rows_at(uri: Uri, key: Key, storage_options: Storage, options: Mapping[str,
     if options.get("member") is not None and not isinstance(found, Group):
         raise wrong_member(found.uri)
     return found
-
-
-def open_log(
-    array: Uri,
-    key: Key = None,
-    storage_options: Storage = None,
-    *,
-    prune_to: tuple[int, int] | None = None,
-) -> Log:
-    """List and read the commit log of an array, once.
-
-    Args:
-        array: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
-        key: The AES-256 key of an encrypted array: 32 bytes, or 32 characters.
-        storage_options: Options of the storage, such as `aws_endpoint`.
-        prune_to: A window; see `history.read_history` for what it risks.
-
-    Raises:
-        ArrayNotFoundError: There is no array.
-        ChangedError: The array changed each time while it was read.
-        WrongKeyError: The key does not open it.
-        StorageError: The storage failed.
-    """
-    from chronotile.history.read_history import read_history
-    from chronotile.log import Log
-    from chronotile.storage.store import open_store
-
-    store = open_store(array, storage_options)
-    return Log(read_history(store, key=key, prune_to=prune_to), store)
 
 
 class Dataset(Group):

@@ -48,7 +48,7 @@ from chronotile.fleet.shares import bucket_of
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
-from chronotile.history.time_columns import TWIN
+from chronotile.history.text_columns import TWIN
 from chronotile.show.output import size_text
 from chronotile.storage.store import open_store
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from support.servers import FaultProxy, S3Server
 
     from chronotile.fleet.shares import BucketShare
+
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]

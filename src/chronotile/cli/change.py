@@ -27,7 +27,7 @@ from chronotile.cli.options import (
     shared_option,
     wrong_call,
 )
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -339,12 +339,11 @@ def consolidate(call: Call, **options: Any) -> int:
     help="How old they, or deletes that go, must be: 24h. A number is in hours.",
 )
 @click.option(
-    "--keep-deletes/--loose-deletes",
-    "keep_deletes",
-    default=True,
-    help="Keep files of deletes that a .con holds, or remove them: an engine that consolidates "
-    "commits looks for them. Kept.",
+    "--loose-deletes",
+    is_flag=True,
+    help="Remove also files of deletes that a .con holds: no engine consolidates commits then.",
 )
+@click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
 @click.option(
     "--deletes",
     is_flag=True,
@@ -361,12 +360,12 @@ def consolidate(call: Call, **options: Any) -> int:
 @click.option(
     "--keep-days", metavar="N", type=click.FloatRange(min=0), help="And of the last days."
 )
-def vacuum(call: Call, keep_deletes: bool, **options: Any) -> int:
+def vacuum(call: Call, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
     A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
     """
-    return call.show(call.place.vacuum(loose_deletes=not keep_deletes, **options, **call.how))
+    return call.show(call.place.vacuum(**options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
@@ -643,22 +642,14 @@ class OperationReport:
 @access_options
 @reporting
 def operations(array: str, id_: str | None, access: Access) -> OperationsReport | OperationReport:
-    """What chronotile did to ARRAY, the newest first; with ID, one operation whole.
+    """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
     Each has who, when, why, its state, and what it put, hid and took out. `chronotile undo ARRAY
     ID` takes one back.
     """
-    from chronotile.change.operations import (
-        describe_operations,
-        list_operations,
-        read_operation,
-    )
-
     place = access.open(array)
     if id_ is None:
+        from chronotile.change.operations import describe_operations
+
         return OperationsReport(uri=place.uri, found=tuple(describe_operations(place.store)))
-    fitting = [one for one in list_operations(place.store) if one.id.startswith(id_.lower())]
-    if len(fitting) != 1:
-        problem = f"expected the id of one operation, found {id_!r:.40}"
-        raise ChronotileError(place.uri, f"{problem}; chronotile operations {place.uri} lists all")
-    return OperationReport(document=read_operation(place.store, fitting[0]))
+    return OperationReport(document=place.operation(id_))

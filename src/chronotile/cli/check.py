@@ -7,7 +7,7 @@ and fragment, each with the command that frees it, and a treemap of them. Change
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,26 +24,21 @@ from chronotile.cli.options import (
     form_of,
     member_option,
     reporting,
-    wrong_call,
 )
-from chronotile.errors import ChronotileError, ReadError, printable
-from chronotile.format.kinds import GROUP, GROUP_MARKER, META
+from chronotile.errors import ReadError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    import pyarrow as pa
     from rich.console import RenderableType
 
-    from chronotile.change.usage import Usage, Way
+    from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.check.looked_at import Reach
     from chronotile.cli.options import Access
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.fleet.check_all import FleetCheck
     from chronotile.format.timestamps import Moment
     from chronotile.show.usage_map import Line
-    from chronotile.storage.store import Store
 
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -71,7 +66,7 @@ class CheckReport:
         return int(order.index(worst) <= order.index(self.fail_on))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each finding."""
+        """Give one object for each finding."""
         return [item.to_dict() for item in self._shown()]
 
     def _shown(self) -> list[Finding]:
@@ -80,7 +75,7 @@ class CheckReport:
         return [item for item in self.found.findings if item.severity in kept]
 
     def to_text(self) -> Iterator[RenderableType]:
-        """Array by array, each finding with its hint."""
+        """Give array by array, each finding with its hint."""
         from chronotile.show.output import Text, count_text
 
         last = None
@@ -128,7 +123,7 @@ def check(
     deep: bool,
     access: Access,
 ) -> CheckReport:
-    """What is wrong, surprising or overdue in each ARRAY, or in all arrays of a folder or group.
+    """Find what is wrong or overdue in each ARRAY, or in all arrays of a folder or group.
 
     Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
     are debt. The check reads the log and the metadata of each fragment, and compares them with the
@@ -140,7 +135,7 @@ def check(
     from chronotile.show.output import progress
 
     if as_of is not None:
-        return check_as_of(places, severity, fail_on or "warning", as_of, access)
+        return _check_as_of(places, severity, fail_on or "warning", as_of, access)
     if log_only and deep:
         raise click.UsageError("expected --log-only or --deep, found both")
     with progress("opening fragments" if deep else "checking arrays") as step:
@@ -158,19 +153,19 @@ def check(
     return CheckReport(found=found, least=severity, fail_on=fail_on or least, reach=reach)
 
 
-def check_as_of(
+def _check_as_of(
     groups: tuple[str, ...], severity: str, fail_on: str, as_of: Moment, access: Access
 ) -> CheckReport:
-    """Asks each group whether it can be read whole at a time."""
+    """Ask each group whether it can be read whole at a moment."""
     from chronotile.fleet.check_all import FleetCheck
 
     arrays: list[str] = []
     findings: list[Finding] = []
-    for group in groups:
-        dataset = access.open_group(group).dataset
-        moment = dataset.moment(as_of, "--as-of")
-        arrays += [node.uri for node in dataset.arrays(moment)]
-        findings += dataset.check(as_of=moment)
+    for uri in groups:
+        group = access.open_group(uri)
+        moment = group.moment(as_of, "--as-of")
+        arrays += [node.uri for node in group.tree(moment) if node.found == "array"]
+        findings += group.check(as_of=moment)
     found = FleetCheck(tuple(arrays), tuple(findings), ())
     return CheckReport(found=found, least=severity, fail_on=fail_on, reach="log")
 
@@ -201,7 +196,7 @@ class UsageReport:
         return rows
 
     def lines(self) -> list[Line]:
-        """The bytes by reason and by the command that frees them, the most first."""
+        """Add up bytes by reason and by the command that frees them, the most first."""
         from chronotile.show.usage_map import Line
 
         lost = {way.command: way.lost for way in self.usage.ways}
@@ -230,7 +225,7 @@ class UsageReport:
         return self._sums(key)
 
     def to_json(self) -> dict[str, Any]:
-        """The sums, the ways to free bytes, and one object a file."""
+        """Give the sums, the ways to free bytes, and one object a file."""
         usage, sizes = self.usage, {row["path"]: row["bytes"] for row in self.rows}
         return {
             "array": self.array,
@@ -265,7 +260,7 @@ class UsageReport:
         }
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The sums as tables."""
+        """Give the sums as tables."""
         from chronotile.show.output import Text, count_text, place_text, size_text
 
         total = sum(row["bytes"] for row in self.rows)
@@ -326,7 +321,7 @@ class UsageReport:
         return table
 
     def _near(self, command: str | None) -> str:
-        """A command, with the array as a user in this folder would name it."""
+        """Shorten a command: name the array as a user in this folder would."""
         from chronotile.show.output import place_text
 
         near = printable(place_text(self.array))
@@ -362,26 +357,22 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 @access_options
 @reporting
 def usage(array: str, output: str | None, member: dict[str, str], access: Access) -> UsageReport:
-    """Why ARRAY is so large: bytes by reason, by field and part, and the largest fragments.
+    """Show why ARRAY is so large: bytes by reason, by field and part, the largest fragments.
 
     Each comes with the command that frees it, and what would be lost by it. The sums are what the
     storage lists, to the byte. Nothing is changed.
     """
     form = "" if output is None else form_of(output, FORMS)
     from chronotile.array import Array
-    from chronotile.change.usage import measure_usage
     from chronotile.show.output import progress
 
-    place, status = access.open(array), 0
+    place = access.open(array, member)
     if isinstance(place, Array):
-        if member:
-            raise wrong_call("--member: expected a group, found an array")
-        log = access.log_of(place)
-        with progress("listing files"):
-            measured = measure_usage(place.store, log.history, log.rules)
-    else:
-        measured, status = _of_group(place.dataset, member.get("member"))
-    report = UsageReport(array=place.uri, usage=measured, output=output, status=status)
+        access.log_of(place)
+    with progress("listing files"):
+        used, errors = place.measure_usage(**member)
+    status = ReadError.exit_code if errors else 0
+    report = UsageReport(array=place.uri, usage=used, output=output, status=status)
     if output is not None:
         Path(output).write_bytes(_draw(report, form))
     return report
@@ -395,78 +386,3 @@ def _draw(report: UsageReport, form: str) -> bytes:
     if form == ".png":
         return to_png(report.array, report.rows)
     return to_svg(report.array, report.rows).encode()
-
-
-def _of_group(dataset: Dataset, pattern: str | None) -> tuple[Usage, int]:
-    """Measure every array of a group, and the groups' own files; give the exit status too."""
-    import pyarrow as pa
-
-    from chronotile.change.usage import Usage, measure_usage
-    from chronotile.cli.look import chosen
-    from chronotile.show.output import progress
-
-    nodes = chosen(dataset, pattern)
-    tables: list[pa.Table] = [] if pattern is not None else [_own("", dataset.store)]
-    ways: list[Way] = []
-    notes: list[str] = []
-    status = 0
-    with progress("listing files", len(nodes)) as step:
-        for node in nodes:
-            if node.found == "group" and node.store is not None:
-                tables.append(_own(f"{node.path}/", node.store))
-            elif node.found == "array" and node.store is not None:
-                log = dataset.read_log(node)
-                if isinstance(log, ChronotileError):
-                    notes.append(f"{node.path} cannot be read: {log}")
-                    status = ReadError.exit_code
-                    continue
-                used = _below(node.path, measure_usage(node.store, log.history, log.rules))
-                tables.append(used.table)
-                ways += used.ways
-                notes += used.notes
-            elif node.problem:
-                notes.append(f"{node.path}: {node.problem}")
-            step()
-    return Usage(table=pa.concat_tables(tables), ways=tuple(ways), notes=tuple(notes)), status
-
-
-def _below(path: str, used: Usage) -> Usage:
-    """The usage of an array, its files and fragments below the path of its member."""
-    import pyarrow as pa
-
-    from chronotile.change.usage import SCHEMA
-
-    def lower(text: str | None) -> str | None:
-        return None if text is None else f"{path}/{text}"
-
-    table = used.table
-    for place, name in enumerate(SCHEMA.names):
-        if name in ("path", "fragment"):
-            texts = pa.array([lower(text) for text in table[name].to_pylist()], pa.string())
-            table = table.set_column(place, SCHEMA.field(place), texts)
-    return replace(
-        used,
-        table=table,
-        ways=tuple(
-            replace(way, paths=frozenset(f"{path}/{one}" for one in way.paths)) for way in used.ways
-        ),
-        notes=tuple(f"{path}: {note}" for note in used.notes),
-    )
-
-
-def _own(prefix: str, store: Store) -> pa.Table:
-    """A group's own files: its marker, its lists of members, its metadata."""
-    import pyarrow as pa
-
-    from chronotile.change.usage import SCHEMA
-
-    def entries() -> Iterator[tuple[str, int]]:
-        for folder in ("", GROUP, META):
-            for entry in store.list_dir(folder, sizes=True).files:
-                if folder or entry.path == GROUP_MARKER:
-                    yield entry.path, entry.size or 0
-
-    rows = [
-        {"path": f"{prefix}{path}", "bytes": size, "reason": "metadata"} for path, size in entries()
-    ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)

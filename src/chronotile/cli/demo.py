@@ -60,12 +60,12 @@ class DemoReport:
     outcomes: tuple[Outcome, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The folder, the array, and each step."""
+        """Give the folder, the array, and each step."""
         steps = [outcome._asdict() for outcome in self.outcomes]
         return {"folder": self.folder, "array": self.array, "steps": steps}
 
     def to_text(self) -> Iterator[RenderableType]:
-        """Each file, and the command behind it."""
+        """Give each file, and the command behind it."""
         from chronotile.show.output import Text
 
         yield ""
@@ -101,7 +101,7 @@ def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[Step]:
 
 
 def _way_back(folder: Path, made: sample.Sample) -> Iterator[Step]:
-    """A delete that took too much: found, tried without, taken out of a clone, and put back."""
+    """Find a delete that took too much, try without it, take it out of a clone, put it back."""
     array, trial = str(made.array), str(folder / "trial")
     delete = max((made.array / "__commits").glob("*.del")).stem
     found = ("log", array, "--kind", "delete", "-n", "1")
@@ -243,7 +243,7 @@ class Guide:
             width=min(width, _MOST),
             force_terminal=colour,
             color_system="standard" if colour else None,
-        ).print(Markdown(self.text, hyperlinks=False, code_theme="bw"))
+        ).print(Markdown(self.text, hyperlinks=False, code_theme="ansi_dark"))
         return iter([line.rstrip() for line in page.getvalue().splitlines()])
 
 

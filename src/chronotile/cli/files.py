@@ -57,7 +57,7 @@ class ShowReport:
         return name | to_json(self.file, self.schemas, self.key)
 
     def to_json(self) -> dict[str, Any]:
-        """The file, its kind and size, its content, and the byte ranges."""
+        """Give the file, its kind and size, its content, and the byte ranges."""
         document = {"file": self.place, "kind": self.file.kind, "size": self.size}
         document |= self._content()
         if self.regions is not None:
@@ -65,7 +65,7 @@ class ShowReport:
         return document
 
     def to_text(self) -> Iterator[RenderableType]:
-        """A tree; with byte ranges, a table for each region after it."""
+        """Give a tree; with byte ranges, a table for each region after it."""
         from rich.tree import Tree
 
         from chronotile.show.file_json import WORDS
@@ -94,12 +94,12 @@ class ShowReports:
         return max((error.exit_code for error in self.errors), default=0)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each file; one that could not be read has an `error`."""
+        """Give one object for each file; one that could not be read has an `error`."""
         failed = [{"file": error.where, "error": error.to_dict()} for error in self.errors]
         return [*(report.to_json() for report in self.shown), *failed]
 
     def to_text(self) -> Iterator[RenderableType]:
-        """One file after the other, then the errors."""
+        """Give one file after the other, then the errors."""
         from chronotile.show.output import Text
 
         for number, report in enumerate(self.shown):
@@ -111,7 +111,7 @@ class ShowReports:
 
 
 def _grow(tree: Any, document: Any) -> None:
-    """Adds a JSON value to a tree: one line for each value that fits a line."""
+    """Add a JSON value to a tree: one line for each value that fits a line."""
     from chronotile.show.output import Text
 
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
@@ -125,7 +125,7 @@ def _grow(tree: Any, document: Any) -> None:
 
 
 def _per_cell(values: Any) -> str:
-    """How many values a cell has, unless it is one."""
+    """Say how many values a cell has, unless it is one."""
     if values == 1:
         return ""
     return ", variable length" if not isinstance(values, int) else f", {values} values in each cell"
@@ -186,14 +186,14 @@ def _region_table(region: Region) -> RenderableType:
 
 
 def _plain(value: Any) -> Any:
-    """A value of the generated parsers for JSON: bytes as hex, an enum as its name."""
+    """Make JSON of a value of the generated parsers: bytes as hex, an enum as its name."""
     if isinstance(value, bytes):
         return value.hex()
     return value.name if hasattr(value, "name") else value
 
 
 def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
-    """The schemas of the array that a file lies in; none if it lies in no array."""
+    """Read the schemas of the array around a file; give none if there is no array."""
     from chronotile.single_file.decode import split_place
     from chronotile.single_file.nearby_schemas import read_schemas
 
@@ -305,7 +305,7 @@ class ConformanceReport:
         return int(bool(self.failures))
 
     def to_json(self) -> dict[str, Any]:
-        """The score of each chapter, and each failure."""
+        """Give the score of each chapter, and each failure."""
         chapters = [
             {"chapter": name, "passed": s.passed, "cases": s.cases, "not_asked": s.not_asked}
             for name, s in self.scores.items()
@@ -323,7 +323,7 @@ class ConformanceReport:
         return {"chapters": chapters, "failures": failures}
 
     def to_text(self) -> Iterator[RenderableType]:
-        """A table of chapters, then the first failures."""
+        """Give a table of chapters, then the first failures."""
         from chronotile.show.output import Text, plain_table
 
         table = plain_table("passed", "cases", "not asked", "chapter", right=3)
@@ -473,7 +473,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-@click.command(
+@command(
     epilog="\b\nExample:\n  chronotile conformance tests/conformance/cases.json -- ./my-reader"
 )
 @click.argument("cases", metavar="CASES", type=Place("file"))

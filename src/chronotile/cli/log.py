@@ -24,7 +24,6 @@ from chronotile.cli.options import (
     command,
     member_option,
     reporting,
-    wrong_call,
 )
 from chronotile.errors import BadTimeError, ReadError, printable
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
     from chronotile.cli.options import Access
     from chronotile.dataset.dataset_events import MemberEvent, Told
     from chronotile.dataset.follow_members import DatasetFollowing
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
+    from chronotile.group import Group
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
 
 
 _COLOURS = {
@@ -82,7 +81,7 @@ class Lines:
     """Characters of a short id."""
 
     def event(self, event: Event) -> Iterator[str]:
-        """An event in a few lines."""
+        """Give an event in a few lines."""
         if self.width is None:
             yield self._block(event)
             return
@@ -99,7 +98,7 @@ class Lines:
                 yield from (f"{_INDENT}{line}" for line in block.split("\n"))
 
     def _block(self, event: Event) -> str:
-        """All lines of an event for a pipe, at once."""
+        """Give all lines of an event for a pipe, at once."""
         lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {_state(event)}"]
         lines += [f"{_INDENT}{event.text}", *(f"{_INDENT}note: {note}" for note in event.notes)]
         lines.append(f"{_INDENT}{_where(event)}")
@@ -202,7 +201,7 @@ class LogReport:
 
     log: Log
     story: Story
-    window: Window
+    window: EventFilter
     reverse: bool
     limit: int | None
     oneline: bool
@@ -216,7 +215,7 @@ class LogReport:
 
     @property
     def is_live(self) -> bool:
-        """Whether the lines come as things happen."""
+        """True if the lines come as things happen."""
         return self.following is not None
 
     def _events(self) -> Iterator[Event]:
@@ -224,15 +223,15 @@ class LogReport:
         return itertools.islice(self.story.events(self.window, reverse=reverse), self.limit)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each event."""
+        """Give one object for each event."""
         return [event.to_dict() for event in self._events()]
 
     def to_text(self) -> Iterator[str]:
-        """The lines for a pipe."""
+        """Give the lines for a pipe."""
         return self.lines(width=None, colour=False)
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """A line on the array, then one or a few lines for each event."""
+        """Give a line on the array, then one or a few lines for each event."""
         from chronotile.show.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
@@ -246,7 +245,7 @@ class LogReport:
             yield from lay_out(((event, ()) for event in new), lines, oneline=self.oneline)
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
-        """One object for each event, also for those that come."""
+        """Give one object for each event, also for those that come."""
         yield from (event.to_dict() for event in self._chosen())
         if self.following is not None:
             events = coming(self.following.look, self.wait_s)
@@ -301,23 +300,30 @@ def lay_out(
 
 
 def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
-    """New events, as they come; what cannot be read now is looked at later."""
+    """Give new events as they come; look later at what cannot be read now."""
     while True:
         time.sleep(wait_s)
         with suppress(ReadError):
             yield from look()
 
 
-def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.show.story import Window
+def _window(
+    place: Log | Group, start: Moment, end: Moment | None, kinds: tuple[str, ...]
+) -> EventFilter:
+    """Say which events to show.
 
-    first, last = log.moment(since, "--start"), None
-    if until is not None:
-        last = log.moment(until, "--end")
+    Raises:
+        BadTimeError: An end is no time, or the window ends before it starts.
+    """
+    from chronotile.show.story import EventFilter
+
+    first, last = place.moment(start, "--start"), None
+    if end is not None:
+        last = place.moment(end, "--end")
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
             raise BadTimeError("--end", problem)
-    return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
+    return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 
 
 def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
@@ -333,8 +339,8 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--start", "since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
-@click.option("--end", "until", metavar="TIME", type=MOMENT, help="Not after this.")
+@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
+@click.option("--end", metavar="TIME", type=MOMENT, help="Not after this.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
@@ -374,8 +380,8 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @reporting
 def log(
     array: str,
-    since: Moment,
-    until: Moment | None,
+    start: Moment,
+    end: Moment | None,
     kinds: tuple[str, ...],
     follow: bool,
     every: float,
@@ -385,7 +391,7 @@ def log(
     access: Access,
     **layout: Any,
 ) -> LogReport | GroupLogReport:
-    """The history of ARRAY: what happened, when, and whether an open now still sees it.
+    """Show the history of ARRAY: what happened, when, and if an open now still sees it.
 
     The newest comes first, in a pager on a terminal. A fragment is what one write left behind. A
     delete or update changes no fragment: it is a condition that every read applies to rows written
@@ -393,14 +399,11 @@ def log(
     """
     from chronotile.array import Array
 
-    place = access.open(array)
+    place = access.open(array, member)
     if not isinstance(place, Array):
-        asked: dict[str, Any] = {"since": since, "until": until, "kinds": kinds, "size": size}
-        return group_log(
-            place.dataset, member.get("member"), follow=follow, every=every, **asked, **layout
-        )
-    if member:
-        raise wrong_call("--member: expected a group, found an array")
+        window = _window(place, start, end, kinds or DATASET_EVENTS)
+        pattern = member.get("member")
+        return _group_log(place, pattern, window, size=size, follow=follow, every=every, **layout)
     store, watch = place.store, None
     if follow:
         from chronotile.history.log_watch import LogWatch
@@ -408,15 +411,15 @@ def log(
 
         store = remembering(store)
         watch = LogWatch(store)
-    opened = access.read_log(store)
+    opened = access.log_of(Array(store, place.key))
     story = _story(opened, cells=cells, size=size)
-    window = _window(opened, since, until, kinds)
+    window = _window(opened, start, end, kinds or EVENTS)
     following = None
     if watch is not None:
         from chronotile.log import Following
 
         def again() -> Story:
-            return _story(access.read_log(store), cells=cells, size=size)
+            return _story(access.log_of(Array(store, place.key)), cells=cells, size=size)
 
         following = Following(watch, story, window, again)
     return LogReport(
@@ -442,7 +445,7 @@ class GroupLogReport:
 
     @property
     def is_live(self) -> bool:
-        """Whether the lines come as things happen."""
+        """True if the lines come as things happen."""
         return self.following is not None
 
     @property
@@ -457,7 +460,7 @@ class GroupLogReport:
         return self.told.events[: self.limit]
 
     def _every(self) -> Iterator[MemberEvent]:
-        """The events that are asked for, and those that come."""
+        """Give the chosen events, and those that come."""
         yield from self._events()
         if self.following is not None:
             yield from coming(self.following.look, self.wait_s)
@@ -470,19 +473,19 @@ class GroupLogReport:
         yield from self.told.folded(reverse=self.reverse)[: self.limit]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each event."""
+        """Give one object for each event."""
         return [event.to_dict() for event in self._events()]
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
-        """One object for each event, also for those that come."""
+        """Give one object for each event, also for those that come."""
         return (event.to_dict() for event in self._every())
 
     def to_text(self) -> Iterator[str]:
-        """The lines for a pipe."""
+        """Give the lines for a pipe."""
         return self.lines(width=None, colour=False)
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """A line on the group, then one or a few lines for each event."""
+        """Give a line on the group, then one or a few lines for each event."""
         from chronotile.show.output import count_text, place_text
 
         laid_out = Lines(width=width, colour=colour)
@@ -506,13 +509,11 @@ class GroupLogReport:
             yield printable(f"{path} cannot be read: {error}")
 
 
-def group_log(
-    dataset: Dataset,
+def _group_log(
+    place: Group,
     pattern: str | None,
+    window: EventFilter,
     *,
-    since: Any,
-    until: Any,
-    kinds: tuple[str, ...],
     limit: int | None,
     reverse: bool,
     size: bool | None,
@@ -522,40 +523,22 @@ def group_log(
     follow: bool,
     every: float,
 ) -> GroupLogReport:
-    """The history of a group and of everything in it."""
-    from chronotile.cli.look import chosen
+    """Report on the history of a group and of everything in it."""
     from chronotile.dataset.dataset_events import member_events
     from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.show.output import progress
-    from chronotile.show.story import Window
 
-    first = dataset.moment(since, "--start")
-    last = None if until is None else dataset.moment(until, "--end")
-    if last is not None and last < first:
-        problem = f"expected a window that ends after it starts, found {first} to {last}"
-        raise BadTimeError("--end", problem)
-    window = Window(since=first, until=last, kinds=frozenset(kinds or DATASET_EVENTS))
-    nodes = chosen(dataset, pattern)
-    following = None
+    asked: dict[str, Any] = {"pattern": pattern, "sizes": size is not False}
+    nodes, following = place.nodes(pattern), None
     with progress("reading members"):
         if follow:
-            following = DatasetFollowing(
-                dataset.reopened, window, pattern=pattern, sizes=size is not False
-            )
+            following = DatasetFollowing(place.dataset.reopened, window, **asked)
             told = following.told
         else:
-            told = member_events(
-                dataset,
-                window,
-                pattern=pattern,
-                sizes=size is not False,
-                reverse=reverse,
-                undone=undone,
-            )
-    arrays = sum(node.found == "array" for node in nodes)
+            told = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
     return GroupLogReport(
-        group=dataset.uri,
-        arrays=arrays,
+        group=place.uri,
+        arrays=sum(node.found == "array" for node in nodes),
         told=told,
         limit=limit,
         oneline=oneline,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +24,6 @@ from chronotile.cli.options import (
     reporting,
     say_gap,
     window_options,
-    wrong_call,
 )
 from chronotile.errors import ChronotileError
 from chronotile.format.names import is_newer
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.members_table import MemberRow
     from chronotile.dataset.moments import WholeState
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
@@ -75,7 +72,7 @@ class MembersReport:
         return max((getattr(part.report, "status", 0) for part in self.parts), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """One object for each member; `report` is what the command says of an array."""
+        """Give one object for each member; `report` is what the command says of an array."""
         return {
             "group": self.group,
             "members": [
@@ -91,7 +88,7 @@ class MembersReport:
         }
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The parts one after the other, each below the path of its member."""
+        """Give one part after the other, each below the path of its member."""
         from chronotile.show.output import Text, count_text, place_text
 
         arrays = sum(part.node.found == "array" for part in self.parts)
@@ -129,10 +126,8 @@ def each_array(
     from chronotile.show.output import progress
 
     if isinstance(place, Array):
-        if member is not None:
-            raise wrong_call("--member: expected a group, found an array")
         return report(place)
-    nodes = chosen(place.dataset, member, end)
+    nodes = place.nodes(member, end)
     parts = []
     arrays = sum(node.found == "array" for node in nodes)
     with progress("reading members", arrays) as step:
@@ -148,19 +143,6 @@ def each_array(
     return MembersReport(group=place.uri, parts=tuple(parts))
 
 
-def chosen(dataset: Dataset, pattern: str | None, end: Any = None) -> list[Node]:
-    """The members at a moment whose paths fit a pattern.
-
-    Raises:
-        ChronotileError: None does.
-    """
-    nodes = [node for node in dataset.tree(end) if node.fits(pattern)]
-    if pattern is not None and not nodes:
-        problem = f"expected members that fit {pattern!r}, found none"
-        raise ChronotileError(dataset.uri, problem)
-    return nodes
-
-
 SHOWN = 1000
 """Rows that a table shows; --json has all."""
 
@@ -174,7 +156,7 @@ class VisibleReport:
     """Name of a visible fragment -> what it holds, if that was asked for."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `View.to_dict`; with cells and bytes of each fragment if asked for."""
+        """Give the form of `View.to_dict`, with cells and bytes of each fragment if asked for."""
         document = self.view.to_dict()
         if self.facts is not None:
             document["fragments"] = [
@@ -184,7 +166,7 @@ class VisibleReport:
         return document
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The window, then a table of each kind."""
+        """Give the window, then a table of each kind."""
         from chronotile.show.explain_words import NO_KEY, lacks_key
         from chronotile.show.output import Text, count_text, place_text, window_text
 
@@ -249,11 +231,11 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 def visible(
     array: str, window: Ends, cells: bool, member: dict[str, str], access: Access
 ) -> VisibleReport | MembersReport:
-    """What an open of ARRAY at a window sees: fragments, and deletes and updates in force.
+    """Show what an open of ARRAY at a window sees: fragments, deletes and updates in force.
 
     Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
     """
-    place = access.open(array)
+    place = access.open(array, member)
     start, end = moments_of_group(place, window)
 
     def report(one: Array) -> VisibleReport:
@@ -286,11 +268,11 @@ class ExplainReport:
     """True if the user gave a name."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each object of the array."""
+        """Give one object for each object of the array."""
         return [item.to_dict() for item in self.explained]
 
     def to_text(self) -> Iterator[RenderableType]:
-        """One screen."""
+        """Give one screen."""
         from chronotile.check.engine_failures import failures
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
         from chronotile.show.output import Text, place_text, window_text
@@ -326,7 +308,7 @@ class ExplainReport:
         yield from self._late()
 
     def _late(self) -> Iterator[RenderableType]:
-        """Writes that are seen, and of which no row shows."""
+        """Name writes that are seen, and of which no row shows."""
         from chronotile.check.late_writes import late_writes
         from chronotile.show.output import Text
 
@@ -411,31 +393,21 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 def explain(
     array: str, name: str | None, window: Ends, member: dict[str, str], access: Access
 ) -> ExplainReport | MembersReport:
-    """Why don't I see my data? What an open of ARRAY sees, what it does not, and what to do.
+    """Explain what an open of ARRAY sees, what it does not see and why, and what to do.
 
     With NAME, why that one object is or is not visible; any part of its name will do.
     """
-    place = access.open(array)
+    place = access.open(array, member)
     start, end = moments_of_group(place, window)
-    report = partial(_explained, access, name, (start, end))
+
+    def report(one: Array) -> ExplainReport:
+        log = access.log_of(one)
+        view = log.view(start, end)
+        say_gap(view, "explain")
+        explained = one.explain(name, start=view.start, end=view.end)
+        return ExplainReport(log=log, view=view, explained=tuple(explained), named=name is not None)
+
     return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
-
-
-def _explained(access: Access, name: str | None, window: Ends, array: Array) -> ExplainReport:
-    """Explain one array."""
-    log = access.log_of(array)
-    view = log.view(*window)
-    say_gap(view, "explain")
-    explained = tuple(view.explain())
-    if name is not None:
-        wanted = name.rpartition("/")[2]
-        explained = tuple(item for item in explained if wanted in item.name) or tuple(
-            item for item in explained if wanted.rpartition(".")[0] == item.name
-        )
-        if not explained:
-            problem = f"expected an object with {name!r} in its name, found none"
-            raise ChronotileError(view.history.array, problem)
-    return ExplainReport(log=log, view=view, explained=explained, named=name is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,12 +421,12 @@ class FragmentsReport:
     """Whether the array is encrypted, and no key was given."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object a fragment, with the columns of `log.fragments()`."""
+        """Give one object a fragment, with the columns of `log.fragments()`."""
         rows: list[dict[str, Any]] = self.facts.to_pylist()
         return rows
 
     def to_text(self) -> Iterator[RenderableType]:
-        """A line on the array, then a table."""
+        """Give a line on the array, then a table."""
         from chronotile.show.explain_words import NO_KEY
         from chronotile.show.output import Text, count_text, place_text, plain_table, size_text
 
@@ -498,7 +470,7 @@ def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def short_name(name: str) -> str:
-    """A fragment's name with only the start of its uuid.
+    """Shorten the uuid in a fragment's name.
 
     >>> short_name("__1_2_00112233445566778899aabbccddeeff_22")
     '__1_2_00112233…_22'
@@ -508,7 +480,7 @@ def short_name(name: str) -> str:
 
 
 def domain_words(domain: str | None) -> str:
-    """A domain for people.
+    """Write a domain for people.
 
     >>> domain_words('[[1, 25], ["a", "b"]]')
     '1 to 25, a to b'
@@ -526,26 +498,26 @@ def domain_words(domain: str | None) -> str:
 def fragments(
     array: str, whole_names: bool, member: dict[str, str], access: Access
 ) -> FragmentsReport | MembersReport:
-    """What each fragment of ARRAY holds: cells, bytes, tiles, domain.
+    """Show what each fragment of ARRAY holds: cells, bytes, tiles, domain.
 
     Reads each fragment's footer, or one .meta file that holds the footers of many. The column
     metadata says which: own, or consolidated.
     """
-    report = partial(_fragments, access, whole_names)
-    return each_array(access.open(array), report, **member)  # type: ignore[no-any-return]
 
+    def report(one: Array) -> FragmentsReport:
+        from chronotile.history.fragment_facts import named_fragments, read_facts
+        from chronotile.show.explain_words import lacks_key
+        from chronotile.show.output import progress
 
-def _fragments(access: Access, whole_names: bool, array: Array) -> FragmentsReport:
-    """Report on one array."""
-    from chronotile.history.fragment_facts import named_fragments, read_facts
-    from chronotile.show.explain_words import lacks_key
-    from chronotile.show.output import progress
+        log = access.log_of(one)
+        with progress("reading footers", len(named_fragments(log.history).name)) as step:
+            facts = read_facts(one.store, log.history, on_fragment=step)
+        closed = lacks_key(log.history)
+        return FragmentsReport(
+            array=one.uri, facts=facts, whole_names=whole_names, lacks_key=closed
+        )
 
-    log = access.log_of(array)
-    with progress("reading footers", len(named_fragments(log.history).name)) as step:
-        facts = read_facts(log.storage, log.history, on_fragment=step)
-    closed = lacks_key(log.history)
-    return FragmentsReport(array=log.array, facts=facts, whole_names=whole_names, lacks_key=closed)
+    return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
 
 
 group_argument = click.argument("group", metavar="GROUP", type=Place("dir"))
@@ -566,7 +538,7 @@ class MembersTree:
         return 3 if any(row.error for row in self.rows) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """One object for each member, a group before its members."""
+        """Give one object for each member, a group before its members."""
         return {
             "group": self.group,
             "end": self.end,
@@ -574,7 +546,7 @@ class MembersTree:
         }
 
     def to_text(self) -> Iterator[RenderableType]:
-        """A tree."""
+        """Give a tree."""
         from rich.tree import Tree
 
         from chronotile.show.output import Text, count_text, place_text, size_text
@@ -615,23 +587,23 @@ def _facts(row: MemberRow) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
-@click.option("--as-of", "end", metavar="TIME", type=MOMENT, help="The members at this time: now.")
-@click.option("--end", "end", metavar="TIME", type=MOMENT, hidden=True)
+@click.option("--as-of", metavar="TIME", type=MOMENT, help="The members at this time: now.")
+@click.option("--end", "as_of", metavar="TIME", type=MOMENT, hidden=True)
 @click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
 @access_options
 @reporting
-def members(group: str, end: Any, no_size: bool, access: Access) -> MembersTree:
-    """The members of GROUP at any depth: what each is, commits, bytes, last change.
+def members(group: str, as_of: Any, no_size: bool, access: Access) -> MembersTree:
+    """List the members of GROUP at any depth: what each is, commits, bytes, last change.
 
-    A member that is not there, or that is no array any more, is told as such. A group that holds
-    itself is told once, and not followed.
+    A member that is not there, or that is no array any more, is named as such. A group that holds
+    itself is listed once, and not followed.
     """
     from chronotile.dataset.members_table import member_rows
     from chronotile.format.timestamps import now_ms
     from chronotile.show.output import progress
 
     dataset = access.open_group(group).dataset
-    moment = now_ms() if end is None else dataset.moment(end, "--as-of")
+    moment = now_ms() if as_of is None else dataset.moment(as_of, "--as-of")
     with progress("reading members", len(dataset.tree(moment))) as step:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
     return MembersTree(group=dataset.uri, end=moment, rows=rows)
@@ -651,11 +623,11 @@ class MomentsReport:
         return 0 if self.states else 1
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each stretch of time."""
+        """Give one object for each stretch of time."""
         return [state.to_dict() for state in self.states]
 
     def to_text(self) -> Iterator[RenderableType]:
-        """A table."""
+        """Give a table."""
         from chronotile.format.timestamps import time_text
         from chronotile.show.output import Text, count_text, place_text, plain_table
 
@@ -679,7 +651,7 @@ class MomentsReport:
 @access_options
 @reporting
 def moments(group: str, limit: int | None, access: Access) -> MomentsReport:
-    """The times at which every member of GROUP can be read whole.
+    """List the times at which every member of GROUP can be read whole.
 
     An array has no state before it was created. A dense array whose fragments were merged over a
     time, and vacuumed, can no longer be read whole at that time.

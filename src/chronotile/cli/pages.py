@@ -22,7 +22,6 @@ from chronotile.cli.options import (
     member_option,
     reporting,
     say,
-    wrong_call,
 )
 from chronotile.errors import ChronotileError, ReadError
 
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.cli.options import Access
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
-    from chronotile.show.picture import Height, Picture
+    from chronotile.handle import Drawn
+    from chronotile.show.picture import Height
 
 
 FORMS = (".html", ".svg", ".png")
@@ -44,19 +43,20 @@ FORMS = (".html", ".svg", ".png")
 class TimelineReport:
     """A picture that was written."""
 
-    picture: Picture
-    output: str
-    size: int
-    status: int = 0
-    """3 if a member could not be read."""
+    drawn: Drawn
+
+    @property
+    def status(self) -> int:
+        """The exit status: 3 if a member could not be read."""
+        return ReadError.exit_code if self.drawn.errors else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Where it is, and what it shows."""
-        picture = self.picture
+        """Give where it is, and what it shows."""
+        picture = self.drawn.picture
         return {
             "array": picture.array,
-            "output": self.output,
-            "size": self.size,
+            "output": self.drawn.out,
+            "size": self.drawn.size,
             "fragments": picture.fragments,
             "deletes_and_updates": picture.commits,
             "moments": list(picture.moments),
@@ -65,13 +65,14 @@ class TimelineReport:
         }
 
     def to_text(self) -> Iterator[str]:
-        """One line."""
+        """Give one line."""
         from chronotile.show.output import count_text, size_text
 
-        shown = count_text(self.picture.fragments, "fragment")
-        marks = count_text(self.picture.commits, "delete or update", "deletes and updates")
-        how = ", counted" if self.picture.counts is not None else ""
-        yield f"{self.output}: {shown}, {marks}{how}; {size_text(self.size)}"
+        picture = self.drawn.picture
+        shown = count_text(picture.fragments, "fragment")
+        marks = count_text(picture.commits, "delete or update", "deletes and updates")
+        how = ", counted" if picture.counts is not None else ""
+        yield f"{self.drawn.out}: {shown}, {marks}{how}; {size_text(self.drawn.size)}"
 
 
 @command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
@@ -85,7 +86,7 @@ class TimelineReport:
     required=True,
     help="An .html, .svg or .png file.",
 )
-@click.option("--as-of", "now", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
+@click.option("--as-of", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @click.option(
     "--height",
@@ -98,65 +99,30 @@ class TimelineReport:
 def timeline(
     array: str,
     output: str,
-    now: Moment | None,
+    as_of: Moment | None,
     cells: bool,
     height: Height | None,
     member: dict[str, str],
     access: Access,
 ) -> TimelineReport:
-    """A picture of the history of ARRAY: fragments, deletes, updates, and what replaced what.
+    """Draw the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
     picture of a very long history counts commits, and does not draw each. Of a group: a lane for
     each array.
     """
-    path = Path(output)
-    form = form_of(output, FORMS)
+    form_of(output, FORMS)
     from chronotile.array import Array
-    from chronotile.format.timestamps import now_ms
     from chronotile.show.output import progress
-    from chronotile.show.picture import draw
 
-    place = access.open(array)
-    status = 0
-    heights = {"cells": cells or height is not None, "height": height or "cells"}
-    moment = now_ms() if now is None else place.moment(now, "--as-of")
+    place = access.open(array, member)
     if isinstance(place, Array):
-        if member:
-            raise wrong_call("--member: expected a group, found an array")
-        log = access.log_of(place)
-        with progress("drawing"):
-            picture = log.picture(moment, **heights)  # type: ignore[arg-type]
-    else:
-        picture, status = _of_group(place.dataset, member.get("member"), moment, heights)
-    data = draw(picture, form)
-    path.write_bytes(data)
-    return TimelineReport(picture=picture, output=output, size=len(data), status=status)
-
-
-def _of_group(
-    dataset: Dataset, pattern: str | None, moment: int, heights: dict[str, Any]
-) -> tuple[Picture, int]:
-    """Draw a lane for each array of a group, on one time axis; give the exit status too."""
-    from chronotile.cli.look import chosen
-    from chronotile.show.lanes import join_pictures
-    from chronotile.show.output import progress
-
-    arrays = [node for node in chosen(dataset, pattern) if node.found == "array"]
-    pictures, status = [], 0
-    with progress("reading members", len(arrays)) as step:
-        for node in arrays:
-            log = dataset.read_log(node)
-            if isinstance(log, ChronotileError):
-                say(f"note: {node.path} cannot be read: {log}")
-                status = ReadError.exit_code
-            else:
-                pictures.append((node.path, log.picture(moment, **heights)))
-            step()
-    if not pictures:
-        kind = ReadError if status else ChronotileError
-        raise kind(dataset.uri, "expected arrays that can be read, found none")
-    return join_pictures(dataset.uri, pictures, moment), status
+        access.log_of(place)
+    with progress("drawing"):
+        drawn = place.timeline(output, as_of=as_of, cells=cells, height=height, **member)
+    for path, error in drawn.errors.items():
+        say(f"note: {path} cannot be read: {error}")
+    return TimelineReport(drawn=drawn)
 
 
 PAGE_FORMS = (".html", ".htm")
@@ -178,11 +144,11 @@ class FleetReport:
     """3 if an array or folder could not be read."""
 
     def to_json(self) -> dict[str, Any]:
-        """Where it is, and what it shows."""
+        """Give where it is, and what it shows."""
         return {name: getattr(self, name) for name in ("output", "arrays", "findings", "timelines")}
 
     def to_text(self) -> Iterator[str]:
-        """One line."""
+        """Give one line."""
         from chronotile.show.output import count_text
 
         shown = f"{count_text(self.arrays, 'array')}, {count_text(self.findings, 'finding')}"
@@ -190,7 +156,7 @@ class FleetReport:
 
 
 def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
-    """The tables that `pipeline` or `tables` wrote there; None if there are none."""
+    """Read the tables that `pipeline` or `tables` wrote there; None if there are none."""
     from chronotile.errors import ArrayNotFoundError
     from chronotile.fleet.delta_store import Output, fleet_tables
     from chronotile.fleet.fleet_without_spark import read_tables
@@ -206,19 +172,15 @@ def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
 
 
 def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
-    """Draws a timeline of each array, and gives array -> link."""
-    from chronotile.format.timestamps import now_ms
-    from chronotile.show.timeline_page import to_html
-
+    """Draw a timeline of each array beside the page; give array -> link."""
     folder = output.with_name(f"{output.stem}-timelines")
     folder.mkdir(exist_ok=True)
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            picture = access.read_log(access.open_store(array)).picture(now_ms())
+            access.open(array).timeline(folder / f"{number}.html")
         except ChronotileError:
             continue  # the page says that it cannot be read
-        (folder / f"{number}.html").write_text(to_html(picture), "utf-8")
         links[array] = f"{folder.name}/{number}.html"
     return links
 
@@ -242,12 +204,12 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
 @access_options
 @reporting
 def report(root: str, output: str, timelines: bool | None, access: Access) -> FleetReport:
-    """A page on every array below ROOT: what needs attention, findings, commits, sizes, opens.
+    """Draw a page on every array below ROOT: what needs attention, findings, sizes, opens.
 
     ROOT is a folder of arrays, or one of tables, which the page is then made from alone.
     """
     from chronotile.format.timestamps import now_ms
-    from chronotile.show.fleet_page import Fleet, to_html
+    from chronotile.show.fleet_page import FleetPage, to_html
     from chronotile.show.output import place_text, progress
 
     form_of(output, PAGE_FORMS)
@@ -269,7 +231,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
     links = _timelines(arrays, target, access) if wants else {}
-    page = Fleet(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
+    page = FleetPage(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
     target.write_text(to_html(page), "utf-8")
     return FleetReport(
         output=output,

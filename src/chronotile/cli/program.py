@@ -83,11 +83,11 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name, and loads the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's)
-        """Every command, in the order of the help."""
+        """List every command, in the order of the help."""
         return list(_ALL)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Loads a command."""
+        """Load a command."""
         entry = _ALL.get(cmd_name)
         if entry is None:
             return None
@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command, or suggests one with a similar name."""
+        """Find the command, or suggest one with a similar name."""
         name = args[0]
         if name in _ALL or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -118,14 +118,14 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002  (click's)
         formatter: click.HelpFormatter,
     ) -> None:
-        """Lists the commands without loading them."""
+        """List the commands without loading them."""
         width = max(map(len, _ALL))
         for section, commands in COMMANDS.items():
             with formatter.section(section):
                 formatter.write_dl([(n.ljust(width), entry.words) for n, entry in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completes a command's name without loading it."""
+        """Complete a command's name without loading it."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -158,7 +158,7 @@ Completion of commands and options in the shell:
 @click.version_option(None, "-V", "--version", package_name="chronotile", prog_name="chronotile")
 @click.pass_context
 def chronotile(ctx: click.Context) -> None:
-    """Reads, explains and looks after the commit log of TileDB arrays, without the engine.
+    """Read, explain and look after the commit log of TileDB arrays, without the engine.
 
     ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. A time is in ms since the
     epoch, ISO-8601 (UTC, unless it says otherwise), now, or a time ago: 30m, 2h, 3d, yesterday.
@@ -169,7 +169,7 @@ def chronotile(ctx: click.Context) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command.
+    """Run one command.
 
     Args:
         argv: The arguments, without the program's name; those of the process if left out.
@@ -195,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str]) -> Any:
-    """Runs one command, as click's `main` does, which takes every broken pipe for a reader's."""
+    """Run one command, as click's `main` does, which takes every broken pipe for a reader's."""
     if COMPLETES in os.environ:
         return chronotile.main(arguments, "chronotile")
     try:
@@ -208,7 +208,7 @@ def _call(arguments: list[str]) -> Any:
 
 
 def run() -> NoReturn:
-    """The entry point of the process."""
+    """Run the command of this process."""
     # Without a standard output, as after `>&-`, the next file that is opened would take its place.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  (until the end)
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (likewise)

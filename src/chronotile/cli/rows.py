@@ -66,7 +66,7 @@ class RowsToPrint(NamedTuple):
 
 
 def row_options(function: F) -> F:
-    """Adds `--format`, `--limit`, `-o` and `--json`; prints the `RowsToPrint` of the command."""
+    """Add `--format`, `--limit`, `-o` and `--json`; print the `RowsToPrint` of the command."""
 
     @click.option(
         "--format",
@@ -213,14 +213,14 @@ def rows(
     member: dict[str, Any],
     access: Access,
 ) -> RowsToPrint:
-    """The rows that an open of ARRAY at a window should see, with updates carried out.
+    """Show the rows that an open of ARRAY at a window should see, with updates carried out.
 
     The engine hides the rows of an update; here they have the values that the update sets. Of a
     group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.show.output import place_text, window_text
 
-    place = access.open(array)
+    place = access.open(array, member)
     if removed_by is not None:
         if where is not None or fields is not None:
             raise wrong_call("--removed-by: expected it without --where and --fields")
@@ -252,7 +252,7 @@ def diff(
     member: dict[str, Any],
     access: Access,
 ) -> RowsToPrint:
-    """What an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
+    """Show what an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
 
     Rows that are the same at both moments are left out, whatever happened in between.
     """
@@ -260,7 +260,7 @@ def diff(
 
     if member and not rows:
         raise wrong_call("--member: expected --rows with it")
-    place = access.open(array)
+    place = access.open(array, member)
     first, last = place.moment(t1, "T1"), place.moment(t2, "T2")
     table, notes = place.diff_with_notes(first, last, rows=rows, **member)
     heading = f"{place_text(place.uri)}, what changed in {window_text(first, last)}"
@@ -281,14 +281,14 @@ def diff(
 @access_options
 @row_options
 def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Access) -> RowsToPrint:
-    """Every commit that wrote, changed or removed a row of ARRAY, in order.
+    """List every commit that wrote, changed or removed a row of ARRAY, in order.
 
     A row that was removed is shown as it was before, any other as it was after. Of a group: in
     every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.show.output import place_text
 
-    place = access.open(array)
+    place = access.open(array, member)
     table, notes = place.blame_with_notes(row, **member)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
     return RowsToPrint(table.schema, table.to_batches(), notes, heading)

@@ -37,10 +37,9 @@ from chronotile.check.unread_arrays import unreadable
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history import time_columns
-from chronotile.history.commit_rows import commit_rows
+from chronotile.history import text_columns
 from chronotile.history.fragment_facts import SCHEMA as FACTS
-from chronotile.history.time_columns import TWIN
+from chronotile.history.text_columns import TWIN, commit_rows
 from chronotile.storage.place import PAGE
 from chronotile.visibility.lifelines import fragment_count, lifeline_batches
 from chronotile.visibility.rules import overlaps, schema_at
@@ -49,7 +48,6 @@ from chronotile.visibility.view import Delete, Update, tile_commits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.check.engine_open_cost import OpenCost
     from chronotile.check.findings import Finding
     from chronotile.check.looked_at import Reach
     from chronotile.history.read_history import History
@@ -183,7 +181,7 @@ def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
 
     Null where the ms are, and after the year 9999, where calendars end.
     """
-    return time_columns.timestamps(ms).cast(TIMESTAMP)
+    return text_columns.timestamps(ms).cast(TIMESTAMP)
 
 
 def open_requests(history: History) -> int:
@@ -357,7 +355,7 @@ class ArrayTables:
     def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
-        store = None if self.check == "log" else log.storage if deep else log.store
+        store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
         return capped(log.array, found, self.max_findings)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from chronotile.fleet.inventory import NAMES, OBJECTS, listing_rows
 from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA, OWN
-from chronotile.history.folder_kinds import OF_ARRAYS
+from chronotile.history.listing import OF_ARRAYS
 from chronotile.storage.place import PAGE
 from chronotile.storage.store import open_store
 
