@@ -6,7 +6,8 @@ needs. Rows of arrays that have not changed are repeated from the last run; if n
 has changed, the task writes no file, and the store keeps those that it has. Memory is bounded: a
 row group is written as soon as it is full, a file is put when it is large.
 
-A task tries again the arrays that it could not read, at the end of the share. Of those that still fail it repeats the rows of an older run, and names them to the driver,
+A task tries again the arrays that it could not read, at the end of the share, unless it could read
+none. Of those that still fail it repeats the rows of an older run, and names them to the driver,
 which commits nothing if they are too many. A task to which the storage gives nothing stops early.
 """
 
@@ -343,8 +344,6 @@ AGAIN_S = 1.0
 """Seconds to wait before a task tries again the arrays that it could not read."""
 UNREAD_MAX = 10_000
 """Unreadable arrays of which the driver hears by name; more of them end every run."""
-ATTEMPTS = 4
-"""How often a task tries to read an array."""
 BRAKE = 8
 """Arrays that a task tries before it stops, if it could read none of them."""
 
@@ -511,10 +510,10 @@ class _Bucket:
                 self._writer.add(name, piece)
 
     def _read(self, places: Mapping[str, Place]) -> dict[str, Exception]:
-        """Read arrays, and write their rows; return those that fail each time."""
+        """Read arrays, and write their rows; return those that fail twice."""
         failed: dict[str, Exception] = {}
         waiting = tuple(places)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(2):
             failed = {}
             outcomes = in_order(lambda uri: self._outcome(places[uri]), waiting)
             for tried, (array, outcome) in enumerate(outcomes, 1):
@@ -527,9 +526,9 @@ class _Bucket:
                     self._unchanged.append(array)
                 else:
                     self._add(outcome)
-            # The client repeats a refused request, and not one whose answer was cut; and a list may
-            # miss what was just written: then an array looks as if it were gone.
-            if attempt + 1 == ATTEMPTS or not failed:
+            # A list may miss what was just written: then an array looks as if it were gone.
+            gone = any(not may_pass(error) for error in failed.values())
+            if attempt or not failed or (len(failed) == len(waiting) and not gone):
                 break
             time.sleep(AGAIN_S)
             waiting = tuple(failed)
