@@ -90,7 +90,8 @@ class Retry:
 
     attempts: int = 4
     """Most requests for one answer."""
-    first_wait_s: float = 0.1
+    first_wait_s: float = 0.3
+    """Few requests, and about two seconds of patience."""
     longest_wait_s: float = 5.0
     timeout_s: float = 60.0
     """After this time there is no further attempt."""
