@@ -106,8 +106,9 @@ def test_a_look_reads_only_what_is_new(s3: S3Server, bucket: str, proxy: FaultPr
     proxy.seen.clear()
     assert looks.look() == ["delete"]
     read = [path for method, path, _ in proxy.seen if method == "GET" and "list-type" not in path]
-    assert len(read) == 1
+    assert len(read) == 2, "the commit, and the record of what we did"
     assert read[0].endswith(".del")
+    assert read[1].endswith("-delete-done.json")
 
 
 def test_a_commit_that_is_dated_in_the_past_is_told_too(place: OnDisk | InBucket) -> None:
