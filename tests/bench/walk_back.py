@@ -425,7 +425,8 @@ class Walk:
         except RefusedError as error:
             self._refused(asked.verb, error)
             report = None
-        self._settled(known, asked, corners, () if report is None else report.notes)
+        if self._settled(known, asked, corners, () if report is None else report.notes):
+            corners = {}
         if report is None:
             self._clean(asked.verb)
             return
@@ -477,7 +478,8 @@ class Walk:
         self.story.append(f"undo of {operation}")
         if self.killer is not None and not plain and self.chance.random() < 0.3:
             self._kill_undo(operation)
-        if self.states()[operation][1] != "undone":
+        states = self.states()
+        if states[operation][1] != "undone" or any(s == "begun" for _, s in states.values()):
             try:
                 self.handle.undo()
             except RefusedError as error:
@@ -618,8 +620,9 @@ class Walk:
 
     def _settled(
         self, known: dict[str, Any], asked: Asked, corners: Any, notes: tuple[str, ...]
-    ) -> None:
-        """Take up what became of a change that was killed."""
+    ) -> bool:
+        """Take up what became of a change that was killed; give whether it was done."""
+        stack = len(self.stack)
         for operation in [one for one in known if known[one][1] == "begun"]:
             state = self.states()[operation][1]
             self.story[-1] += f", {operation} is {state}"
@@ -627,6 +630,7 @@ class Walk:
                 self._done(operation, asked, corners)
             elif state != "failed":
                 self.differ(f"a killed {asked.verb} is {state}: {notes}")
+        return len(self.stack) > stack
 
     def _kill_undo(self, operation: str) -> None:
         assert self.killer is not None

@@ -184,7 +184,8 @@ def read_record(store: Store, operation: Operation) -> Record:
 def refuse_final(store: Store, record: Record) -> None:
     """Refuse a change that removed files."""
     if record.document.get("state") == "final" or record.removes:
-        raise refusal(store, f"found {record.command!r:.40}, which removed files: {FINAL}")
+        why = f"which removed files: {FINAL}" if record.removes else "which is final"
+        raise refusal(store, f"found {record.command!r:.40}, {why}")
 
 
 def _refuse_built_on(
@@ -227,6 +228,7 @@ def plan_inverse(
     Raises:
         RefusedError: It cannot be taken back without a loss.
     """
+    back: set[str] = set()
     if is_group_at(store):
         inverse = _Inverse(store, record, begun)
         steps = inverse.steps()
@@ -239,13 +241,16 @@ def plan_inverse(
         if _lost(store, history, record, inverse):
             inverse = _Inverse(store, record, begun, keep | _cons_of_others(record, inverse))
             steps = inverse.steps()
-        _Judge(store, history, record, inverse).judge()
+        after = _after(store, history, inverse)
+        _Judge(store, history, record, inverse).judge(after)
+        back = after - _effective(history)
     stage = Stage(name="take back", seen="the change is there in part", steps=steps)
     return Plan(
         command="undo",
         array=store.uri,
         stages=(stage,) if steps else (),
         notes=(taken_back(record.document),),
+        added=tuple(sorted(back)),
         undoes=record.id,
     )
 
@@ -463,11 +468,11 @@ class _Judge:
         self.added = {commit_name(uri).text for uri in record.added}
         self.rules = Rules(history)
 
-    def judge(self) -> None:
-        """Raise an error if it cannot."""
+    def judge(self, after: set[str]) -> None:
+        """Raise an error if it cannot; `after` are the commits that are effective then."""
         self._refuse_vacuumed()
         self._refuse_merged()
-        self._refuse_lost()
+        self._refuse_lost(after)
         self._refuse_merged_metadata()
 
     def _refused(self, problem: str) -> RefusedError:
@@ -523,7 +528,7 @@ class _Judge:
         reader = FooterReader(self.store, self.history)
         for name, stored in reader.read(names, applied=True):
             applied = getattr(stored, "applied", None) or ()
-            found = deletes.intersection(applied)
+            found = deletes.intersection(text.removesuffix(".upd") for text in applied)
             if found:
                 problem = f"found {name}, which has applied {min(found)}"
                 raise self._refused(f"{problem}: {FINAL}")
@@ -532,8 +537,9 @@ class _Judge:
         """Refuse if metadata that the change put has been merged with other metadata since."""
         own = {str(s.get("path")) for s in self.record.steps if s.get("op") == "put"}
         put = {path for path in own if path.startswith(f"{META}/") and not path.endswith(".vac")}
-        for path in sorted(put - self.puts.keys() - self.inverse.taken):
-            raise self._refused(f"found {path} gone, which it put: {FINAL}")
+        gone = sorted(put - self.puts.keys() - self.inverse.taken)
+        if gone and self.record.document.get("state") != "begun":
+            raise self._refused(f"found {gone[0]} gone, which it put: {FINAL}")
         names = {path.rpartition("/")[2] for path in put}
         for vacuum in self.history.meta_vacuums:
             if vacuum.path not in own and not names.isdisjoint(vacuum.targets):
@@ -548,9 +554,8 @@ class _Judge:
             if name.t1 < moment <= name.t2 and name.text not in self.added:
                 raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
 
-    def _refuse_lost(self) -> None:
+    def _refuse_lost(self, after: set[str]) -> None:
         """Refuse if other commits would go, or if its own would stay."""
-        after = _after(self.store, self.history, self.inverse)
         lost = sorted(_effective(self.history) - after - self.record.added)
         if lost:
             raise self._refused(f"found {lost[0]} in no other file: it would be lost")
