@@ -249,13 +249,20 @@ class Array(Handle[Report]):
             self._read_again()
 
     def undelete(
-        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        ever: bool = False,
+        commits_only: bool = False,
+        **how: Unpack[How],
     ) -> Report:
         """Bring back the rows that one delete or update hides; see `Handle.undelete`."""
-        from chronotile.change.undelete import plan_undelete
+        from chronotile.rows.ways_back import plan_undelete_any_way
 
-        options = {"name": self.log.find_name(name), "at": at, "ever": ever}
-        return self._change(plan_undelete, options, how, exclusive=True)
+        options = {"at": at, "ever": ever, "commits_only": commits_only}
+        options["name"] = self.log.find_name(name)
+        return self._change(plan_undelete_any_way, options, how, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""

@@ -332,6 +332,7 @@ class Handle(ABC, Generic[R]):
         at: Moment | None = None,
         keep_metadata: bool = False,
         rewrite: bool = False,
+        commits_only: bool = False,
         **how: Unpack[How],
     ) -> R:
         """Make it, from a moment on, as it was at an earlier one: rows, schema and metadata.
@@ -342,7 +343,9 @@ class Handle(ABC, Generic[R]):
             to: The moment to go back to.
             at: The moment from which on, after every commit; now, if it is left out.
             keep_metadata: Leave the metadata as it is now.
-            rewrite: Write the rows again, with TileDB, where commits alone cannot do it.
+            rewrite: Write the rows again, with TileDB, even if commits alone can do it.
+            commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
+                installed, writes the rows again then.
             how: Options that every change takes.
 
         Raises:
@@ -350,18 +353,26 @@ class Handle(ABC, Generic[R]):
                 from is gone; the message names the nearest times that can be had.
             RefusedError: The array is damaged, or a delete on newer fields would break it.
         """
-        from chronotile.change.restore import plan_restore
+        from chronotile.rows.ways_back import plan_restore_any_way
 
-        options: dict[str, Any] = {"to": to, "at": at, "keep_metadata": keep_metadata}
-        if rewrite:
-            from chronotile.rows.restore_rows import plan_restore_rows
-
-            return self._change(plan_restore_rows, options, how, all_or_none=True, exclusive=True)
-        return self._change(plan_restore, options, how, all_or_none=True, exclusive=True)
+        options = {
+            "to": to,
+            "at": at,
+            "keep_metadata": keep_metadata,
+            "rewrite": rewrite,
+            "commits_only": commits_only,
+        }
+        return self._change(plan_restore_any_way, options, how, all_or_none=True, exclusive=True)
 
     @abstractmethod
     def undelete(
-        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        ever: bool = False,
+        commits_only: bool = False,
+        **how: Unpack[How],
     ) -> R:
         """Bring back the rows that one delete or update hides.
 
@@ -370,6 +381,8 @@ class Handle(ABC, Generic[R]):
             at: The moment from which on they come back, after every commit; now, if it is left
                 out. Every window that ends before stays as it is.
             ever: Take it out of the whole history instead.
+            commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
+                installed, writes the rows again that nothing later overwrote or deleted.
             how: Options that every change takes.
 
         Raises:

@@ -30,7 +30,7 @@ from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.compared_put import put_compared
-from chronotile.storage.place import is_path
+from chronotile.storage.place import StrangerError, is_path
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -154,7 +154,11 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     ()
     """
     newest: dict[str, Operation] = {}
-    for name in store.list_names(OPERATIONS).files:
+    try:
+        names = store.list_names(OPERATIONS).files
+    except StrangerError:  # something else is there: no record can be written either
+        return ()
+    for name in names:
         found = operation_of(f"{OPERATIONS}/{name}")
         if found is None:
             continue
