@@ -698,8 +698,8 @@ def main() -> int:
         if done.returncode:
             at = first + len(said)
             differences.append(f"seed {at}: its process ended with {done.returncode}")
-    print(json.dumps({"sequences": asked.sequences, **dict(sorted(counts.items()))}, indent=2))
-    print("\n".join(differences) or "no differences")
+    figures = {"sequences": asked.sequences, **dict(sorted(counts.items()))}
+    print(json.dumps(figures | {"differences": differences}, indent=2))
     return 1 if differences else 0
 
 
