@@ -194,16 +194,31 @@ def _refuse_built_on(
     """Refuse to take back an older change below a later one that builds on it."""
     names = {commit_name(uri).text for uri in record.added} | record.hidden
     paths = {str(step.get("path")) for step in record.steps}
+    names |= {path.rpartition("/")[2] for path in paths if path.startswith(f"{META}/")}
     for one in later:
         if one.state != "done" or one.command == "undo":
             continue
         other = read_record(store, one)
         touched = {str(step.get("path")) for step in other.steps}
-        shares = not names.isdisjoint(other.hidden) or not paths.isdisjoint(touched)
-        if one.command in _WHOLE or shares:
+        held = other.hidden | set(_held(store, other))
+        if one.command in _WHOLE or not names.isdisjoint(held) or not paths.isdisjoint(touched):
             problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
             hint = f"take that back first: chronotile undo {store.uri} {one.id}"
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
+
+
+def _held(store: Store, record: Record) -> Iterator[str]:
+    """Name what the files of a change hold: commits in a `.con`, what a `.vac` replaces."""
+    for step in record.steps:
+        path = str(step.get("path"))
+        if step.get("op") != "put" or not path.endswith((".con", ".vac")):
+            continue
+        with suppress(MissingObjectError):
+            data = store.read(path)
+            if path.endswith(".con"):
+                yield from (commit_name(one.uri).text for one in decode_con(data, path))
+            else:
+                yield from map(vacuumed_name, decode_vac(data, path))
 
 
 def taken_back(document: Mapping[str, Any]) -> str:
@@ -277,6 +292,7 @@ class _Inverse:
         """Files that the change took out, and that come back."""
         self._exchanged: set[str] = set()
         """Files whose content the steps so far have exchanged."""
+        self.has_steps = False
         self._now: dict[str, bytes | None] = {}
         """Files as they are after the steps so far; None if gone."""
 
@@ -294,6 +310,7 @@ class _Inverse:
                 problem = f"expected what a change touches, found {path!r:.120}"
                 raise RefusedError(self.store.uri, problem)
             found += self._inverse(number, step, path)
+        self.has_steps = bool(found)
         # What ignores commits goes after what holds them.
         return tuple(sorted(found, key=lambda one: one.path.endswith(".ign")))
 
@@ -513,7 +530,7 @@ class _Judge:
         taken = {path.rpartition("/")[2] for path in self.inverse.taken}
         gone = [name for name in writes if name not in self.there | taken]
         # A change that was broken off may not have come so far.
-        if gone and self.puts and self.record.document.get("state") != "begun":
+        if gone and self.inverse.has_steps and self.record.document.get("state") != "begun":
             raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
         tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
         # A repair puts deletes that match no row for those that a fragment has applied (F14).
