@@ -139,7 +139,7 @@ class Handle(ABC, Generic[R]):
             RefusedError: The array is dense or too old, the delete would break it, or the delete
                 would remove further rows and the caller does not allow that.
         """
-        from chronotile.change.delete_update import plan_delete
+        from chronotile.rows.counted import plan_counted_delete
 
         options = {
             "where": where,
@@ -148,7 +148,7 @@ class Handle(ABC, Generic[R]):
             "allow_null_loss": allow_null_loss,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_delete, options, how)
+        return self._rows_of_members(plan_counted_delete, options, how)
 
     def update(
         self,
@@ -179,7 +179,7 @@ class Handle(ABC, Generic[R]):
             PredicateError: The predicate or a value cannot be read, or does not fit the schema.
             RefusedError: `experimental` is not set, or as for a delete.
         """
-        from chronotile.change.delete_update import plan_update
+        from chronotile.rows.counted import plan_counted_update
 
         options = {
             "where": where,
@@ -189,7 +189,7 @@ class Handle(ABC, Generic[R]):
             "experimental": experimental,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_update, options, how)
+        return self._rows_of_members(plan_counted_update, options, how)
 
     def _rows_of_members(
         self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How

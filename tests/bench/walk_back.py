@@ -260,8 +260,8 @@ class Walk:
         updates = [one for one in deletes if one.kind == "update"]
         kinds = {
             "delete": 5 * sparse,
-            "update": 2 * sparse,
-            "apply": 4 * bool(updates),
+            "update": 4 * sparse,
+            "apply": 8 * bool(updates),
             "consolidate": 3,
             "restore": 4 * bool(self.ends),
             "undelete": 4 * bool(deletes),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_NO_ROW = "No row matches. Go on all the same?"
 MOST_SHOWN = 8
 """Files that a report shows, unless all are asked for."""
 
@@ -72,6 +73,9 @@ class ChangeReport:
             yield table
             if len(report.steps) > shown:
                 yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
+        if report.rows:
+            done = "would be " if report.dry_run else ""
+            yield ", ".join(f"{n:,} row{'s' * (n != 1)} {done}{w}" for w, n in report.rows.items())
         for note in report.notes:
             yield Text(f"note: {note}", "yellow")
         if report.engine_open_requests is not None:
@@ -207,6 +211,11 @@ def changing(function: F) -> F:
                 say(f"note: {note}")
             if planned.command in ("restore", "undelete"):
                 say(f"{planned.command}: {planned.summary()}")
+            counts = [*getattr(planned, "rows", {}).values()]
+            may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
+            if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):
+                say("chronotile: nothing was written")
+                raise click.exceptions.Exit(1)
 
         how = {
             "dry_run": dry_run,
