@@ -258,6 +258,10 @@ class Walk:
         sparse, chance = self.kind != "dense", self.chance
         deletes = self._standing()
         updates = [one for one in deletes if one.kind == "update"]
+        # What came back in between has the rows as the engine saw them: without the update's.
+        back = [one.t for one in self.model.events if one.kind in ("restore", "undelete")]
+        if any(at > one.t for at in back for one in updates):
+            updates = []
         kinds = {
             "delete": 5 * sparse,
             "update": 4 * sparse,
@@ -458,7 +462,8 @@ class Walk:
         if any(step.get("reason") == "deletes all before" for step in document["steps"]):
             self.wiped.append(event.t)
         self.stack.append((operation, corners, self.engine_steps))
-        self.ends.append(event.t)
+        if not event.for_ever:  # its file has a time of the past
+            self.ends.append(event.t)
 
     def _clean(self, verb: str) -> None:
         if verb == "repair":
