@@ -20,7 +20,7 @@ from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.history.read_footers import FooterReader, read_many
-from chronotile.storage.store import told_of_one
+from chronotile.storage.store import about_one_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -172,7 +172,7 @@ def _facts(
         try:
             singles[at] = _facts_of_one(reader, reader.decode(many.raw(reader, at), applied=True))
         except ChronotileError as error:
-            told_of_one(error)
+            about_one_object(error)
     yield np.array([*singles], np.int64), pa.Table.from_pylist([*singles.values()], _FACTS)
 
 

@@ -37,7 +37,7 @@ from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.names import parse_name, version_of
 from chronotile.history.footer_files import FooterFile, OwnMetadata, footers_of, read_consolidated
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import MissingObjectError, told_of_one
+from chronotile.storage.store import MissingObjectError, about_one_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -163,7 +163,7 @@ class FooterReader:
         try:
             return self.cut(name, *answer)
         except ChronotileError as error:
-            return told_of_one(error)
+            return about_one_object(error)
 
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
@@ -189,7 +189,7 @@ class FooterReader:
             try:
                 return name, self.decode(raw, applied=applied)
             except ChronotileError as error:
-                return name, told_of_one(error)
+                return name, about_one_object(error)
 
         yield from ahead(outcome, raws, self._store.concurrency if applied else 1)
 
@@ -432,7 +432,7 @@ def own_footers(
                     raw = reader.cut(name, *tail)
                     stored = reader.decode(raw)
                 except ChronotileError as error:
-                    errors[name] = told_of_one(error)
+                    errors[name] = about_one_object(error)
                 else:
                     if known.learn(raw.raw, reader.layout(stored.schema_file)):
                         decodes |= known.decodes(spans)
