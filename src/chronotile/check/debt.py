@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import inspect
-from chronotile.check.read_tags import tags_of
+from chronotile.check.tags import tags_of
 from chronotile.check.vacuumable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name

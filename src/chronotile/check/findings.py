@@ -6,10 +6,15 @@ nothing itself: the other modules of this room do.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chronotile.errors import ChronotileError, WrongKeyError, printable, shell_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -215,3 +220,119 @@ def count_text(count: int, one: str, many: str | None = None) -> str:
     ('1 fragment', '12,000 deletes')
     """
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+MOST = 1_000
+"""Findings of one code and severity that are listed, unless the user asks for more or fewer."""
+
+_MORE = re.compile(r"([\d,]+) more of this code are not listed")
+
+
+class CappedFindings:
+    """Takes findings one by one, and keeps the first of each code and severity.
+
+    >>> capped = CappedFindings("a", most=1)
+    >>> capped.add(finding("a", "vac-absolute", f"{n}.vac", "…") for n in range(3))
+    >>> [(item.path, item.message) for item in capped.findings()]
+    [('0.vac', '…'), ('', '2 more of this code are not listed')]
+    >>> capped.by_severity()
+    {'error': 0, 'warning': 0, 'info': 3}
+    """
+
+    def __init__(self, array: str, most: int = MOST) -> None:
+        self._array, self._most = array, most
+        self._kept: list[Finding] = []
+        self._counts: Counter[tuple[str, Severity]] = Counter()
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Takes findings."""
+        for item in findings:
+            pair = item.code, item.severity
+            if self._counts[pair] < self._most:
+                self._kept.append(item)
+            self._counts[pair] += 1
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Those that are listed, the worst first, and after each kind how many more there are."""
+        more = [
+            finding(
+                self._array,
+                code,
+                "",
+                f"{number - self._most:,} more of this code are not listed",
+                severity=severity,
+            )
+            for (code, severity), number in self._counts.items()
+            if number > self._most
+        ]
+        ordered = [(*worst_first(item)[:2], 0, item.path, item) for item in self._kept]
+        ordered += [(*worst_first(item)[:2], 1, "", item) for item in more]
+        return tuple(item for *_, item in sorted(ordered, key=lambda one: one[:4]))
+
+    def by_severity(self) -> dict[Severity, int]:
+        """How many there are of each severity, listed or not."""
+        counts = dict.fromkeys(SEVERITIES, 0)
+        for (_, severity), number in self._counts.items():
+            counts[severity] += number
+        return counts
+
+
+def capped(array: str, findings: Iterable[Finding], most: int = MOST) -> CappedFindings:
+    """Count findings, and keep the first of each code and severity."""
+    made = CappedFindings(array, most)
+    made.add(findings)
+    return made
+
+
+def number_told(path: str, message: str) -> int:
+    """How many findings a listed one stands for.
+
+    >>> number_told("", "1,200 more of this code are not listed"), number_told("a.con", "…")
+    (1200, 1)
+    """
+    more = None if path else _MORE.fullmatch(message)
+    return int(more[1].replace(",", "")) if more else 1
+
+
+Reach: TypeAlias = Literal["log", "fragments", "deep"]
+"""How far a check goes: the commit log; also the metadata of fragments; also their cells."""
+
+
+@dataclass(slots=True)
+class LookedAt:
+    """What the checks of one array, or of many, have looked at."""
+
+    schemas: int = 0
+    fragments: int = 0
+    """Fragments whose metadata was read."""
+    files: int = 0
+    """Cell files whose tiles and chunks were looked at."""
+    opened: int = 0
+    """Cell files that were opened to their content."""
+    bytes: int = 0
+    """Bytes of the cell files."""
+
+    def to_dict(self) -> dict[str, int]:
+        """The counts by their names."""
+        return asdict(self)
+
+    def words(self, reach: Reach) -> str:
+        """What was looked at, in one line, and what was not.
+
+        >>> LookedAt(schemas=1, fragments=2).words("fragments")
+        'looked at the log, 1 schema and the metadata of 2 fragments; --deep also opens cells'
+        >>> LookedAt(schemas=1).words("log")
+        'looked at the log and 1 schema, and at no fragment'
+        """
+        schemas, fragments = (
+            count_text(self.schemas, "schema"),
+            count_text(self.fragments, "fragment"),
+        )
+        if reach == "log":
+            return f"looked at the log and {schemas}, and at no fragment"
+        words = f"looked at the log, {schemas} and the metadata of {fragments}"
+        if reach == "fragments":
+            return f"{words}; --deep also opens cells"
+        files = count_text(self.files, "cell file")
+        depth = "all of them" if self.opened == self.files else f"{self.opened:,} of them"
+        return f"{words}, and at {files} of {self.bytes:,} bytes, {depth} to the content"

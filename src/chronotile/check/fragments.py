@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chronotile.check.findings import SKEW_MS, TIDY, Finding, Severity, count_text, finding, shown
-from chronotile.check.undone_restores import restores_undone
+from chronotile.check.restores import restores_undone
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name

@@ -95,7 +95,7 @@ class ExplainReport:
 
     def _late(self) -> Iterator[RenderableType]:
         """Writes that are seen, and of which no row shows."""
-        from chronotile.check.late_writes import late_writes
+        from chronotile.check.restores import late_writes
         from chronotile.report.output import Text
 
         view, names = self.view, {item.name for item in self.explained}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chronotile.check.check_array import check
+from chronotile.check.conditions import lacking_fragments, lacking_words
 from chronotile.check.fragment_health import inspect
-from chronotile.check.lacking_fields import lacking_fragments, lacking_words
-from chronotile.check.read_tags import tags_of
+from chronotile.check.tags import tags_of
 from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format.kinds import EVENTS

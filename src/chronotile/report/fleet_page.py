@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from chronotile.check.capped_findings import number_told
-from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
+from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread, number_told
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.report.output import size_text

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
-from chronotile.check.capped_findings import MOST, CappedFindings, capped
 from chronotile.check.check_array import find_problems
 from chronotile.check.engine_open_cost import (
     Consolidated,
@@ -27,6 +26,7 @@ from chronotile.check.engine_open_cost import (
     open_cost,
 )
 from chronotile.check.file_uses import REASONS
+from chronotile.check.findings import MOST, CappedFindings, capped
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
@@ -42,8 +42,7 @@ from chronotile.visibility.view import Delete, Update, tile_commits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.check.findings import Finding
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Finding, Reach
     from chronotile.log import Log
     from chronotile.storage.store import Entry
 

@@ -12,7 +12,7 @@ from support.corpus_cases import CASES, Case
 from support.large_arrays import make_large_array
 
 import chronotile as ct
-from chronotile.check.capped_findings import number_told
+from chronotile.check.findings import number_told
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.history import missing_fragments
 from chronotile.report.fleet_page import Fleet, to_html

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from chronotile.check.capped_findings import number_told
+from chronotile.check.findings import number_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
