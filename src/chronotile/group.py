@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
     from chronotile.log import Log
+    from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.group_rows import GroupRows
-    from chronotile.rows.removed_rows import RemovedRows
     from chronotile.storage.transfer import Link
 
 _MOMENTS = ("at", "to", "keep")

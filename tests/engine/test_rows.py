@@ -22,8 +22,8 @@ from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.report.row_formats import plain_rows
-from chronotile.rows.cells import engine_read
-from chronotile.rows.cells.cell_source import CellBatch, cell_source
+from chronotile.rows import engine_cells
+from chronotile.rows.cell_source import CellBatch, cell_source
 from chronotile.rows.read_rows import NOTES
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options
@@ -351,7 +351,7 @@ def test_a_reader_that_is_left_leaves_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    monkeypatch.setattr(engine_read, "_MOST_ROWS", 10)
+    monkeypatch.setattr(engine_cells, "_MOST_ROWS", 10)
     array = EngineArray(tmp_path / "array").create()
     array.write(10, {x: x for x in range(100)})
     array.commit(20, "a == 3", a=333)

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.plan import Plan, Stage, Step, at_hand, put
+from chronotile.change.repair import moves_of
+from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError, count_text
@@ -36,21 +38,23 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.apply_in_con import cons_with, without_updates
-from chronotile.rows.apply_old_row_delete import old_row_delete
-from chronotile.rows.apply_rows import updated_rows
-from chronotile.rows.cells.cell_source import applied_updates
-from chronotile.rows.cells.engine import require_engine
-from chronotile.rows.cells.staged_fragment import stage_fragment
-from chronotile.rows.changes_in_force import changes_in_force, uuid_of_rows
-from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.rows.cell_source import applied_updates
+from chronotile.rows.changes_in_force import (
+    changes_in_force,
+    last_time,
+    schema_in_force,
+    uuid_of_rows,
+)
+from chronotile.rows.engine import require_engine
+from chronotile.rows.scratch_arrays import stage_fragment
+from chronotile.rows.updated_rows import old_row_delete, updated_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from chronotile.rows.apply_rows import UpdatedRows
-    from chronotile.rows.cells.staged_fragment import StagedFragment
     from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.scratch_arrays import StagedFragment
+    from chronotile.rows.updated_rows import UpdatedRows
     from chronotile.storage.store import Store
 
 
@@ -206,3 +210,38 @@ def _left_in_con(cons: Mapping[str, list[str]], *, is_applied: bool) -> str:
     # With duplicates both the old and the new rows would show for a moment.
     why = "a fragment has applied it" if is_applied else "the array allows duplicates"
     return f"the update {', '.join(cons)} is left alone: it stands in {path}, and {why}"
+
+
+class NewCons(NamedTuple):
+    """What becomes of the `.con` files."""
+
+    puts: tuple[Step, ...] = ()
+    moves: tuple[Step, ...] = ()
+
+
+def cons_with(log: Log, update: Change) -> list[str]:
+    """The `.con` files that hold an update."""
+    table, rows = log.history.table, log.rules.updates.tolist()
+    (row,) = (row for row in rows if table.name(row) == update.name)
+    copies = {row, *table.copies(row)}
+    return sorted({table.path(copy) for copy in copies if not table.is_loose(copy)})
+
+
+def without_updates(log: Log, names: Collection[str]) -> NewCons:
+    """The `.con` files anew, without some updates.
+
+    Raises:
+        RefusedError: One of them is damaged.
+    """
+    if not names:
+        return NewCons()
+    mender = Mender(log.rules, {}, accept_loss=False, harmless={})
+    if mender.damaged_cons:
+        problem = f"expected sound .con files, found {min(mender.damaged_cons)} damaged"
+        raise RefusedError(log.array, f"{problem}; chronotile repair mends it")
+    uris = [f"{COMMITS}/{name}.upd" for name in names]
+    mending = mender.leave_out(dict.fromkeys(uris, "its rows have the values"))
+    # A run that was broken off may have put them.
+    there = {bytes(source.data) for source in log.history.table.sources if not source.loose}
+    puts = tuple(step for step in mending.puts.values() if step.data not in there)
+    return NewCons(puts, tuple(moves_of(log.storage, mending)))

@@ -16,15 +16,14 @@ from chronotile.conditions.tree import AllOf
 from chronotile.conditions.truth_columns import rows_asked_for
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import PredicateError
-from chronotile.rows.cells.cell_columns import shown
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.engine import Range
-from chronotile.rows.cells.newest_cells import coordinate_codes, next_times
-from chronotile.rows.cells.written_by import Writers
-from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.differences.row_pairs import with_heads
-from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force, last_time, schema_in_force
+from chronotile.rows.engine import Range
+from chronotile.rows.engine_cells import shown
+from chronotile.rows.places import coordinate_codes, next_times
 from chronotile.rows.play_changes import Play
+from chronotile.rows.row_diff import with_heads
+from chronotile.rows.written_by import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

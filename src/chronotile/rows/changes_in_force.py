@@ -15,9 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, negate
+from chronotile.errors import KeyNeededError
 from chronotile.format.names import parse_name
+from chronotile.format.timestamps import now_ms
+from chronotile.history.read_history import read_history
+from chronotile.log import Log
+from chronotile.rows.engine import require_engine
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.log import View
+    from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete
 
 
@@ -166,3 +174,33 @@ def fields_needed(changes: Iterable[Change]) -> set[str]:
     for change in changes:
         named.update(change.fields, (name for name, _ in change.values or ()))
     return named
+
+
+def open_labelled(store: Store, key: bytes | None) -> Log:
+    """Read the log of an array whose rows are going to be read.
+
+    Raises:
+        NoEngineError: The engine is not installed.
+        ArrayNotFoundError: There is no array.
+    """
+    require_engine()
+    return Log(read_history(store, key=key, labels=True), store)
+
+
+def schema_in_force(log: Log, moment: int) -> SchemaFile:
+    """The schema in force at a moment.
+
+    Raises:
+        KeyNeededError: It cannot be read.
+    """
+    item = schema_at(log.history, moment)
+    if item is None or item.schema is None:
+        problem = "expected a schema that can be read, found none: give its key"
+        raise KeyNeededError(log.array, problem)
+    return item
+
+
+def last_time(log: Log) -> int:
+    """The time of the last commit, or now, whichever is later."""
+    times = log.history.table.uris.t2
+    return max(now_ms(), int(np.max(times)) if len(times) else 0)

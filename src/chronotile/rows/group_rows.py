@@ -19,11 +19,10 @@ from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import blame_of
-from chronotile.rows.cells.engine import require_engine
-from chronotile.rows.differences.row_diff import diff_rows
-from chronotile.rows.differences.row_pairs import DELETE
+from chronotile.rows.commit_changes import removed_of
+from chronotile.rows.engine import require_engine
 from chronotile.rows.read_rows import rows_of
-from chronotile.rows.removed_rows import removed_of
+from chronotile.rows.row_diff import DELETE, diff_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
+    from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.read_rows import RowReader
-    from chronotile.rows.removed_rows import RemovedRows
 
     T = TypeVar("T")
 

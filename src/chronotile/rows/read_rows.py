@@ -26,16 +26,18 @@ from chronotile.conditions.truth import Sense
 from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
 from chronotile.dataset.moments import purges_of
 from chronotile.errors import ChronotileError, PredicateError
-from chronotile.rows.cells.bare_array import bare_array
-from chronotile.rows.cells.cell_columns import shown, shown_type
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.dense_box import written_box
-from chronotile.rows.cells.engine import Engine
-from chronotile.rows.cells.engine_read import layout_of, read_cells
-from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
-from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
-from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import (
+    ChangesInForce,
+    changes_in_force,
+    fields_needed,
+    schema_in_force,
+)
+from chronotile.rows.engine import Engine, engine_settings, engine_uri
+from chronotile.rows.engine_cells import layout_of, read_cells, shown, shown_type
+from chronotile.rows.places import written_box
 from chronotile.rows.play_changes import Play
+from chronotile.rows.scratch_arrays import bare_array
 from chronotile.visibility.gaps import refuse_gone, window_command
 from chronotile.visibility.rules import Rule
 

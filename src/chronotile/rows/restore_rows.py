@@ -28,18 +28,17 @@ from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.cells.engine import Engine, require_engine
-from chronotile.rows.cells.engine_read import layout_of, read_cells
-from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
-from chronotile.rows.cells.staged_fragment import stage_fragment
-from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.changes_in_force import schema_in_force
+from chronotile.rows.engine import Engine, engine_settings, engine_uri, require_engine
+from chronotile.rows.engine_cells import layout_of, read_cells
+from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.storage.compared_put import put_compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.timestamps import Moment
-    from chronotile.rows.cells.engine_read import Cells
+    from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Store
 
 _REWRITTEN = f"{FRAGMENTS}/rewritten"

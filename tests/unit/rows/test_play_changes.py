@@ -24,8 +24,8 @@ from chronotile.conditions.tree import (
 )
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows.cells.cell_columns import stored_type
 from chronotile.rows.changes_in_force import Change
+from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.play_changes import NOBODY, Play
 
 if TYPE_CHECKING:

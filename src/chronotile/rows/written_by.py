@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.format.kinds import OK
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.newest_cells import box_of, equal_codes
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.places import box_of, equal_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,17 @@ no engine.
 from __future__ import annotations
 
 import itertools
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.rows.cells.engine import Range
+from chronotile.errors import ChronotileError, ReadError
+from chronotile.history.read_footers import FooterReader
+from chronotile.rows.engine import Range
+from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.format.schema import Field
-    from chronotile.rows.cells.cell_source import CellBatch
+    from chronotile.log import Log
+    from chronotile.rows.cell_source import CellBatch
 
 _ONE_IN = 64
 """Of so many coordinates one is kept, to find ranges by."""
@@ -170,3 +175,44 @@ def _ends(dimension: Field) -> tuple[bytes, bytes]:
         return b"", b"\x7f" * 64
     half = len(dimension.domain) // 2
     return dimension.domain[:half], dimension.domain[half:]
+
+
+def written_box(
+    log: Log, start: int, end: int, names: Iterable[str] | None = None
+) -> tuple[Range, ...] | None:
+    """The smallest box that holds all visible fragments, or some; None if there are none.
+
+    Raises:
+        ReadError: The metadata of a fragment cannot be read.
+    """
+    if names is None:
+        names = [fragment.name for fragment in log.view(start, end).fragments]
+    boxes = []
+    for name, stored in FooterReader(log.storage, log.history).read(names):
+        if isinstance(stored, ChronotileError):
+            raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
+        if stored.footer.domain is not None:
+            boxes.append(stored.footer.domain)
+    item = schema_at(log.history, end)
+    if not boxes or item is None or item.schema is None:
+        return None
+    ranges = []
+    for at, dimension in enumerate(item.schema.dimensions):
+        code = f"<{dimension.datatype.code}"
+        lows, highs = ([struct.unpack(code, box[at][end])[0] for box in boxes] for end in (0, 1))
+        ranges.append(Range(at, struct.pack(code, min(lows)), struct.pack(code, max(highs))))
+    return tuple(ranges)
+
+
+def is_in_box(
+    dimensions: Sequence[Field], places: Sequence[pa.Array], box: Sequence[Range]
+) -> npt.NDArray[np.bool_]:
+    """Mask of the places that lie in a box."""
+    inside = np.ones(len(places[0]), bool)
+    for dimension, column, one in zip(dimensions, places, box, strict=True):
+        (low,), (high,) = (
+            np.frombuffer(raw, f"<{dimension.datatype.code}") for raw in (one.low, one.high)
+        )
+        numbers = np.asarray(column)
+        inside &= (numbers >= low) & (numbers <= high)
+    return inside

@@ -1,27 +1,27 @@
-"""The rows that differ between two moments, and the commits that made them differ.
+"""Rows at two moments, side by side.
 
-In: a log, two moments. Out: a table: `change` (`insert`, `delete`, `update_before`,
-`update_after`), the commit that did it last, its time, and the row. Rows that are the same at both
-moments are left out, whatever happened in between. Memory grows with what changed.
+In: columns of both moments, who changed each row and when. Out: the table of changes: `change`,
+`commit`, `t`, then the row. Knows neither array nor engine.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from chronotile.rows.cells.cell_columns import stored_type
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.newest_cells import box_of
-from chronotile.rows.cells.written_by import Writers
-from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.differences.dense_diff import dense_pairs
-from chronotile.rows.differences.log_diff import refuse_gone_moments
-from chronotile.rows.differences.row_pairs import Pairs, diff_schema, pairs_table
-from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.changes_in_force import changes_in_force, schema_in_force
+from chronotile.rows.engine import ROW_MAJOR
+from chronotile.rows.engine_cells import read_cells, shown, shown_type, stored_type
+from chronotile.rows.places import box_of, is_in_box, written_box
 from chronotile.rows.play_changes import NOBODY, Play
+from chronotile.rows.scratch_arrays import bare_array
+from chronotile.rows.written_by import Writers
+from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +32,78 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.engine import Range
+
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_before", "update_after"
+_HEAD = (("change", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
+
+
+class Pairs(NamedTuple):
+    """Rows at two moments, side by side; columns as stored."""
+
+    before: tuple[pa.Array, ...]
+    was: npt.NDArray[np.bool_]
+    """Whether there was a row before."""
+    after: tuple[pa.Array, ...]
+    is_there: npt.NDArray[np.bool_]
+    """Whether there is one after."""
+    commits: list[str | None]
+    times: npt.NDArray[np.uint64]
+
+
+def diff_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table of changed rows."""
+    return with_heads(_HEAD, schema)
+
+
+def with_heads(heads: Sequence[tuple[str, pa.DataType]], schema: Schema) -> pa.Schema:
+    """Columns of one's own, then the fields of a schema.
+
+    A field that has the name of such a column, as `t`, gets a `_` behind its own.
+    """
+    names = [name for name, _ in heads]
+    for field in schema.fields:
+        name = field.name
+        while name in names or (name != field.name and schema.field(name) is not None):
+            name += "_"
+        names.append(name)
+    kinds = [*(kind for _, kind in heads), *map(shown_type, schema.fields)]
+    return pa.schema([*zip(names, kinds, strict=True)])
+
+
+def pairs_table(where: str, schema: Schema, pairs: Pairs) -> pa.Table:
+    """The changes; a row that is the same at both moments is left out."""
+    kind = diff_schema(schema)
+    same = pairs.was & pairs.is_there & _alike(pairs.before, pairs.after)
+    both = pairs.was & pairs.is_there & ~same
+    parts = []
+    for word, rows, columns in (
+        (INSERT, pairs.is_there & ~pairs.was, pairs.after),
+        (DELETE, pairs.was & ~pairs.is_there, pairs.before),
+        (BEFORE, both, pairs.before),
+        (AFTER, both, pairs.after),
+    ):
+        at = np.flatnonzero(rows)
+        if len(at):
+            cells = [
+                shown(field, column.take(pa.array(at)), where)
+                for field, column in zip(schema.fields, columns, strict=True)
+            ]
+            names = pa.array([pairs.commits[place] for place in at.tolist()], pa.string())
+            heads = [pa.array([word] * len(at)), names, pa.array(pairs.times[at])]
+            parts.append(pa.table([*heads, *cells], schema=kind))
+    return pa.concat_tables(parts) if parts else kind.empty_table()
+
+
+def _alike(one: Sequence[pa.Array], other: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Mask of the rows that hold the same; NULL and NaN are the same as themselves."""
+    same = np.ones(len(one[0]), bool)
+    for left, right in zip(one, other, strict=True):
+        equal = pc.fill_null(pc.equal(left, right), False)
+        if pa.types.is_floating(left.type):
+            equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
+        same &= np.asarray(pc.or_(equal, pc.and_(left.is_null(), right.is_null())))
+    return same
 
 
 def diff_rows(log: Log, first: int, last: int) -> pa.Table:
@@ -192,3 +264,53 @@ def rows_at(
     kinds = {name: places.schema.field(name).type for name in places.column_names}
     empty = {f.name: pa.array([], kinds.get(f.name) or stored_type(f)) for f in schema.fields}
     return pa.table(empty | {"was": pa.array([], pa.bool_())})
+
+
+def dense_pairs(log: Log, schema_file: SchemaFile, first: int, last: int) -> Iterator[Pairs]:
+    """The cells that may differ, side by side."""
+    schema = schema_file.schema
+    assert schema is not None
+    earlier = {fragment.name for fragment in log.view(0, first).fragments}
+    later = {fragment.name: fragment for fragment in log.view(0, last).fragments}
+    new = [name for name in later if name not in earlier]
+    if not new:
+        return
+    known = written_box(log, 0, first)
+    whole = written_box(log, 0, last)
+    box = whole if known != whole else written_box(log, 0, last, new)
+    assert box is not None
+    after = _cells(log, schema_file, last, box)
+    before = _cells(log, schema_file, first, box) if known else after
+    places = after[: len(schema.dimensions)]
+    count = len(places[0])
+    was = is_in_box(schema.dimensions, places, known) if known else np.zeros(count, bool)
+    names, times = np.full(count, None, object), np.zeros(count, np.uint64)
+    for name in sorted(new, key=lambda name: (later[name].t1, name)):
+        own = written_box(log, 0, last, [name])
+        mask = is_in_box(schema.dimensions, places, own) if own else np.zeros(count, bool)
+        names[mask], times[mask] = name, later[name].t2
+    yield Pairs(before, was, after, np.ones(count, bool), names.tolist(), times)
+
+
+def _cells(
+    log: Log, schema_file: SchemaFile, end: int, box: Sequence[Range]
+) -> tuple[pa.Array, ...]:
+    schema = schema_file.schema
+    assert schema is not None
+    rows = log.rules.visible(0, end)[0].tolist()
+    with bare_array(log, rows, schema_file, end) as bare:
+        bare.engine.open(0, end)
+        batches = list(read_cells(bare.engine, schema.fields, layout=ROW_MAJOR, ranges=box))
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return tuple(pa.concat_arrays(same) for same in columns)
+
+
+def refuse_gone_moments(log: Log, first: int, last: int) -> None:
+    """Refuse two moments, one of which can no longer be read whole.
+
+    Raises:
+        TimeGoneError: It cannot.
+    """
+    call = f"chronotile diff {shlex.quote(log.array)}"
+    refuse_gone(log.rules, 0, first, lambda _, moment: f"{call} {moment} {max(moment, last)}")
+    refuse_gone(log.rules, 0, last, lambda _, moment: f"{call} {min(moment, first)} {moment}")

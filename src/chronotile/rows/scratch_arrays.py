@@ -16,17 +16,21 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.fragment_footer import METADATA
-from chronotile.format.kinds import COMMITS, OK, SCHEMA
-from chronotile.format.names import format_name, new_name, parse_name
-from chronotile.rows.cells.engine import Engine
-from chronotile.rows.cells.engine_settings import engine_settings
-from chronotile.rows.cells.unread_files import unread_files
+from chronotile.format.kinds import COMMITS, FRAGMENTS, OK, SCHEMA
+from chronotile.format.names import format_name, new_name, parse_name, version_of
+from chronotile.history.read_footers import FooterReader
+from chronotile.rows.engine import COMPLETED, UNORDERED, WRITE, Engine, EngineError, engine_settings
+from chronotile.rows.engine_cells import to_buffers
 from chronotile.storage.scratch_folder import ScratchFolder
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
@@ -137,3 +141,70 @@ def _schema_bytes(log: Log, item: SchemaFile, *, every_version: bool) -> tuple[b
         key = log.history.key if tile.encrypted else None
         data = tiles.encode(bytes(payload), version=version, key=key)
     return data, tile.encrypted
+
+
+def unread_files(
+    log: Log, fragments: Collection[str], fields: Collection[str]
+) -> dict[str, frozenset[str]]:
+    """The files that hold attributes which are not read, by fragment.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    schemas = [item.schema for item in log.history.schemas if item.schema is not None]
+    if {field.name for schema in schemas for field in schema.attributes} <= {*fields}:
+        return {}
+    found = {}
+    for name, stored in FooterReader(log.storage, log.history).read(fragments):
+        if not isinstance(stored, ChronotileError):
+            others = {field.name for field in stored.schema.attributes} - {*fields}
+            files = stored.footer.cell_files
+            found[name] = frozenset(file.name for file in files if file.field in others)
+    return found
+
+
+class StagedFragment(NamedTuple):
+    """A fragment that is not in its array yet."""
+
+    version: int
+    files: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(map(len, self.files.values()))
+
+
+def stage_fragment(
+    log: Log, schema_file: SchemaFile, columns: Sequence[pa.Array], moment: int
+) -> StagedFragment:
+    """Let the engine write rows at a moment, aside.
+
+    Raises:
+        EngineError: The engine refused.
+    """
+    schema, store = schema_file.schema, log.storage
+    assert schema is not None
+    with ScratchFolder() as scratch:
+        for path in (*log.history.listing.enumerations, schema_file.path):
+            data = store.read(path)
+            scratch.put(path, data)
+        scratch.make_folder(COMMITS)
+        scratch.make_folder(FRAGMENTS)
+        encrypted = tiles.decode(data, schema_file.path, key=log.history.key).encrypted
+        settings = engine_settings(None, log.history.key if encrypted else None)
+        with Engine(log.array, scratch.root, settings) as engine:
+            engine.open(0, moment, WRITE)
+            with engine.query(WRITE, UNORDERED) as query:
+                for field, cells in zip(schema.fields, columns, strict=True):
+                    query.set(field.name, to_buffers(field, cells))
+                if query.submit() != COMPLETED:
+                    raise EngineError(log.array, "the engine did not finish a write")
+                query.finalize()
+        written = open_store(scratch.root)
+        (folder,) = written.list_dir(FRAGMENTS).folders
+        files = {
+            entry.path.rpartition("/")[2]: written.read(entry.path)
+            for entry in written.list_dir(folder).files
+        }
+    return StagedFragment(version_of(parse_name(folder.rpartition("/")[2])), files)

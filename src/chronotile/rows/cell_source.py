@@ -22,10 +22,10 @@ from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.footer_without_deletes import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
-from chronotile.rows.cells.bare_array import bare_array
-from chronotile.rows.cells.engine_read import layout_of, read_cells
-from chronotile.rows.cells.newest_cells import newest_places, ranges_of_first
 from chronotile.rows.changes_in_force import fields_needed
+from chronotile.rows.engine_cells import layout_of, read_cells
+from chronotile.rows.places import newest_places, ranges_of_first
+from chronotile.rows.scratch_arrays import bare_array
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from chronotile.history.read_footers import StoredFooter
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
-    from chronotile.rows.cells.engine import Engine, Range
     from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.engine import Engine, Range
 
 MOST_CELLS = 4_000_000
 """Cells that are held at a time while the newest are picked."""
