@@ -51,7 +51,7 @@ class Array(Handle[Report]):
     @cached_property
     def labelled_log(self) -> Log:
         """The commit log with the labels of enumerations, as rows need it."""
-        from chronotile.rows.changes_in_force import open_labelled
+        from chronotile.rows.snapshot import open_labelled
 
         return open_labelled(self.store, self.key)
 

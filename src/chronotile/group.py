@@ -147,7 +147,7 @@ class Group(Handle[GroupReport]):
         self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
     ) -> tuple[pa.Table, tuple[str, ...]]:
         """Give what `diff` gives, and notes on what had to be left out."""
-        from chronotile.rows.diff import diff_of_group
+        from chronotile.rows.group_rows import diff_of_group
 
         return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
 

@@ -23,7 +23,7 @@ from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.report.row_formats import plain_rows
 from chronotile.rows import engine_cells
-from chronotile.rows.cell_source import CellBatch, cell_source
+from chronotile.rows.cell_source import cell_source
 from chronotile.rows.read_rows import NOTES
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options
@@ -53,7 +53,7 @@ def test_cells_with_deletes_played_are_what_the_engine_gives(name: str, tmp_path
     times = sorted({*commits["t1"].to_pylist(), *commits["t2"].to_pylist()})
     for end in {times[len(times) // 2], times[-1]} if times else ():
         reader = open_rows(uri, end=min(end, 2**63), key=case.key)
-        if reader.in_force.has_updates:
+        if any(change.is_update for change in reader.at.changes):
             continue
         straight = reader.table()
         played = pa.Table.from_batches(reader.batches(played=True), schema=reader.schema)
@@ -276,7 +276,7 @@ def test_rows_written_in_the_millisecond_of_an_update_survive_a_merge(tmp_path: 
     assert rows_of(read_rows(array.uri)) == [{"x": 1, "a": 7}, {"x": 2, "a": 1}]
 
 
-def cells_of(batches: list[CellBatch]) -> list[tuple[Any, ...]]:
+def cells_of(batches: list[engine_cells.Cells]) -> list[tuple[Any, ...]]:
     rows = [zip(*(c.to_pylist() for c in b.columns), strict=True) for b in batches]
     return sorted(itertools.chain.from_iterable(rows), key=repr)
 
@@ -295,7 +295,7 @@ def test_many_ranges_give_what_one_gives(tmp_path: Path) -> None:
         array.uri, "a > 15", {"n": 4}, timestamp=40, experimental=True, allow_older_loss=True
     )
     reader = open_rows(array.uri)
-    source = cell_source(reader.log, reader.schema_file, reader.end, reader.in_force.changes)
+    source = cell_source(reader.at)
     whole = list(source.batches(reader.fields))
     parts = list(source.batches(reader.fields, most_cells=150))
     assert len(parts) > 5

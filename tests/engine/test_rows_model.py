@@ -15,13 +15,13 @@ from chronotile import apply_updates, blame, consolidate, vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows import scratch_arrays
-from chronotile.rows.changes_in_force import schema_in_force
 from chronotile.rows.commit_changes import RowEvent, commit_changes, removed_of, row_events
 from chronotile.rows.diff import diff_of
 from chronotile.rows.engine import Engine, engine_settings
 from chronotile.rows.engine_cells import read_cells, shown
 from chronotile.rows.read_rows import rows_of
 from chronotile.rows.scratch_arrays import unread_files
+from chronotile.rows.snapshot import schema_in_force
 from chronotile.rows.written_by import OR
 from chronotile.storage.store import open_store
 

@@ -1,11 +1,13 @@
-"""What changed in an array between two moments.
+"""The difference between two moments of an array.
 
-In: an array, two moments. Out: a table of what the log alone knows, without the engine; or of rows,
-with it.
+In: a log, two moments. Out: a table of rows, with the engine; or one that the log alone gives:
+commits, schemas and metadata that an open at the later moment has and one at the earlier has not,
+or the other way round, with cells and bytes.
 """
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,50 +16,14 @@ from chronotile.errors import BadTimeError
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
 from chronotile.log.events import delete_words, update_words
-from chronotile.rows.group_rows import diff_group_rows
-from chronotile.rows.row_diff import diff_rows, refuse_gone_moments
+from chronotile.rows.row_diff import diff_rows
+from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log, View
-
-
-def diff_of_group(
-    dataset: Dataset, t1: Moment, t2: Moment, *, rows: bool, pattern: str | None = None
-) -> tuple[pa.Table, tuple[str, ...]]:
-    """Compare two moments of a group; give notes too. Rows can be those of some members."""
-    first, last = _in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
-    if rows:
-        return diff_group_rows(dataset, first, last, pattern)
-    return diff_group(dataset, first, last), ()
-
-
-def diff_of(log: Log, t1: Moment, t2: Moment, *, rows: bool) -> pa.Table:
-    """Compare what opens at two moments see; see `Array.diff`.
-
-    Returns:
-        Without `rows`, a line each fragment, delete, update, schema, file of metadata and member:
-        `change` (`added` or `removed`), `kind`, `member`, `name`, `t1`, `t2`, `cells`, `bytes`,
-        `what`. With `rows`, a line each row that differs: `change` (`insert`, `delete`,
-        `update_before`, `update_after`), `commit` (the last one that changed it), `t`, dimensions,
-        attributes.
-
-    Raises:
-        BadTimeError: A moment is none, or the second is before the first.
-    """
-    first, last = _in_order(log.array, log.moment(t1, "t1"), log.moment(t2, "t2"))
-    return diff_rows(log, first, last) if rows else diff_log(log, first, last)
-
-
-def _in_order(where: str, first: int, last: int) -> tuple[int, int]:
-    if last < first:
-        problem = f"expected the earlier moment first, found {first} and {last}"
-        raise BadTimeError(where, problem)
-    return first, last
-
 
 ADDED, REMOVED = "added", "removed"
 LOG_DIFF_SCHEMA = pa.schema(
@@ -74,19 +40,53 @@ LOG_DIFF_SCHEMA = pa.schema(
     ]
 )
 """`kind` is `fragment`, `delete`, `update`, `schema`, `metadata` or, of a group, `member`; `member`
-is null but in a group; `what` tells of a delete or an update what it did, in words."""
+is null but in a group; `what` says in words what a delete or an update did."""
 
 
-def diff_log(log: Log, first: int, last: int) -> pa.Table:
-    """What the log knows of the difference between two moments.
+def diff_of(log: Log, t1: Moment, t2: Moment, *, rows: bool) -> pa.Table:
+    """Compare what opens at two moments see; see `Array.diff`.
 
-    Reads the footers of the fragments that it names.
+    Returns:
+        Without `rows`, a line each fragment, delete, update, schema, file of metadata and member:
+        `change` (`added` or `removed`), `kind`, `member`, `name`, `t1`, `t2`, `cells`, `bytes`,
+        `what`. With `rows`, a line each row that differs: `change` (`insert`, `delete`,
+        `update_before`, `update_after`), `commit` (the last one that changed it), `t`, dimensions,
+        attributes.
+
+    Raises:
+        BadTimeError: A moment is none, or the second is before the first.
+    """
+    first, last = in_order(log.array, log.moment(t1, "t1"), log.moment(t2, "t2"))
+    return diff_between(log, first, last, rows=rows)
+
+
+def in_order(where: str, first: int, last: int) -> tuple[int, int]:
+    """Refuse two moments of which the later one comes first.
+
+    Raises:
+        BadTimeError: It does.
+    """
+    if last < first:
+        problem = f"expected the earlier moment first, found {first} and {last}"
+        raise BadTimeError(where, problem)
+    return first, last
+
+
+def diff_between(log: Log, first: int, last: int, *, rows: bool) -> pa.Table:
+    """Compare what opens at two moments in ms see; see `diff_of`.
 
     Raises:
         TimeGoneError: A moment can no longer be read whole.
         StorageError: The storage failed.
     """
-    refuse_gone_moments(log, first, last)
+    call = f"chronotile diff {shlex.quote(log.array)}"
+    refuse_gone(log.rules, 0, first, lambda _, moment: f"{call} {moment} {max(moment, last)}")
+    refuse_gone(log.rules, 0, last, lambda _, moment: f"{call} {min(moment, first)} {moment}")
+    return diff_rows(log, first, last) if rows else _diff_log(log, first, last)
+
+
+def _diff_log(log: Log, first: int, last: int) -> pa.Table:
+    """Compare commits, schemas and metadata; read the footers of the fragments that differ."""
     views = log.view(0, first), log.view(0, last)
     before, after = (dict(_objects(log, view)) for view in views)
     rows = [{"change": REMOVED, **before[key]} for key in before if key not in after]
@@ -101,30 +101,8 @@ def diff_log(log: Log, first: int, last: int) -> pa.Table:
     return pa.Table.from_pylist(ordered, LOG_DIFF_SCHEMA)
 
 
-def diff_group(dataset: Dataset, first: int, last: int) -> pa.Table:
-    """Likewise for a group: members that came or went, and what changed in each array.
-
-    Raises:
-        ChronotileError: An array cannot be read.
-    """
-    then, now = ({node.path for node in dataset.tree(moment)} for moment in (first, last))
-    rows = [_member_row(REMOVED, path) for path in sorted(then - now)]
-    rows += [_member_row(ADDED, path) for path in sorted(now - then)]
-    tables = [pa.Table.from_pylist(rows, LOG_DIFF_SCHEMA)]
-    for path, log in dataset.logs().items():
-        table = diff_log(log, first, last)
-        member = pa.array([path] * len(table), pa.string())
-        at = LOG_DIFF_SCHEMA.get_field_index("member")
-        tables.append(table.set_column(at, LOG_DIFF_SCHEMA.field(at), member))
-    return pa.concat_tables(tables)
-
-
-def _member_row(change: str, path: str) -> dict[str, Any]:
-    return {"change": change, "kind": "member", "member": path, "name": path}
-
-
 def _objects(log: Log, view: View) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
-    """Everything that an open sees, by kind and name."""
+    """Give everything that an open sees, by kind and name."""
 
     def row(kind: str, name: str, t1: int | None, t2: int | None, what: str | None = None) -> Any:
         return (kind, name), {"kind": kind, "name": name, "t1": t1, "t2": t2, "what": what}

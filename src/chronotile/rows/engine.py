@@ -1,8 +1,8 @@
-"""The engine's C interface: the only door to it.
+"""The door to the engine: its C interface, and the settings that open an array in it.
 
-In: settings, a place, a window, buffers. Out: buffers filled or written, or the engine's error in
-one of ours. Knows no Arrow and no schema. Nothing is loaded before `Engine` is made: the engine is
-the extra `chronotile[engine]`.
+In: a store and a key, or a URI and settings; a window, buffers. Out: buffers filled or written, or
+the engine's error in one of ours. Knows no Arrow and no schema. Nothing is loaded before `Engine`
+is made: the engine is the extra `chronotile[engine]`. No other module loads it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,43 @@ ROW_MAJOR, GLOBAL_ORDER, UNORDERED = 0, 2, 3
 COMPLETED, INCOMPLETE = 1, 3
 TIMES = "__timestamps"
 """The name under which the engine gives the time that each cell was written."""
+
+MEMORY = 1 << 30
+"""Bytes that one read of the engine may take for tiles."""
+
+_BASE = {
+    # The engine's newer merge of fragments can crash the process (F17).
+    "sm.query.sparse_global_order.preprocess_tile_merge": "0",
+    "sm.mem.total_budget": str(MEMORY),
+    # Variable lengths as Arrow has them.
+    "sm.var_offsets.bitsize": "64",
+    "sm.var_offsets.extra_element": "true",
+    "sm.var_offsets.mode": "bytes",
+}
+_SETTINGS = {
+    "s3": {
+        "region": "vfs.s3.region",
+        "access_key_id": "vfs.s3.aws_access_key_id",
+        "secret_access_key": "vfs.s3.aws_secret_access_key",
+        "session_token": "vfs.s3.aws_session_token",
+        "skip_signature": "vfs.s3.no_sign_request",
+        "request_payer": "vfs.s3.requester_pays",
+    },
+    "gs": {"service_account_key": "vfs.gcs.service_account_key"},
+    "az": {
+        "account_name": "vfs.azure.storage_account_name",
+        "account_key": "vfs.azure.storage_account_key",
+        "access_key": "vfs.azure.storage_account_key",
+        "sas_key": "vfs.azure.storage_account_sas_token",
+        "sas_token": "vfs.azure.storage_account_sas_token",
+        "endpoint": "vfs.azure.blob_endpoint",
+    },
+}
+"""Scheme -> our option, without its prefix -> the engine's setting."""
+_TEXT = ("utf-8", "surrogateescape")
+"""How a key becomes text, and bytes again: all 256 of them may be in it."""
+_PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
+_URI_SCHEMES = {"gs": "gcs", "az": "azure"}
 
 
 class NoEngineError(ChronotileError, ImportError):
@@ -60,28 +97,69 @@ class Range(NamedTuple):
     is_var: bool = False
 
 
-_SLOW = frozenset(
-    f"tiledb_{name}"
-    for name in ("array_open", "array_close", "query_submit", "query_finalize", "ctx_alloc")
-)
-"""Functions that read or write; other threads go on meanwhile."""
+def engine_uri(store: Store) -> str:
+    """Return the place of an array, as the engine spells it.
 
+    Raises:
+        ChronotileError: The engine cannot reach such a place.
 
-class _Library(NamedTuple):
-    """The functions of the engine: those that let other threads go on, and those that do not.
-
-    A thread that lets others go on waits for its turn afterwards: not worth it for a moment.
+    >>> from chronotile.storage.store import open_store
+    >>> engine_uri(open_store("gs://lake/a"))
+    'gcs://lake/a'
     """
+    place = store.place
+    if place.scheme == "memory":
+        problem = "expected a disk or a bucket, found the memory of a process"
+        raise ChronotileError(store.uri, f"{problem}: the engine cannot read it")
+    if place.scheme == "file":
+        return place.uri
+    return f"{_URI_SCHEMES.get(place.scheme, place.scheme)}://{place.bucket}/{place.root}"
 
-    slow: ctypes.CDLL
-    quick: ctypes.PyDLL
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.slow if name in _SLOW else self.quick, name)
+def engine_settings(store: Store | None, key: bytes | None) -> dict[str, str]:
+    """Return the engine's settings for an array; without a store, for one on a disk.
+
+    >>> from chronotile.storage.store import open_store
+    >>> store = open_store("s3://lake/a", {"aws_region": "eu-west-1"})
+    >>> engine_settings(store, None)["vfs.s3.region"]
+    'eu-west-1'
+    """
+    settings = dict(_BASE)
+    if key is not None:
+        settings |= {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key.decode(*_TEXT)}
+    if store is None or store.place.scheme not in _SETTINGS:
+        return settings
+    options = {_bare(name): value for name, value in store.options}
+    known = _SETTINGS[store.place.scheme]
+    settings |= {known[name]: value for name, value in options.items() if name in known}
+    if store.place.scheme == "s3":
+        settings |= _s3_endpoint(options)
+    return settings
+
+
+def _bare(name: str) -> str:
+    lower = name.lower()
+    for prefix in _PREFIXES:
+        lower = lower.removeprefix(prefix)
+    return {"endpoint_url": "endpoint", "token": "session_token"}.get(lower, lower)
+
+
+def _s3_endpoint(options: Mapping[str, str]) -> dict[str, str]:
+    """Split an endpoint of one's own: the engine wants scheme and host apart."""
+    endpoint = options.get("endpoint")
+    if not endpoint:
+        return {}
+    scheme, _, host = endpoint.rpartition("://")
+    virtual = options.get("virtual_hosted_style_request", "false").lower()
+    return {
+        "vfs.s3.endpoint_override": host.rstrip("/"),
+        "vfs.s3.scheme": scheme or "https",
+        "vfs.s3.use_virtual_addressing": virtual,
+    }
 
 
 @cache
-def _library() -> _Library:
+def _library() -> ctypes.CDLL:
     shown = np.get_printoptions()
     try:
         tiledb = importlib.import_module("tiledb.libtiledb")
@@ -90,15 +168,11 @@ def _library() -> _Library:
         problem = "expected the engine, found none: pip install 'chronotile[engine]'"
         raise NoEngineError("tiledb", problem) from cause
     # The extension brings the library along: its handle finds the library's functions too.
-    return _Library(ctypes.CDLL(str(tiledb.__file__)), ctypes.PyDLL(str(tiledb.__file__)))
+    return ctypes.CDLL(str(tiledb.__file__))
 
 
 def require_engine() -> None:
-    """Refuse to go on without the engine.
-
-    Raises:
-        NoEngineError: It is not installed.
-    """
+    """Raise `NoEngineError` unless the engine is installed."""
     _library()
 
 
@@ -113,7 +187,7 @@ class _Context:
         try:
             for name, value in settings:
                 done = self._library.tiledb_config_set(
-                    config, name.encode(), value.encode(), ctypes.byref(error)
+                    config, name.encode(), value.encode(*_TEXT), ctypes.byref(error)
                 )
                 if done != 0:
                     raise EngineError("engine", f"the engine does not take its setting {name}")
@@ -124,7 +198,7 @@ class _Context:
 
     def __del__(self) -> None:
         if self.handle:
-            self._library.slow.tiledb_ctx_free(ctypes.byref(self.handle))
+            self._library.tiledb_ctx_free(ctypes.byref(self.handle))
 
 
 @lru_cache(maxsize=2)
@@ -152,6 +226,11 @@ class Engine:
         self._context, self._array = self._shared.handle, ctypes.c_void_p()
         self._is_open = False
         self._call("tiledb_array_alloc", uri.encode(), ctypes.byref(self._array))
+
+    @classmethod
+    def at(cls, store: Store, key: bytes | None) -> Self:
+        """Make the engine for an array where our storage finds it."""
+        return cls(store.uri, engine_uri(store), engine_settings(store, key))
 
     def __enter__(self) -> Self:
         return self
@@ -188,7 +267,7 @@ class Engine:
 
     @contextlib.contextmanager
     def query(self, mode: int, layout: int, ranges: Sequence[Range] = ()) -> Iterator[Query]:
-        """A query on the open array, limited to ranges of some dimensions."""
+        """Make a query on the open array, limited to ranges of some dimensions."""
         query, subarray = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("tiledb_query_alloc", self._array, ctypes.c_int(mode), ctypes.byref(query))
         try:
@@ -235,7 +314,7 @@ class Query:
                 self._call(function, self._handle, name.encode(), place, ctypes.byref(size))
 
     def submit(self) -> int:
-        """Run it; give its status."""
+        """Run the query; return its status."""
         self._call("tiledb_query_submit", self._handle)
         status = ctypes.c_int(-1)
         self._call("tiledb_query_get_status", self._handle, ctypes.byref(status))
@@ -243,107 +322,10 @@ class Query:
         return status.value
 
     def sizes(self, name: str) -> tuple[int, int, int]:
-        """Bytes of data, offsets and validity that the last run gave of one field."""
+        """Return the bytes of data, offsets and validity that the last run gave of one field."""
         data, offsets, validity = (size.value for size in self._sizes[name])
         return data, offsets, validity
 
     def finalize(self) -> None:
-        """End a write: its fragment is there."""
+        """End a write: its fragment is there then."""
         self._call("tiledb_query_finalize", self._handle)
-
-
-MEMORY = 1 << 30
-"""Bytes that one read of the engine may take for tiles."""
-
-_BASE = {
-    # The engine's newer merge of fragments can crash the process (F17).
-    "sm.query.sparse_global_order.preprocess_tile_merge": "0",
-    "sm.mem.total_budget": str(MEMORY),
-    # Variable lengths as Arrow has them.
-    "sm.var_offsets.bitsize": "64",
-    "sm.var_offsets.extra_element": "true",
-    "sm.var_offsets.mode": "bytes",
-}
-_SETTINGS = {
-    "s3": {
-        "region": "vfs.s3.region",
-        "access_key_id": "vfs.s3.aws_access_key_id",
-        "secret_access_key": "vfs.s3.aws_secret_access_key",
-        "session_token": "vfs.s3.aws_session_token",
-        "skip_signature": "vfs.s3.no_sign_request",
-        "request_payer": "vfs.s3.requester_pays",
-    },
-    "gs": {"service_account_key": "vfs.gcs.service_account_key"},
-    "az": {
-        "account_name": "vfs.azure.storage_account_name",
-        "account_key": "vfs.azure.storage_account_key",
-        "access_key": "vfs.azure.storage_account_key",
-        "sas_key": "vfs.azure.storage_account_sas_token",
-        "sas_token": "vfs.azure.storage_account_sas_token",
-        "endpoint": "vfs.azure.blob_endpoint",
-    },
-}
-"""Scheme -> our option, without its prefix -> the engine's setting."""
-_PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
-_URI_SCHEMES = {"gs": "gcs", "az": "azure"}
-
-
-def engine_uri(store: Store) -> str:
-    """The place of an array, as the engine spells it.
-
-    Raises:
-        ChronotileError: The engine cannot reach such a place.
-
-    >>> from chronotile.storage.store import open_store
-    >>> engine_uri(open_store("gs://lake/a"))
-    'gcs://lake/a'
-    """
-    place = store.place
-    if place.scheme == "memory":
-        problem = "expected a disk or a bucket, found the memory of a process"
-        raise ChronotileError(store.uri, f"{problem}: the engine cannot read it")
-    if place.scheme == "file":
-        return place.uri
-    return f"{_URI_SCHEMES.get(place.scheme, place.scheme)}://{place.bucket}/{place.root}"
-
-
-def engine_settings(store: Store | None, key: bytes | None) -> dict[str, str]:
-    """The engine's settings for an array; without a store, for one on a disk.
-
-    >>> from chronotile.storage.store import open_store
-    >>> store = open_store("s3://lake/a", {"aws_region": "eu-west-1"})
-    >>> engine_settings(store, None)["vfs.s3.region"]
-    'eu-west-1'
-    """
-    settings = dict(_BASE)
-    if key is not None:
-        settings |= {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key.decode("latin1")}
-    if store is None or store.place.scheme not in _SETTINGS:
-        return settings
-    options = {_bare(name): value for name, value in store.options}
-    known = _SETTINGS[store.place.scheme]
-    settings |= {known[name]: value for name, value in options.items() if name in known}
-    if store.place.scheme == "s3":
-        settings |= _s3_endpoint(options)
-    return settings
-
-
-def _bare(name: str) -> str:
-    lower = name.lower()
-    for prefix in _PREFIXES:
-        lower = lower.removeprefix(prefix)
-    return {"endpoint_url": "endpoint", "token": "session_token"}.get(lower, lower)
-
-
-def _s3_endpoint(options: Mapping[str, str]) -> dict[str, str]:
-    """An endpoint of one's own: the engine wants scheme and host apart."""
-    endpoint = options.get("endpoint")
-    if not endpoint:
-        return {}
-    scheme, _, host = endpoint.rpartition("://")
-    virtual = options.get("virtual_hosted_style_request", "false").lower()
-    return {
-        "vfs.s3.endpoint_override": host.rstrip("/"),
-        "vfs.s3.scheme": scheme or "https",
-        "vfs.s3.use_virtual_addressing": virtual,
-    }

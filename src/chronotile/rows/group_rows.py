@@ -20,9 +20,10 @@ from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import blame_of
 from chronotile.rows.commit_changes import removed_of
+from chronotile.rows.diff import ADDED, LOG_DIFF_SCHEMA, REMOVED, diff_between, in_order
 from chronotile.rows.engine import require_engine
 from chronotile.rows.read_rows import rows_of
-from chronotile.rows.row_diff import DELETE, diff_rows
+from chronotile.rows.row_diff import DELETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -100,25 +101,51 @@ def blame_group(
     return _one_table(dataset.uri, found), (*notes, *left_out)
 
 
-def diff_group_rows(
-    dataset: Dataset, first: int, last: int, pattern: str | None = None
+def diff_of_group(
+    dataset: Dataset, t1: Moment, t2: Moment, *, rows: bool, pattern: str | None = None
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that differ between two moments of a dataset, and notes.
+    """Compare two moments of a group, and give notes too; rows can be those of some members.
+
+    Raises:
+        BadTimeError: A moment is none, or the second is before the first.
+        ChronotileError: An array cannot be read.
+    """
+    first, last = in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
+    if rows:
+        return _diff_rows(dataset, first, last, pattern)
+    then, now = ({node.path for node in dataset.tree(moment)} for moment in (first, last))
+    changed = [(REMOVED, path) for path in sorted(then - now)]
+    changed += [(ADDED, path) for path in sorted(now - then)]
+    members = [
+        {"change": change, "kind": MEMBER, "member": path, "name": path} for change, path in changed
+    ]
+    tables = [pa.Table.from_pylist(members, LOG_DIFF_SCHEMA)]
+    for path, log in dataset.logs().items():
+        table = diff_between(log, first, last, rows=False)
+        member = pa.array([path] * len(table), pa.string())
+        tables.append(table.set_column(table.column_names.index(MEMBER), MEMBER, member))
+    return pa.concat_tables(tables), ()
+
+
+def _diff_rows(
+    dataset: Dataset, first: int, last: int, pattern: str | None
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Compare the rows of two moments of a dataset.
 
     All rows of an array that came in between are new. Those of one that went are deleted, though no
     commit did it.
     """
     (before, gone), (after, lost) = (_arrays(dataset, t, pattern) for t in (first, last))
     then, now = ({(node.path, node.uri): node for node in nodes} for nodes in (before, after))
-    found = []
+    tables = []
     for key in sorted({*then, *now}):
         log = _log(dataset, now.get(key) or then[key])
         if key in now:
-            table = diff_rows(log, first if key in then else 0, last)
+            table = diff_between(log, first if key in then else 0, last, rows=True)
         else:
             table = _all_deleted(rows_of(log, 0, first))
-        found.append((key[0], table))
-    return _one_table(dataset.uri, found), tuple(dict.fromkeys((*gone, *lost)))
+        tables.append((key[0], table))
+    return _one_table(dataset.uri, tables), tuple(dict.fromkeys((*gone, *lost)))
 
 
 def removed_in_group(

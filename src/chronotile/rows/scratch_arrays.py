@@ -1,14 +1,13 @@
-"""Fragments without the deletes and updates: what the engine cannot be asked for otherwise.
+"""Scratch arrays: fragments without deletes and updates, and a fragment that is written aside.
 
-In: a log, fragments of it, a schema. Out: a scratch array of these fragments alone, open in the
-engine: every cell that was ever written is there, with its time. Copies nothing on a disk, where
-links do; of a bucket's fragments, what is going to be read is copied to the disk. The array itself
-is not touched.
+In: a snapshot; fragments to read, or rows to write. Out: the engine with a scratch array open in
+it, or the files of one new fragment. The array itself is not touched.
 
-The engine takes an update for a delete, and knows no way to leave it out (F11). It opens an array
-as long as its folder has a schema and commits: the scratch folder has links to the fragments, and
-of the commits only the writes. A bucket has no links, and the engine finds fragments only below the
-array that it opens: to read them in place, the scratch array would have to be in the bucket.
+The engine takes an update for a delete, and knows no way to leave it out (F11). It opens any folder
+that has a schema and commits. So a scratch folder has links to the fragments, and of the commits
+only the writes: every cell that was ever written is there, with its time. A bucket has no links,
+and the engine finds fragments only below the array that it opens: the files to read of a bucket's
+fragments are copied to the disk.
 """
 
 from __future__ import annotations
@@ -22,7 +21,14 @@ from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK, SCHEMA
 from chronotile.format.names import format_name, new_name, parse_name, version_of
 from chronotile.history.read_footers import FooterReader
-from chronotile.rows.engine import COMPLETED, UNORDERED, WRITE, Engine, EngineError, engine_settings
+from chronotile.rows.engine import (
+    COMPLETED,
+    UNORDERED,
+    WRITE,
+    Engine,
+    EngineError,
+    engine_settings,
+)
 from chronotile.rows.engine_cells import to_buffers
 from chronotile.storage.scratch_folder import ScratchFolder
 from chronotile.storage.store import open_store
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
+    from chronotile.rows.snapshot import Snapshot
 
 _LAST_UUID = "f" * 32
 _FAR = 1 << 62
@@ -43,46 +50,36 @@ _AT_DUPLICATES = 4
 """The byte of a schema's payload that says whether duplicates are allowed."""
 
 
-class Bare(NamedTuple):
-    """A scratch array."""
-
-    engine: Engine
-    root: str
-    """Its folder."""
-
-
 @contextmanager
 def bare_array(
-    log: Log,
+    at: Snapshot,
     rows: Sequence[int],
-    schema: SchemaFile,
-    end: int,
     *,
+    start: int = 0,
     every_version: bool = False,
     metadata: Mapping[str, bytes | None] | None = None,
     fields: Collection[str] | None = None,
-) -> Iterator[Bare]:
-    """A scratch array of some fragments, with neither deletes nor updates.
+) -> Iterator[Engine]:
+    """Open some fragments of an array in the engine, with neither deletes nor updates.
 
     Args:
-        log: The log of the array.
+        at: The array; its schema is in force at the end of the window.
         rows: The rows of the fragments' commits in the table of the log.
-        schema: What an open at `end` is to find in force.
-        end: The end of the windows that it is opened at.
-        every_version: Whether the engine gives every cell that was written at a place, instead of
-            the newest.
+        start: The start of the window.
+        every_version: Let the engine give every cell that was written at a place, and not only the
+            newest.
         metadata: Merged fragment, whose cells have their own times -> the metadata that stands in
             for its own, if any. Its name may lie about the times (F4): here it has another.
-        fields: What is going to be read, besides coordinates; all if left out. Of a bucket's
-            fragments, files with other attributes are not copied.
+        fields: The fields to read, besides coordinates; all if left out. Of a bucket's fragments,
+            files with other attributes are not copied.
 
     Raises:
         NoEngineError: The engine is not installed.
         StorageError: The storage failed.
     """
+    log, merged = at.log, metadata or {}
     table, store, history = log.history.table, log.storage, log.history
     with ScratchFolder() as scratch:
-        merged = metadata or {}
         names = {row: _name(table.name(row), merged) for row in rows}
         unread = {}
         if fields is not None and store.place.scheme != "file":
@@ -99,15 +96,87 @@ def bare_array(
         for item in history.schemas:
             data, encrypted = _schema_bytes(log, item, every_version=every_version)
             scratch.put(item.path, data)
-            if item == schema:
-                scratch.put(f"{SCHEMA}/{format_name(end, end, _LAST_UUID, None)}", data)
-        key = history.key if encrypted else None
-        with Engine(log.array, scratch.root, engine_settings(None, key)) as engine:
-            yield Bare(engine, scratch.root)
+            if item == at.schema_file:
+                scratch.put(f"{SCHEMA}/{format_name(at.end, at.end, _LAST_UUID, None)}", data)
+        settings = engine_settings(None, history.key if encrypted else None)
+        with Engine(log.array, scratch.root, settings) as engine:
+            engine.open(start, at.end)
+            yield engine
+
+
+def unread_files(
+    log: Log, fragments: Collection[str], fields: Collection[str]
+) -> dict[str, frozenset[str]]:
+    """Find the files that a read of some fields has no need of, by fragment.
+
+    Of a fragment whose footer cannot be read, every file is needed.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    schemas = [item.schema for item in log.history.schemas if item.schema is not None]
+    if {field.name for schema in schemas for field in schema.attributes} <= {*fields}:
+        return {}
+    unread = {}
+    for name, stored in FooterReader(log.storage, log.history).read(fragments):
+        if not isinstance(stored, ChronotileError):
+            others = {field.name for field in stored.schema.attributes} - {*fields}
+            files = stored.footer.cell_files
+            unread[name] = frozenset(file.name for file in files if file.field in others)
+    return unread
+
+
+class StagedFragment(NamedTuple):
+    """A fragment that is not in its array yet."""
+
+    version: int
+    files: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(map(len, self.files.values()))
+
+
+def stage_fragment(at: Snapshot, columns: Sequence[pa.Array], moment: int) -> StagedFragment:
+    """Let the engine write rows at a moment, aside.
+
+    Args:
+        at: The array; the rows have its schema.
+        columns: The rows as stored, a column for each field of the schema.
+        moment: The time of the fragment.
+
+    Raises:
+        EngineError: The engine refused.
+    """
+    log = at.log
+    with ScratchFolder() as scratch:
+        for enumeration in log.history.listing.enumerations:
+            scratch.put(enumeration, log.storage.read(enumeration))
+        data, encrypted = _schema_bytes(log, at.schema_file)
+        scratch.put(at.schema_file.path, data)
+        scratch.make_folder(COMMITS)
+        scratch.make_folder(FRAGMENTS)
+        settings = engine_settings(None, log.history.key if encrypted else None)
+        with Engine(log.array, scratch.root, settings) as engine:
+            engine.open(0, moment, WRITE)
+            with engine.query(WRITE, UNORDERED) as query:
+                for field, cells in zip(at.schema.fields, columns, strict=True):
+                    query.set(field.name, to_buffers(field, cells))
+                if query.submit() != COMPLETED:
+                    raise EngineError(log.array, "the engine did not finish a write")
+                query.finalize()
+        written = open_store(scratch.root)
+        (folder,) = written.list_dir(FRAGMENTS).folders
+        files = {
+            entry.path.rpartition("/")[2]: written.read(entry.path)
+            for entry in written.list_dir(folder).files
+        }
+    return StagedFragment(version_of(parse_name(folder.rpartition("/")[2])), files)
 
 
 def _name(name: str, merged: Collection[str]) -> str:
-    """The name of a fragment here; one that is merged is open to all times, cell by cell."""
+    """Return the name of a fragment here; one that is merged is open to all times, cell by cell."""
     if name not in merged:
         return name
     parsed = parse_name(name)
@@ -130,8 +199,8 @@ def _put_commits(log: Log, scratch: ScratchFolder, names: Mapping[int, str]) -> 
         scratch.put(f"{COMMITS}/{new_name(0, _FAR, version)}.con", "".join(lines).encode())
 
 
-def _schema_bytes(log: Log, item: SchemaFile, *, every_version: bool) -> tuple[bytes, bool]:
-    """The file of a schema, and whether it is encrypted."""
+def _schema_bytes(log: Log, item: SchemaFile, *, every_version: bool = False) -> tuple[bytes, bool]:
+    """Return the file of a schema, with duplicates if wanted, and whether it is encrypted."""
     data = log.storage.read(item.path)
     tile = tiles.decode(data, item.path, key=log.history.key)
     version = item.schema.version if item.schema else 0
@@ -141,70 +210,3 @@ def _schema_bytes(log: Log, item: SchemaFile, *, every_version: bool) -> tuple[b
         key = log.history.key if tile.encrypted else None
         data = tiles.encode(bytes(payload), version=version, key=key)
     return data, tile.encrypted
-
-
-def unread_files(
-    log: Log, fragments: Collection[str], fields: Collection[str]
-) -> dict[str, frozenset[str]]:
-    """The files that hold attributes which are not read, by fragment.
-
-    Raises:
-        StorageError: The storage failed.
-    """
-    schemas = [item.schema for item in log.history.schemas if item.schema is not None]
-    if {field.name for schema in schemas for field in schema.attributes} <= {*fields}:
-        return {}
-    found = {}
-    for name, stored in FooterReader(log.storage, log.history).read(fragments):
-        if not isinstance(stored, ChronotileError):
-            others = {field.name for field in stored.schema.attributes} - {*fields}
-            files = stored.footer.cell_files
-            found[name] = frozenset(file.name for file in files if file.field in others)
-    return found
-
-
-class StagedFragment(NamedTuple):
-    """A fragment that is not in its array yet."""
-
-    version: int
-    files: dict[str, bytes]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(map(len, self.files.values()))
-
-
-def stage_fragment(
-    log: Log, schema_file: SchemaFile, columns: Sequence[pa.Array], moment: int
-) -> StagedFragment:
-    """Let the engine write rows at a moment, aside.
-
-    Raises:
-        EngineError: The engine refused.
-    """
-    schema, store = schema_file.schema, log.storage
-    assert schema is not None
-    with ScratchFolder() as scratch:
-        for path in (*log.history.listing.enumerations, schema_file.path):
-            data = store.read(path)
-            scratch.put(path, data)
-        scratch.make_folder(COMMITS)
-        scratch.make_folder(FRAGMENTS)
-        encrypted = tiles.decode(data, schema_file.path, key=log.history.key).encrypted
-        settings = engine_settings(None, log.history.key if encrypted else None)
-        with Engine(log.array, scratch.root, settings) as engine:
-            engine.open(0, moment, WRITE)
-            with engine.query(WRITE, UNORDERED) as query:
-                for field, cells in zip(schema.fields, columns, strict=True):
-                    query.set(field.name, to_buffers(field, cells))
-                if query.submit() != COMPLETED:
-                    raise EngineError(log.array, "the engine did not finish a write")
-                query.finalize()
-        written = open_store(scratch.root)
-        (folder,) = written.list_dir(FRAGMENTS).folders
-        files = {
-            entry.path.rpartition("/")[2]: written.read(entry.path)
-            for entry in written.list_dir(folder).files
-        }
-    return StagedFragment(version_of(parse_name(folder.rpartition("/")[2])), files)
