@@ -1,7 +1,8 @@
-"""All checks of one array.
+"""All checks of one array: of its log, and of what lies in the storage beside it.
 
 In: a history and its rules, and a store for checks that look beyond the log. Out: findings, the
-worst first. Changes nothing.
+worst first. Reads the metadata of each committed fragment and the files of `__fragment_meta` and
+`__meta`; cells only if the caller asks for it. Changes nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from chronotile.check.findings import (
     worst_first,
     wrong_key,
 )
-from chronotile.check.fragment_health import NEWER, State, inspect, lost_deletes
+from chronotile.check.fragment_health import NEWER, Wholeness, inspect, lost_deletes
 from chronotile.check.fragments import fragments, missing, orphan_paths
-from chronotile.check.restores import hidden_writes, late_writes
+from chronotile.check.restores import hidden_writes
 from chronotile.check.tags import unreadable_tags
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
+
+
+_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
+"""The hint for damage that no window of today sees."""
 
 
 def check(
@@ -75,8 +80,8 @@ def check(
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
-    found = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
-    return tuple(sorted(found, key=worst_first))
+    findings = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
+    return tuple(sorted(findings, key=worst_first))
 
 
 def find_problems(
@@ -88,12 +93,12 @@ def find_problems(
     deep: bool = False,
     looked_at: LookedAt | None = None,
 ) -> Iterator[Finding]:
-    """Give what `check` finds, one by one, in no order: an array can have a million findings."""
+    """Give the findings of `check` one by one, in no order: an array can have a million."""
     orphans = None if store is None else inspect(store, history, orphan_paths(rules))
     yield from damage(history)
     yield from fragments(rules, orphans)
     yield from conditions(rules)
-    yield from hidden_writes(history.array, late_writes(rules))
+    yield from hidden_writes(rules)
     yield from differing(history)
     yield from consolidated(history)
     yield from array_metadata_debt(history)
@@ -109,7 +114,7 @@ def find_problems(
 
 
 def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
-    """The findings that must be mended before an array is changed."""
+    """Find what must be mended before an array is changed."""
     findings = [f for f in damage(history) if f.code != "vac-absolute" or f.severity != "info"]
     findings += [item for item in missing(rules) if item.severity == "error"]
     findings += [*broken_tiles(rules), *differing(history)]
@@ -117,15 +122,11 @@ def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
 
 
 def differing(history: History) -> list[Finding]:
-    """The first `.con` that holds one delete twice, with two conditions."""
+    """Find the first `.con` that holds one delete twice, with two conditions."""
     for path, uri in differing_tiles(history.table):
         message = f"expected one record of {uri}, found two that differ"
         return [finding(history.array, "tile-corrupt", path, message)]
     return []
-
-
-_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
-"""What to do about damage that no window of today sees."""
 
 
 def stored(
@@ -136,7 +137,7 @@ def stored(
     deep: bool,
     looked_at: LookedAt,
 ) -> Iterator[Finding]:
-    """What the log alone does not tell.
+    """Find what is wrong with fragments and metadata.
 
     Args:
         store: Where the array is.
@@ -169,7 +170,7 @@ def stored(
 
 
 def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
-    """Fragments of a format version that is not known."""
+    """Name fragments of a format version that is not known."""
     if paths:
         count = count_text(len(paths), "fragment")
         message = f"{count} not checked, and left alone by every change: {NEWER}"
@@ -179,9 +180,9 @@ def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
 def _not_whole(
     history: History, every: Mapping[str, Health], path: str, *, is_hidden: bool
 ) -> Iterator[Finding]:
-    """The damage of a fragment; a warning if no window of today sees the fragment."""
+    """Report the damage of a fragment; a warning if no window of today sees the fragment."""
     array, health = history.array, every[path]
-    if health.state is State.FLAWED:
+    if health.state is Wholeness.FLAWED:
         message = f"{health.problem}: the engine reads its cells all the same"
         renew = "nothing to run: to renew it, consolidate its fragments with the engine"
         yield finding(
@@ -197,7 +198,7 @@ def _not_whole(
 def _mends(
     history: History, health: Mapping[str, Health], path: str, *, is_hidden: bool
 ) -> str | None:
-    """What to do about a broken fragment; None for what its code says."""
+    """Give the hint for a broken fragment; None for the hint of its code."""
     if is_hidden:
         return _HIDDEN
     own, there = path.rpartition("/")[2], history.listing.fragment_paths()
@@ -211,7 +212,7 @@ def _mends(
 
 
 def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
-    """The damage inside of a fragment's files; a warning if no window of today sees it."""
+    """Report the damage inside of a fragment's files; a warning if no window of today sees it."""
     if health.is_broken:
         return
     for item in opener.check(health.path):
@@ -225,7 +226,7 @@ def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -
 
 
 def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
-    """Fragments and cell files whose content stayed closed."""
+    """Name fragments and cell files whose content stayed closed."""
     for reason, paths in opener.closed.items():
         message = f"{count_text(len(paths), 'fragment')} not opened: {reason}"
         yield finding(array, "cells-unopened", paths[0], message)
@@ -236,7 +237,7 @@ def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
 
 
 def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Deletes that a fragment has applied and that are gone (F14)."""
+    """Find deletes that a fragment has applied and that are gone (F14)."""
     lost: dict[str, list[str]] = {}
     for uri, paths in lost_deletes(history, health).items():
         for path in paths:
@@ -249,7 +250,7 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
 
 
 def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Deletes on a field that older fragments lack, as it was added later (F15)."""
+    """Find deletes on a field that older fragments lack, as it was added later (F15)."""
     history = rules.history
     for commit, row in commits(rules):
         if history.table.uris.ext[row] != DEL and commit.offset:
@@ -268,7 +269,7 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:
-    """Files of `__fragment_meta` and `__meta` that cannot be opened."""
+    """Find files of `__fragment_meta` and `__meta` that cannot be opened."""
     listing = history.listing
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
     paths = [path for path in paths if not is_newer(path)]
@@ -277,7 +278,7 @@ def metadata(store: Store, history: History) -> Iterator[Finding]:
 
 
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
-    """Files of a group's `__meta` that cannot be opened."""
+    """Find files of a group's `__meta` that cannot be opened."""
     paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
     # A list that the key opens shows that it is the right one; an array's schema does for an array.
     is_right = any(file.encrypted for file in history.files)

@@ -1,7 +1,8 @@
 """Checks of the conditions of deletes and updates.
 
-In: the rules of a history. Out: findings. Opens every effective tile, with the array's key if there
-is one, and compares its condition with the schemas. Looks at no cells.
+In: the rules of a history. Out: findings, and the fragments that lack a field of a delete. Opens
+every effective tile, with the array's key if there is one, and compares its condition with the
+schemas. Looks at no cells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def conditions(rules: Rules) -> Iterator[Finding]:
-    """What each delete and update does that its author may not know."""
+    """Find effects of deletes and updates that their authors may not know."""
     array = rules.history.array
     encrypted = [p.path for p in rules.history.problems if p.kind == "encrypted"]
     for commit, _ in commits(rules):
@@ -63,18 +64,18 @@ def conditions(rules: Rules) -> Iterator[Finding]:
 
 
 def commits(rules: Rules) -> Iterator[tuple[Delete, int]]:
-    """The effective deletes and updates, each with its row, in time order."""
+    """Give the effective deletes and updates, each with its row, in time order."""
     return tile_commits(rules, MAX_TIMESTAMP)
 
 
 def broken_tiles(rules: Rules) -> Iterator[Finding]:
-    """Deletes and updates that cannot be opened, with or without the key."""
+    """Find deletes and updates that cannot be opened, with or without the key."""
     every = (*(commit for commit, _ in commits(rules)), *_copies(rules.history))
     return _broken(rules.history.array, every)
 
 
 def _copies(history: History) -> Iterator[Delete]:
-    """Further copies of deletes in `.con` files: the engine reads each of them (F12)."""
+    """Give further copies of deletes in `.con` files: the engine reads each of them (F12)."""
     table = history.table
     for row in table.tile_rows.tolist():
         if not (table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
@@ -111,7 +112,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | None:
-    """Why the engine fails to read an array with this delete in force; None if it does not."""
+    """Say why the engine fails to read an array with this delete in force; None if it reads it."""
     for number, schema in enumerate(schemas_over(history, commit.t2)):
         reasons = engine_refuses(stored, schema)
         if not reasons:
@@ -129,7 +130,7 @@ def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | No
 
 
 def text_or_name(commit: Delete) -> str:
-    """The predicate of a delete as text, or the delete's name if it cannot be read."""
+    """Return the predicate of a delete as text, or the delete's name if it cannot be read."""
     try:
         return commit.text
     except ChronotileError:
@@ -142,10 +143,10 @@ def lacking_fragments(
     moment: int,
     look: Callable[[list[str]], Mapping[str, Health]],
 ) -> dict[str, tuple[str, ...]]:
-    """The visible fragments whose schema lacks some fields, and the fields that each lacks.
+    """Find the visible fragments whose schema lacks some fields, and the fields that each lacks.
 
     A delete that names such a field removes all of their rows: for the engine every comparison
-    with it is false, and a delete stores the negation of what its author asks for (F15).
+    with it is false, and a delete stores the negation of its author's predicate (F15).
 
     Args:
         rules: The rules of the array's history.
@@ -170,7 +171,7 @@ def lacking_fragments(
 
 
 def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = None) -> str:
-    """What a delete does to fragments that lack its fields, and to their cells, in words.
+    """Say what a delete does to fragments that lack its fields, and to their cells.
 
     >>> lacking_words({"__fragments/a": ("b",)}, 7)
     'it removes every row that it compares with b in 1 fragment (7 cells) from before b was added'
@@ -178,8 +179,5 @@ def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = No
     fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
     count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
     rows = f"every row that it compares with {fields}"
-    return f"it removes {rows} in {count}{_of_cells(cells)} from before {fields} {was} added"
-
-
-def _of_cells(cells: int | None) -> str:
-    return "" if cells is None else f" ({count_text(cells, 'cell')})"
+    of_cells = "" if cells is None else f" ({count_text(cells, 'cell')})"
+    return f"it removes {rows} in {count}{of_cells} from before {fields} {was} added"

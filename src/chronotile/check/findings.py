@@ -1,7 +1,8 @@
-"""Findings: what is wrong, or surprising, in an array.
+"""Findings: the things that are wrong, or surprising, in an array; and how much a check looked at.
 
-In: nothing. Out: `Finding`, the severity and the hint of each code, and words for messages. Finds
-nothing itself: the other modules of this room do.
+In: codes, paths, messages. Out: `Finding`, the severity and the hint of each code;
+`CappedFindings`, the first of each code with true numbers, for an array that has very many;
+`LookedAt`; words for messages. Finds nothing itself: the other modules of this room do.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
     "cells-unopened": ("info", "read these fields with the engine to have them checked"),
-    "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
+    "delete-null": ("error", f"{_REPAIR} moves the delete out; write it again without NULL"),
     "delete-hits-null": ("warning", _ROWS_BACK),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
@@ -102,7 +103,7 @@ CODES: dict[str, tuple[Severity, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that `check` found."""
+    """One thing that is wrong, or surprising."""
 
     code: str
     severity: Severity
@@ -114,7 +115,7 @@ class Finding:
     """What to do."""
 
     def to_dict(self) -> dict[str, str]:
-        """The JSON form, as `check --json` prints it.
+        """Return the JSON form, as `check --json` prints it.
 
         >>> list(finding("memory://a", "vac-absolute", "__commits/x.vac", "…").to_dict())
         ['code', 'severity', 'array', 'path', 'message', 'hint']
@@ -133,7 +134,7 @@ def finding(
     name: str = "NAME",
     place: str | None = None,
 ) -> Finding:
-    """Makes a finding; its code gives the severity and the hint, unless the caller does.
+    """Make a finding; its code gives the severity and the hint, unless the caller does.
 
     A hint is a command that can be pasted: `{array}` in it becomes the array, or another place if
     the caller names one, and `{name}` the name.
@@ -175,7 +176,7 @@ def is_unread(code: str, severity: str) -> bool:
 
 
 def worst_first(item: Finding) -> tuple[int, str, str]:
-    """The key that sorts findings for a reader."""
+    """Return the key that sorts findings for a reader."""
     return SEVERITIES.index(item.severity), item.code, item.path
 
 
@@ -204,7 +205,7 @@ class OddTimeError(RefusedError):
 
 
 def shown(texts: list[str]) -> str:
-    """A few of several texts, made safe to print.
+    """Join a few of several texts, made safe to print.
 
     >>> shown(["a", "b"])
     "'a', 'b'"
@@ -214,7 +215,7 @@ def shown(texts: list[str]) -> str:
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:
-    """A number of things, in words.
+    """Say a number of things in words.
 
     >>> count_text(1, "fragment"), count_text(12000, "delete")
     ('1 fragment', '12,000 deletes')
@@ -229,31 +230,28 @@ _MORE = re.compile(r"([\d,]+) more of this code are not listed")
 
 
 class CappedFindings:
-    """Takes findings one by one, and keeps the first of each code and severity.
+    """The first findings of each code and severity, and the number of all.
 
-    >>> capped = CappedFindings("a", most=1)
-    >>> capped.add(finding("a", "vac-absolute", f"{n}.vac", "…") for n in range(3))
+    >>> every = (finding("a", "vac-absolute", f"{n}.vac", "…") for n in range(3))
+    >>> capped = CappedFindings("a", every, most=1)
     >>> [(item.path, item.message) for item in capped.findings()]
     [('0.vac', '…'), ('', '2 more of this code are not listed')]
     >>> capped.by_severity()
     {'error': 0, 'warning': 0, 'info': 3}
     """
 
-    def __init__(self, array: str, most: int = MOST) -> None:
+    def __init__(self, array: str, findings: Iterable[Finding], most: int = MOST) -> None:
         self._array, self._most = array, most
-        self._kept: list[Finding] = []
+        self._first: list[Finding] = []
         self._counts: Counter[tuple[str, Severity]] = Counter()
-
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Takes findings."""
         for item in findings:
             pair = item.code, item.severity
             if self._counts[pair] < self._most:
-                self._kept.append(item)
+                self._first.append(item)
             self._counts[pair] += 1
 
     def findings(self) -> tuple[Finding, ...]:
-        """Those that are listed, the worst first, and after each kind how many more there are."""
+        """List the first, the worst code first, and after each code how many more there are."""
         more = [
             finding(
                 self._array,
@@ -265,29 +263,22 @@ class CappedFindings:
             for (code, severity), number in self._counts.items()
             if number > self._most
         ]
-        ordered = [(*worst_first(item)[:2], 0, item.path, item) for item in self._kept]
+        ordered = [(*worst_first(item)[:2], 0, item.path, item) for item in self._first]
         ordered += [(*worst_first(item)[:2], 1, "", item) for item in more]
         return tuple(item for *_, item in sorted(ordered, key=lambda one: one[:4]))
 
     def by_severity(self) -> dict[Severity, int]:
-        """How many there are of each severity, listed or not."""
+        """Count the findings of each severity, listed or not."""
         counts = dict.fromkeys(SEVERITIES, 0)
         for (_, severity), number in self._counts.items():
             counts[severity] += number
         return counts
 
 
-def capped(array: str, findings: Iterable[Finding], most: int = MOST) -> CappedFindings:
-    """Count findings, and keep the first of each code and severity."""
-    made = CappedFindings(array, most)
-    made.add(findings)
-    return made
+def number_of(path: str, message: str) -> int:
+    """Return the number of findings that a listed one stands for.
 
-
-def number_told(path: str, message: str) -> int:
-    """How many findings a listed one stands for.
-
-    >>> number_told("", "1,200 more of this code are not listed"), number_told("a.con", "…")
+    >>> number_of("", "1,200 more of this code are not listed"), number_of("a.con", "…")
     (1200, 1)
     """
     more = None if path else _MORE.fullmatch(message)
@@ -313,11 +304,11 @@ class LookedAt:
     """Bytes of the cell files."""
 
     def to_dict(self) -> dict[str, int]:
-        """The counts by their names."""
+        """Return the counts by their names."""
         return asdict(self)
 
     def words(self, reach: Reach) -> str:
-        """What was looked at, in one line, and what was not.
+        """Say in one line what was looked at, and what was not.
 
         >>> LookedAt(schemas=1, fragments=2).words("fragments")
         'looked at the log, 1 schema and the metadata of 2 fragments; --deep also opens cells'

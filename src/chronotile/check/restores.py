@@ -1,11 +1,15 @@
-"""Restores that no longer hold: a merged fragment shows again what a restore hid.
+"""Two ways in which a restore and a write get into each other's way.
 
-In: a history. Out: `UndoneRestore`, or findings: the merged fragments, and what they were merged
-from. Reads nothing.
+In: a history and its rules. Out: `UndoneRestore` and `LateWrites`, and findings. Reads nothing.
 
-A restore hides fragments by a `.vac` that has no fragment of its own name. An engine that began to
-consolidate them before commits a fragment after it that no `.vac` lists: their cells show again.
-The merged fragment's own `.vac` tells so, until a vacuum removes it with all that it lists.
+*Undone.* A restore hides fragments by a `.vac` that has no fragment of its own name. An engine that
+began to consolidate them before commits a fragment after it that no `.vac` lists: their cells show
+again. The merged fragment's own `.vac` says so, until a vacuum removes it with all that it lists.
+
+*Late.* A delete touches every cell that is dated before it, whenever that was written. A restore or
+an undelete that commits deletes again writes one that matches every row, in a `.con`, after a
+`.con` with every commit that was there. So a write that stands in no `.con` came later, and no row
+of it shows. Once commits are consolidated again, the evidence is gone.
 """
 
 from __future__ import annotations
@@ -61,11 +65,6 @@ def undone_restores(history: History) -> Iterator[UndoneRestore]:
         yield UndoneRestore(text, tuple(merges[n] for n in waiting), hidden[again[0]], again)
 
 
-def restores_undone(history: History) -> Iterator[Finding]:
-    """Give a finding for each restore that no longer holds."""
-    return (undone_finding(history, one) for one in undone_restores(history))
-
-
 def undone_finding(history: History, one: UndoneRestore) -> Finding:
     """Say that a restore no longer holds, and what to do."""
     count = count_text(len(one.hidden), "fragment")
@@ -87,17 +86,17 @@ def _there(history: History) -> frozenset[str]:
 
 
 def _holders(hidden: Iterable[str], merges: Iterable[VacuumFile]) -> frozenset[str]:
-    """The names of all fragments that were merged, in one or more steps, from hidden ones."""
+    """Find all fragments that were merged, in one or more steps, from hidden ones."""
     into: dict[str, list[str]] = {}
     for vacuum in merges:
         for name in vacuum.targets:
             into.setdefault(name, []).append(vacuum.name.text)
-    waiting, found = list(hidden), set[str]()
+    waiting, holders = list(hidden), set[str]()
     for name in waiting:  # it grows meanwhile
-        new = [text for text in into.get(name, ()) if text not in found]
-        found.update(new)
+        new = [text for text in into.get(name, ()) if text not in holders]
+        holders.update(new)
         waiting += new
-    return frozenset(found)
+    return frozenset(holders)
 
 
 class LateWrites(NamedTuple):
@@ -118,53 +117,40 @@ class LateWrites(NamedTuple):
 
 
 def late_writes(rules: Rules) -> Iterator[LateWrites]:
-    """Find the writes that came after a delete of everything and are dated before it."""
-    deletes = deletes_of_everything(rules)
-    return told_apart(deletes, writes_in_no_con(rules, deletes))
+    """Find the writes that came after a delete of everything and are dated before it.
 
-
-def deletes_of_everything(rules: Rules) -> list[Delete]:
-    """The deletes in a `.con` that match every row, in order of time."""
+    Each delete gets the writes that it is the first to hide.
+    """
     table = rules.history.table
-    return [
+    deletes = [
         commit
         for commit, row in tile_commits(rules, MAX_TIMESTAMP)
         if _is_everything(commit) and _in_con(table, [table.uri(row)])
     ]
-
-
-def writes_in_no_con(rules: Rules, deletes: list[Delete]) -> list[Name]:
-    """The visible writes that stand in no `.con`, and are dated before one of some deletes."""
     if not deletes:
-        return []
-    table = rules.history.table
+        return
     rows, _ = rules.visible(0, MAX_TIMESTAMP)
     rows = rows[(table.loose & ~table.implied & ~table.ignored)[rows]]
     rows = rows[table.uris.t2[rows] <= deletes[-1].t1]
     known = _in_con(table, [table.uri(row) for row in rows.tolist()])
     names = [parse_name(table.name(r)) for r in rows.tolist() if table.uri(r) not in known]
-    # A fragment of several times was merged from others, which were there before.
-    return [name for name in names if name.t1 == name.t2]
-
-
-def told_apart(deletes: list[Delete], names: list[Name]) -> Iterator[LateWrites]:
-    """Give to each delete the writes that it is the first to hide."""
     last = -1
     for commit in deletes:
-        late = tuple(name for name in names if last < name.t2 <= commit.t1)
+        # A fragment of several times was merged from others, which were there before.
+        late = tuple(n for n in names if n.t1 == n.t2 and last < n.t2 <= commit.t1)
         last = commit.t1
         if late:
             yield LateWrites(commit, late)
 
 
-def hidden_writes(array: str, late: Iterable[LateWrites]) -> Iterator[Finding]:
+def hidden_writes(rules: Rules) -> Iterator[Finding]:
     """Give a finding for each delete of everything that hides later writes."""
-    for found in late:
-        first = found.names[0]
+    for late in late_writes(rules):
+        first = late.names[0]
         rows = f"chronotile rows {{array}} --start {first.t1} --end {first.t2} lists its rows"
-        hint = f"{rows}; write them again with a time after {found.delete.t2}"
+        hint = f"{rows}; write them again with a time after {late.delete.t2}"
         path = f"{FRAGMENTS}/{first.text}"
-        yield finding(array, "late-write-hidden", path, found.words, hint=hint)
+        yield finding(rules.history.array, "late-write-hidden", path, late.words, hint=hint)
 
 
 def _is_everything(commit: Delete) -> bool:
@@ -176,5 +162,5 @@ def _is_everything(commit: Delete) -> bool:
 
 
 def _in_con(table: CommitTable, uris: list[str]) -> set[str]:
-    """Those of some commits that stand in a `.con`."""
+    """Find those of some commits that stand in a `.con`."""
     return {table.uri(row) for row in table.find(uris).tolist() if not table.is_loose(row)}

@@ -1,7 +1,7 @@
-"""The tags of an array, and moments that name one.
+"""The tags of an array, moments that name one, and tags that can no longer be read whole.
 
-In: a store, what was read of the array. Out: the tags that an open now sees; a moment in any
-spelling, a tag's name included. Reads metadata only if it is asked for a name.
+In: a store, a history and its rules. Out: the tags that an open now sees; a moment in any spelling,
+a tag's name included; findings. Reads metadata only if it is asked for a name, and no fragment.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def tags_in(store: Store, names: Sequence[Name], key: bytes | None, *, is_sealed
 
 
 def moment_in(store: Store, history: History, moment: Moment) -> int:
-    """A time in any spelling, or the moment of a tag, in ms.
+    """Return a time in any spelling, or the moment of a tag, in ms.
 
     Raises:
         BadTimeError: It is neither.
@@ -85,13 +85,13 @@ def unreadable_tags(
     of_group: Mapping[str, int] | None = None,
     group: str | None = None,
 ) -> Iterator[Finding]:
-    """Tags whose moments a vacuum has made unreadable, in full or in part.
+    """Find tags whose moments a vacuum has made unreadable, in full or in part.
 
     Args:
         store: Where the array is.
         rules: The rules of its history.
         of_group: Only these tags of a group, and of them only those that the array does not know:
-            its own check tells of the others.
+            its own check finds the others.
         group: That group.
     """
     history = rules.history
@@ -118,7 +118,7 @@ def unreadable_tags(
 
 
 def doubtful_tags(array: str, tags: Tags) -> Iterator[Finding]:
-    """Find what may be a tag of an array or a group, and is damaged."""
+    """Find damaged metadata that may hold a tag of an array or a group."""
     for doubt in tags.doubts:
         if not doubt.is_sealed:
             message = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread, number_told
+from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread, number_of
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.report.output import size_text
@@ -114,7 +114,7 @@ def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> st
 
 def _number(item: Mapping[str, Any]) -> int:
     """How many findings a row tells of: the last one of a code may count those not listed."""
-    return number_told(item["path"], item["message"])
+    return number_of(item["path"], item["message"])
 
 
 def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:

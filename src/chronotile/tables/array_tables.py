@@ -26,7 +26,7 @@ from chronotile.check.engine_open_cost import (
     open_cost,
 )
 from chronotile.check.file_uses import REASONS
-from chronotile.check.findings import MOST, CappedFindings, capped
+from chronotile.check.findings import MOST, CappedFindings
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
@@ -189,7 +189,7 @@ class ArrayTables:
         log, deep = self.log, self.check == "deep"
         store = None if self.check == "log" else log.storage if deep else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
-        return capped(log.array, found, self.max_findings)
+        return CappedFindings(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> Columns:
         """The rows that touch the window."""
@@ -340,7 +340,7 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
     1
     """
     finding = unreadable(array, error)
-    row = {"array": array} | severity_columns(capped(array, (finding,)))
+    row = {"array": array} | severity_columns(CappedFindings(array, (finding,)))
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
     tables["arrays"] = pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
     tables["findings"] = findings_table((finding,))
