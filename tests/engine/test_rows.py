@@ -254,6 +254,13 @@ def test_a_bucket_and_a_key(bucket: str, s3: S3Server, tmp_path: Path) -> None:
         ]
 
 
+def test_a_key_beyond_ascii(tmp_path: Path) -> None:
+    key = "é" * 16
+    array = EngineArray(tmp_path / "array", key=key).create()
+    array.write(10, {1: 1, 2: 2})
+    assert read_rows(array.uri, key=key.encode()).num_rows == 2
+
+
 def test_dense_rows_are_the_cells_that_were_written(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "dense").create(sparse=False)
     assert read_rows(array.uri).num_rows == 0

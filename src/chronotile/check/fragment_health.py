@@ -342,31 +342,20 @@ class _Inspector:
 
 def _compared(path: str, files: _Files, named: _Named) -> Health:
     """Compare the files of a fragment with those that its metadata names."""
-    state, problem, file = (
-        Wholeness.FLAWED if named.flaw else Wholeness.WHOLE,
-        named.flaw,
-        METADATA,
-    )
+
+    def health(state: Wholeness, problem: str, file: str) -> Health:
+        where, kept = f"{path}/{file}", named.keeps_deleted
+        return Health(path, state, problem, where, named.schema, named.applied, kept)
+
     for name, size in named.files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
-            state, problem = (
-                Wholeness.UNKNOWN,
-                "a file is a symbolic link, which is never followed",
-            )
-        elif entry is None:
-            state, problem = (
-                Wholeness.FILE_MISSING,
-                f"{size} bytes are named, and no file is there",
-            )
-        elif entry.size != size:
-            state, problem = (
-                Wholeness.DAMAGED,
-                f"{size} bytes are named, and {entry.size} are there",
-            )
-        else:
-            continue
-        file = name
-        break
-    where, kept = f"{path}/{file}", named.keeps_deleted
-    return Health(path, state, problem, where, named.schema, named.applied, kept)
+            problem = "a file is a symbolic link, which is never followed"
+            return health(Wholeness.UNKNOWN, problem, name)
+        if entry is None:
+            problem = f"{size} bytes are named, and no file is there"
+            return health(Wholeness.FILE_MISSING, problem, name)
+        if entry.size != size:
+            problem = f"{size} bytes are named, and {entry.size} are there"
+            return health(Wholeness.DAMAGED, problem, name)
+    return health(Wholeness.FLAWED if named.flaw else Wholeness.WHOLE, named.flaw, METADATA)

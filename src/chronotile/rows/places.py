@@ -35,7 +35,7 @@ _ONE_IN = 64
 
 
 def equal_codes(columns: Sequence[pa.Array]) -> npt.NDArray[np.int32]:
-    """Number the cells of one field: equal ones get equal numbers, NULL and NaN too."""
+    """Give each cell of one field a number: equal cells get equal ones, NULL and NaN too."""
     joined = pa.concat_arrays(columns)
     if pa.types.is_floating(joined.type):
         joined = pc.add(joined, pa.scalar(0.0, joined.type))  # -0.0 is 0.0, as in the engine

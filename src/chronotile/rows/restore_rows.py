@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.timestamps import Moment
-    from chronotile.log import Log
     from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Store
 
@@ -73,14 +72,15 @@ def plan_restore_rows(
         raise RefusedError(store.uri, problem)
     refuse_newer(store.uri, change.now.parts)
     look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
-    count = sum(map(len, _cells(log, end)))
+    then = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
+    count = sum(map(len, _cells(then)))
     rows = f"{count_text(count, 'row')} as they were"
     source = Source(None, {}, {})
     planned = Step(op="write", path=_REWRITTEN, size=None, reason=rows, source=source)
     stage = Stage(
         name="rows",
         seen="every window sees what it saw before",
-        looks=(Rewrite(log, change, end, first, keep_metadata),),
+        looks=(Rewrite(then, change, first, keep_metadata),),
         steps=(planned,),
     )
     return Plan(
@@ -97,19 +97,19 @@ def plan_restore_rows(
 class Rewrite:
     """Write the rows of a moment as fragments that no commit names, and show them."""
 
-    log: Log
+    then: Snapshot
     change: Change
-    end: int
     first: int
+    """The time of the first fragment."""
     keep_metadata: bool
 
     def __call__(self, store: Store) -> Seen:
         """Write them; return the stages that show them in place of all others."""
-        history = self.change.history
-        back = [*schema_back(store, self.change.rules, self.end)]
+        history, end = self.change.history, self.then.end
+        back = [*schema_back(store, self.change.rules, end)]
         if not self.keep_metadata:
-            back += metadata_back(store, history, self.end, self.change.key)
-        written = tuple(_rewritten(self.log, self.end, self.first))
+            back += metadata_back(store, history, end, self.change.key)
+        written = tuple(_rewritten(self.then, self.first))
         last = self.first + max(len(written) - 1, 0)
         others = tuple(one.step(history, last) for one in back)
         parts = self.change.now.parts
@@ -119,24 +119,22 @@ class Rewrite:
         return Seen(leave=frozenset({_REWRITTEN}), stages=stages, added=showing.added)
 
 
-def _cells(log: Log, end: int) -> Iterator[Cells]:
+def _cells(at: Snapshot) -> Iterator[Cells]:
     """Read the rows that the engine sees at a moment, as stored."""
-    schema = schema_in_force(log, end).schema
-    assert schema is not None  # `schema_in_force` sees to it
+    log = at.log
     with Engine.at(log.storage, log.history.key) as engine:
-        engine.open(0, end)
-        yield from read_cells(engine, schema.fields, layout=layout_of(log.history))
+        engine.open(0, at.end)
+        yield from read_cells(engine, at.schema.fields, layout=layout_of(log.history))
 
 
-def _rewritten(log: Log, end: int, first: int) -> Iterator[Step]:
+def _rewritten(at: Snapshot, first: int) -> Iterator[Step]:
     """Put the rows of a moment as fragments that no commit names yet."""
-    at = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
-    for number, cells in enumerate(_cells(log, end)):
+    for number, cells in enumerate(_cells(at)):
         moment = first + number
         staged = stage_fragment(at, cells.columns, moment)
         folder = f"{FRAGMENTS}/{new_name(moment, moment, staged.version)}"
         for path, data in staged.files.items():
-            put_compared(log.storage, f"{folder}/{path}", data)
+            put_compared(at.log.storage, f"{folder}/{path}", data)
         sizes = {f"{folder}/{path}": len(data) for path, data in staged.files.items()}
         reason = f"{count_text(len(cells), 'row')} as they were"
         source = Source(None, {}, sizes)
