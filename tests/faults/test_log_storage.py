@@ -24,7 +24,7 @@ from chronotile.storage.store import Retry, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 WINDOWS = [(0, 9), (0, 10), (0, 24), (0, 25), (0, 45), (15, 45), (26, 60), (0, 60), (45, 100)]
 WRITES = {10: {1: 1, 2: 2, 3: 3}, 20: {3: 30, 4: 40}, 30: {1: 100, 5: 50}, 40: {8: 8}, 50: {7: 7}}
@@ -109,6 +109,19 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
     assert outcomes["error"] >= 1, outcomes
     assert outcomes.keys() == {"answer", "error"}
     assert len({fault for _, _, fault in proxy.seen}) == len(FAULTS)
+
+
+def test_an_outage_costs_few_requests_an_array(in_bucket: EngineArray, proxy: FaultProxy) -> None:
+    proxy.plan = lambda *_: "503"
+    store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
+    with pytest.raises(StorageError):
+        store.exists()
+    assert len(proxy.seen) == QUICK.attempts
+    proxy.seen.clear()
+    with pytest.raises(StorageError):
+        read_history(store)
+    asked = Counter(path for _, path, _ in proxy.seen)
+    assert set(asked.values()) <= set(range(1, QUICK.attempts + 1))
 
 
 class Meddler:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from chronotile.check.findings import RefusedError
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.kinds import DEL, UPD, WRITES
 from chronotile.history import text_columns
 

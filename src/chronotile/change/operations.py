@@ -29,15 +29,18 @@ from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.place import is_path
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.place import StrangerError, is_path
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
+
 _FOREIGN_MS = 3_600_000
 """A change of another host that began this long ago and has not ended counts as broken off."""
+
+_LONGEST = 1 << 28
+"""The most bytes of a record."""
 
 OPERATIONS = f"{OWN}/operations"
 QUARANTINE = f"{OWN}/quarantine"
@@ -154,7 +157,11 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     ()
     """
     newest: dict[str, Operation] = {}
-    for name in store.list_names(OPERATIONS).files:
+    try:
+        names = store.list_names(OPERATIONS).files
+    except StrangerError:  # A file or a link is in the way: no record can be there.
+        return ()
+    for name in names:
         found = operation_of(f"{OPERATIONS}/{name}")
         if found is None:
             continue
@@ -171,8 +178,12 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
         BadFileError: It is no record.
         MissingObjectError: It is gone.
     """
+    return _opened(store, operation, store.read(operation.path, limit=_LONGEST))
+
+
+def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
-    document = read_json(store.read(operation.path, limit=1 << 28), where, "a record")
+    document = read_json(data, where, "a record")
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
     return check_record(document, where)
@@ -213,23 +224,37 @@ def _list(document: Mapping[str, Any], name: str, kind: type, where: str) -> lis
 
 
 def describe_operations(store: Store) -> list[dict[str, Any]]:
-    """Tell the operations of an array or a group, the newest first, as `--json` prints them.
+    """Tell the operations of an array or a group, the newest first, as `--json` prints them."""
+    inner = ("added", "group")
+    return [
+        {name: value for name, value in record.items() if name not in inner}
+        for record in tell_operations(store)
+    ]
 
-    A record that cannot be read is told as far as its name goes, with the problem as its message.
+
+def tell_operations(store: Store) -> list[dict[str, Any]]:
+    """Read the operations of an array or a group, the newest first, for `log`.
+
+    Each is as `--json` prints it, with the commits that it added, and the operation of a group that
+    it is a part of. A record that cannot be read is told as far as its name goes, with the problem
+    as its message.
     """
     known = list_operations(store)
     first = first_file(store) if known else None
-    found = []
-    for operation in known:
+    paths = [operation.path for operation in known]
+    records = []
+    for operation, (_, data) in zip(known, store.read_many(paths, limit=_LONGEST), strict=True):
         try:
-            document: Mapping[str, Any] = read_operation(store, operation)
+            if isinstance(data, ChronotileError):
+                raise data
+            document: Mapping[str, Any] = _opened(store, operation, data)
         except MissingObjectError:
             continue  # its state has just changed
         except BadFileError as error:
             document = {"message": str(error), "schema": first}
         if document.get("schema") == first:
-            found.append(_described(operation, document))
-    return found
+            records.append(_described(operation, document))
+    return records
 
 
 def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,6 +273,8 @@ def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, A
         "put": [step["path"] for step in steps if step.get("op") in ("put", "replace", *FOLDERS)],
         "hidden": [name for part in parts for name in part.get("hidden", ())],
         "removed": [step["path"] for step in steps if step.get("op") in ("remove", "move")],
+        "added": [uri for part in parts for uri in part.get("added", ())],
+        "group": document.get("group"),
     }
 
 
@@ -342,8 +369,11 @@ def end(
     """Write down how a change ended, in place of what was begun."""
     path = _path(operation.id, operation.at_ms, operation.command, state)
     ended = operation._replace(state=state, path=path)
-    give_up(operation)  # should the storage refuse, nobody is at it any more
-    _put(store, path, _document(ended, report, who, first_file(store)))
+    try:
+        _put(store, path, _document(ended, report, who, first_file(store)))
+    except ChronotileError:
+        give_up(operation)  # nobody is at it any more
+        raise
     store.remove([operation.path])
     return ended
 
@@ -380,9 +410,8 @@ def change_state(store: Store, operation: Operation, state: State, **more: Any) 
     """Give an operation another state: `undone`, `final`, or `done` again."""
     document = read_operation(store, operation) | {"state": state} | more
     path = _path(operation.id, operation.at_ms, operation.command, state)
-    with suppress(MissingObjectError):
-        store.remove([path])
-    put_compared(store, path, json_text(document).encode())
+    with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
+        put_compared(store, path, json_text(document).encode())
     if path != operation.path:
         store.remove([operation.path])
     return operation._replace(state=state, path=path)

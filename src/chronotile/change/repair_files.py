@@ -33,17 +33,17 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
-    Record,
+    ConRecord,
     commit_name,
+    cut_line,
     encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
+    later_name,
     read_vac_line,
     write_uri,
 )
-from chronotile.format.con_names import later_name
-from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
 from chronotile.format.names import Name, is_name, is_newer, parse_name, time_order
 from chronotile.visibility.rules import is_inside
@@ -327,7 +327,7 @@ class Mender:
             return
         self._move_mended(path)
         if kept:
-            records = sorted((Record(*item) for item in kept.items()), key=wanted_order)
+            records = sorted((ConRecord(*item) for item in kept.items()), key=wanted_order)
             new = f"{COMMITS}/{later_name(kept, self._cons, self.version)}.con"
             self._cons.add(new)
             content = b"".join(map(encode_record, records))

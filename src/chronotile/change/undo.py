@@ -18,14 +18,14 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
 from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadTimeError
+from chronotile.errors import BadTimeError, ChangedError
 from chronotile.format.commit_files import (
     commit_name,
     decode_con,
@@ -81,10 +81,14 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     if operation is not None and target is not None:
         later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
         _refuse_built_on(store, target, record, later)
-    plan = plan_inverse(store, key, record)
+    return refuse_nothing(plan_inverse(store, key, record))
+
+
+def refuse_nothing(plan: Plan) -> Plan:
+    """Refuse a plan that finds nothing to take back."""
     if not plan.steps:
         problem = "expected what the change put, found nothing of it"
-        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+        raise RefusedError(plan.array, f"{problem}: it was taken back already, or {FINAL}")
     return plan
 
 
@@ -226,11 +230,17 @@ def plan_inverse(
             inverse = _Inverse(store, record, begun, keep_old=True)
             steps = inverse.steps()
         _Judge(store, history, record, inverse).judge()
-    stage = Stage(name="take back", seen="the change is there in part", steps=steps)
+    shown = tuple(step for step in steps if step.op == "replace" and step.path.endswith(".vac"))
+    rest = tuple(step for step in steps if step not in shown)
+    looks = (_StillThere(key, record, inverse, shown),) if shown else ()
+    stages = (
+        Stage(name="show again", seen="the array is as it was before the change", steps=shown),
+        Stage(name="take back", seen="the change is there in part", looks=looks, steps=rest),
+    )
     return Plan(
         command="undo",
         array=store.uri,
-        stages=(stage,) if steps else (),
+        stages=tuple(stage for stage in stages if stage.steps),
         notes=(taken_back(record.document),),
         undoes=record.id,
     )
@@ -401,7 +411,7 @@ class _Judge:
 
     def judge(self) -> None:
         """Raise an error if it cannot."""
-        self._refuse_vacuumed()
+        self.refuse_vacuumed()
         self._refuse_merged()
         self._refuse_lost()
         self._refuse_used_schema()
@@ -409,7 +419,8 @@ class _Judge:
     def _refused(self, problem: str) -> RefusedError:
         return RefusedError(self.store.uri, f"expected a change that can be taken back, {problem}")
 
-    def _refuse_vacuumed(self) -> None:
+    def refuse_vacuumed(self) -> None:
+        """Refuse if a fragment that the change hid is gone."""
         meta = set(self.history.listing.meta)
         table = self.history.table
         effective = {table.name(row) for row in self.rules.fragments.tolist()}
@@ -498,6 +509,32 @@ class _Judge:
         for name, raw in FooterReader(self.store, self.history).read_raw(later):
             if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
                 raise self._refused(f"found {name}, which was written with its schema: {FINAL}")
+
+
+@dataclass(frozen=True, slots=True)
+class _StillThere:
+    """Look whether what shows again is still there; if a vacuum removed it, hide it again."""
+
+    key: bytes | None = field(repr=False)
+    record: Record
+    inverse: _Inverse
+    shown: tuple[Step, ...]
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            RefusedError: A vacuum removed it; the change stands.
+        """
+        history = read_history(store, key=self.key)
+        try:
+            _Judge(store, history, self.record, self.inverse).refuse_vacuumed()
+        except RefusedError:
+            for step in self.shown:
+                lines = decode_vac(step.old, step.path)
+                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
+                    store.exchange(step.path, step.data, encode_exchanged(lines, step.data))
+            raise
 
 
 def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:

@@ -29,9 +29,9 @@ from chronotile.change.plan import Seen, Stage, Step, put
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.change.vacuum_metadata import FilesThere
 from chronotile.check.findings import count_text
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.con_names import later_name_at
+from chronotile.format.commit_files import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse

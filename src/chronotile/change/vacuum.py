@@ -50,8 +50,8 @@ from chronotile.format.commit_files import (
     decode_ign,
     decode_vac,
     encode_lines,
+    later_name,
 )
-from chronotile.format.con_names import later_name
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION

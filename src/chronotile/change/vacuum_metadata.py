@@ -4,7 +4,7 @@ In: what was read of an array. Out: a plan, and then fewer files. Touches no com
 
 A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
 Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
-the later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove
+the later one by `commit_files`. The engine keeps what ends last whatever it holds, so it may remove
 the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from chronotile.change.merged_files import MergeFolder, array_metadata
 from chronotile.change.plan import Stage, Step
 from chronotile.errors import ChangedError, ChronotileError
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time

@@ -30,8 +30,7 @@ from chronotile.errors import (
 )
 from chronotile.format.datatypes import Datatype
 from chronotile.format.filters import AES_256_GCM, CEILING, Chunk, Filter, Pipeline, undo
-from chronotile.format.footer_layout import COORDS
-from chronotile.format.fragment_footer import METADATA
+from chronotile.format.fragment_footer import COORDS, METADATA
 from chronotile.format.fragment_metadata import decode_tile_lists
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
 from chronotile.history.read_footers import FooterReader, StoredFooter
@@ -41,11 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.check.findings import LookedAt
-    from chronotile.format.footer_layout import Footer
+    from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_metadata import FileTiles, TileLists
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
+
 
 _LEN_METADATA = 1 << 28
 """The largest metadata that is read whole."""

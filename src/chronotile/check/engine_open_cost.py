@@ -31,15 +31,7 @@ import pyarrow.compute as pc
 
 from chronotile.check.findings import Finding, finding
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import (
-    COMMITS,
-    FRAGMENT_META,
-    LINES,
-    META,
-    OLD_SCHEMA,
-    SCHEMA,
-    WRITES,
-)
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, LINES, META, OLD_SCHEMA, SCHEMA, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
@@ -53,6 +45,7 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
+
 
 Sizes: TypeAlias = "Mapping[str, int | None]"
 """Path -> bytes, where they are known."""
@@ -96,6 +89,8 @@ class OpenCost:
     fragments: FooterCounts
     kept_commits: int
     """The files of `__commits` that stay when commits are consolidated and vacuumed."""
+    has_operations: bool = False
+    """Whether `__chronotile` is there: the engine looks whether it is a fragment."""
 
     @property
     def lists(self) -> int:
@@ -105,7 +100,7 @@ class OpenCost:
     @property
     def requests(self) -> int:
         """All requests."""
-        files = self.schemas + 2 * len(self.lines) + self.metas + self.large
+        files = self.schemas + 2 * len(self.lines) + self.metas + self.large + self.has_operations
         return self.lists + files + _PER_FRAGMENT * self.fragments.unconsolidated
 
     @property
@@ -122,12 +117,14 @@ class OpenCost:
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
         """Return the cost after some files were put and removed; the fragments stay as they are.
 
+        A change leaves a record.
+
         >>> empty = OpenCost(
         ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0,
         ...     fragments=FooterCounts(), kept_commits=0
         ... )
         >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
-        (6, 8)
+        (6, 9)
         """
         names, lines = Counter(self.names), set(self.lines)
         metas, large = self.metas, self.large
@@ -139,7 +136,8 @@ class OpenCost:
                 if path.endswith(".meta"):
                     metas += sign
                     large += sign * ((size or 0) > READ_AHEAD)
-        return replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
+        found = replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
+        return replace(found, has_operations=True)
 
 
 class Consolidated(NamedTuple):
@@ -171,6 +169,7 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
         large=consolidated.large,
         fragments=_count_fragments(rules, consolidated.fragments, end),
         kept_commits=sum(not name.endswith(_MERGED) for name in listing.commits),
+        has_operations=listing.has_operations,
     )
 
 

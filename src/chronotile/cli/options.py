@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.storage.store import Store
+    from chronotile.visibility.view import View
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -151,7 +152,7 @@ class Access:
         """Read the log of an array; a terminal shows how many files have been read."""
         from chronotile.history.read_history import read_history
         from chronotile.log import Log
-        from chronotile.report.output import progress
+        from chronotile.show.output import progress
 
         with progress("reading the commit log") as step:
             watched = store.watched(lambda what, _: step() if what == "read.done" else None)
@@ -288,7 +289,7 @@ def reporting(function: F) -> F:
     @json_option
     @functools.wraps(function)
     def call(*args: Any, as_json: bool, **rest: Any) -> int:
-        from chronotile.report.output import emit
+        from chronotile.show.output import emit
 
         report = function(*args, **rest)
         emit(report, as_json=as_json)
@@ -299,7 +300,7 @@ def reporting(function: F) -> F:
 
 def say(words: str) -> None:
     """Writes a message to standard error, beside the report."""
-    from chronotile.report.error_messages import unless_closed
+    from chronotile.show.error_messages import unless_closed
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)

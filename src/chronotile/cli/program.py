@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
+from chronotile.show.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,18 +35,18 @@ class Entry(NamedTuple):
 COMMANDS = {
     "Look": {
         "log": Entry("log:log", "The history: every commit, in words."),
-        "show": Entry("show:show", "One file of any kind, decoded."),
-        "visible": Entry("visible:visible", "What an open at a window sees."),
-        "fragments": Entry("fragments:fragments", "What each fragment holds: cells, bytes."),
+        "show": Entry("files:show", "One file of any kind, decoded."),
+        "visible": Entry("look:visible", "What an open at a window sees."),
+        "fragments": Entry("look:fragments", "What each fragment holds: cells, bytes."),
         "rows": Entry("rows:rows", "The rows of a window, updates carried out."),
-        "diff": Entry("diff:diff", "What changed between two moments."),
-        "blame": Entry("blame:blame", "Every commit that had to do with a row."),
-        "operations": Entry("operations:operations", "What chronotile did, with a way back."),
-        "explain": Entry("explain:explain", "Why something is, or is not, visible."),
-        "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
-        "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
-        "members": Entry("members:members", "The members of a group, as a tree."),
-        "moments": Entry("members:moments", "When all members of a group can be read whole."),
+        "diff": Entry("rows:diff", "What changed between two moments."),
+        "blame": Entry("rows:blame", "Every commit that had to do with a row."),
+        "operations": Entry("change:operations", "What chronotile did, with a way back."),
+        "explain": Entry("look:explain", "Why something is, or is not, visible."),
+        "usage": Entry("check:usage", "Why it is so large, and what frees it."),
+        "timeline": Entry("pages:timeline", "A picture of the history: HTML, SVG or PNG."),
+        "members": Entry("look:members", "The members of a group, as a tree."),
+        "moments": Entry("look:moments", "When all members of a group can be read whole."),
         "check": Entry("check:check", "What is wrong, surprising or overdue."),
     },
     "Change": {
@@ -67,9 +67,10 @@ COMMANDS = {
     },
     "More": {
         "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
-        "report": Entry("report:report", "A page on a whole fleet, that works offline."),
+        "report": Entry("pages:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
-        "conformance": Entry("conformance:conformance", "Check any reader of the format."),
+        "conformance": Entry("files:conformance", "Check any reader of the format."),
+        "guide": Entry("demo:guide", "Guides to all this, by topic."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }

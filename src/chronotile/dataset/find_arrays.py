@@ -135,8 +135,8 @@ def find_arrays(
     visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
     search = _Search(visit, known, most)
     fresh = search.fresh(stores)
-    left = search.on_disk([store for store in fresh if store.place.scheme == "file"])
-    remote = [store for store in fresh if store.place.scheme != "file"]
+    left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
+    remote = [store for store in fresh if store.traits.pace == "slow"]
     left += search.in_buckets(remote, max(concurrency, 1))
     for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
         if not root.missing:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chronotile.dataset.dataset_events import MemberEvent, Told
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.log.story import Window
+    from chronotile.show.story import Window
     from chronotile.storage.store import Store
 
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import decode_ign
-from chronotile.format.damaged_con import salvage_con
+from chronotile.format.commit_files import decode_ign, salvage_con
 from chronotile.format.kinds import (
     COMMIT_WORDS,
     COMMITS,

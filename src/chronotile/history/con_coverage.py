@@ -7,7 +7,7 @@ Several maintainers may remove `.con` files at once, the engine among them, and 
 removes today what it planned yesterday. No two of them may remove each other's copy, so all go by
 one order. The engine keeps the first `.con`, by the text of its path, with all commits that no
 `.ign` names, each once, and with no other; it removes the rest. If one holds a delete, it removes
-none (F5): then we alone do, and go by which was made later (see `con_names`).
+none (F5): then we alone do, and go by which was made later (see `commit_files`).
 
 So one `.con` takes the place of another if it holds every effective commit of that one, and
 
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow.compute as pc
 
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.kinds import OK
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns

@@ -37,7 +37,7 @@ class OwnMetadata:
 
     def __init__(self, store: Store, listing: Listing) -> None:
         self._store = store
-        self._is_disk = store.place.scheme == "file"
+        self._is_quick = store.traits.pace == "quick"
         self._in_root = frozenset(listing.root_fragments)
         self._linked = frozenset(path.rpartition("/")[2] for path in listing.linked_fragments)
         self._stamp = None if self._linked else listing.fragments_stamp
@@ -66,7 +66,7 @@ class OwnMetadata:
             StorageError: The storage failed.
         """
         length = _LEN_TAIL
-        if self._is_disk and len(names) > _ASKED_SINGLY:
+        if self._is_quick and len(names) > _ASKED_SINGLY:
             # Footers of one array have about one length, and a second look at a disk costs little.
             (first,) = self._asked(names[:1], lambda files, here: files.tails(here, length))
             if not isinstance(first, ChronotileError):
@@ -77,7 +77,7 @@ class OwnMetadata:
     def _asked(
         self, names: Sequence[str], ask: Callable[[SideBySide, Sequence[str]], Iterable[T]]
     ) -> list[T]:
-        sizes = {} if self._is_disk or len(names) <= _ASKED_SINGLY else self._listed_sizes
+        sizes = {} if self._is_quick or len(names) <= _ASKED_SINGLY else self._listed_sizes
         inside = SideBySide(self._store, FRAGMENTS, METADATA, sizes, self._stamp)
         if not self._in_root:
             answers = [*ask(inside, names)]

@@ -74,8 +74,7 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     raw_key = key.encode() if isinstance(key, str) else key
     for _ in range(ATTEMPTS):
         # A bucket is asked for all three at once: there each round trip counts.
-        threads = 1 if store.place.scheme == "file" else 3
-        root, lists, meta = ahead(store.list_dir, ("", GROUP, META), threads)
+        root, lists, meta = ahead(store.list_dir, ("", GROUP, META), min(store.concurrency, 3))
         if not is_group(root):
             found = "an array" if is_array(root) else f"no {GROUP}; {find_below(store).words()}"
             raise ArrayNotFoundError(store.uri, f"expected a group, found {found}")

@@ -97,6 +97,8 @@ class Listing:
     """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
     heads: int = 0
     """Those calls that asked for one object."""
+    has_operations: bool = False
+    """Whether the array has a folder of our own: an open by the engine asks for one more object."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
@@ -128,8 +130,8 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         ArrayNotFoundError: There is no schema, so there is no array.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
-    on_disk = store.place.scheme == "file"
-    listed = (_one_by_one if on_disk else _at_once)(store, wanted)
+    traits = store.traits
+    listed = (_one_by_one if traits.pace == "quick" else _at_once)(store, wanted)
     found = {path: listed.get(path, Names()) for path in _LISTED}
     root = found[""]
     schemas = _paths(SCHEMA, found[SCHEMA])
@@ -163,11 +165,14 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         folder_links=links,
         specials=_links(found, "special"),
         linked_fragments=linked,
-        folder_times={p: n.change_time for p, n in listed.items()} if on_disk else {},
+        folder_times=(
+            {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
+        ),
         fragments_stamp=found[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
+        has_operations=OWN in root.folders,
         stamps=_stamps(found.values()),
     )
 
@@ -185,7 +190,7 @@ def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
 
 def folder_times(store: Store) -> dict[str, int | None]:
     """What `Listing.folder_times` has, without a listing of them; to be asked for before one."""
-    if store.place.scheme != "file":
+    if not store.traits.has_change_times:
         return {}
     there = {"", *store.list_names("").folders}
     if SCHEMA in there:

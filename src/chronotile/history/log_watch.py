@@ -43,11 +43,11 @@ class LogWatch:
 
     def __init__(self, store: Store, folders: Sequence[str] = WATCHED_IN_ARRAYS) -> None:
         self._store = store
-        self._is_disk = store.place.scheme == "file"
+        self._has_times = store.traits.has_change_times
         self._folders = tuple(folders)
         self._looks = 0
-        self._times = self._change_times() if self._is_disk else {}
-        self._names = {} if self._is_disk else self._all_names()
+        self._times = self._change_times() if self._has_times else {}
+        self._names = {} if self._has_times else self._all_names()
 
     def has_changed(self) -> bool:
         """Look once; what was new in this look is known in the next one.
@@ -56,7 +56,7 @@ class LogWatch:
             StorageError: The storage failed.
         """
         self._looks += 1
-        if self._is_disk:
+        if self._has_times:
             times = self._change_times()
             # A folder that has changed in this very moment may change again in it.
             changed = times != self._times or None in times.values()
@@ -78,7 +78,7 @@ class LogWatch:
         if not folder:
             # A bucket's root has only the names of old versions, which the whole look finds.
             return False
-        return self._store.has_names_after(folder, max(self._names[folder], default=""))
+        return bool(self._store.list_after(max(self._names[folder], default=""), folder))
 
     def _change_times(self) -> dict[str, int | None]:
         there = {"", *self._store.list_names("").folders}

@@ -23,12 +23,12 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.footer_layout import FooterLayout
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
     METADATA,
+    FooterLayout,
     check_version,
     decode_applied,
     footer_size,
@@ -45,15 +45,13 @@ from chronotile.storage.store import MissingObjectError, told_of_one
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chronotile.format.footer_layout import Footer
+    from chronotile.format.fragment_footer import Footer
     from chronotile.format.schema import Schema
     from chronotile.history.consolidated_footer_files import NamedFooters
     from chronotile.history.read_history import History
     from chronotile.storage.side_by_side import Tail
     from chronotile.storage.store import Store
 
-READ_AT_ONCE = 32
-"""Ranged reads that are under way at once in a bucket."""
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
 
@@ -192,8 +190,7 @@ class FooterReader:
             except ChronotileError as error:
                 return name, told_of_one(error)
 
-        is_disk = self._store.place.scheme == "file"
-        yield from ahead(outcome, raws, 1 if is_disk or not applied else READ_AT_ONCE)
+        yield from ahead(outcome, raws, self._store.concurrency if applied else 1)
 
     def decode(self, raw: RawFooter, *, applied: bool = False) -> StoredFooter:
         """Decodes a footer with the schema that it names.

@@ -31,7 +31,7 @@ from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
     METADATA,
     footer_size,
-    is_dense,
+    read_head,
 )
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, OK, TILES, WRT
 from chronotile.format.names import Name, parse_name, try_parse
@@ -387,4 +387,4 @@ def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
     size = store.head(where).size or 0
     tail = store.read_range(where, max(size - _LEN_TAIL, 0), size, size=size)
     length = footer_size(tail, size, version, None, where)
-    return is_dense(tail[-length:], where) if length <= len(tail) else None
+    return read_head(tail[-length:], where).dense if length <= len(tail) else None

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.errors import ChronotileError
-from chronotile.format.footer_columns import FooterSpans
+from chronotile.format.footer_columns import FooterSpans, KnownFooters
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, LEN_LENGTH
-from chronotile.format.known_footers import KnownFooters
 from chronotile.history.read_footers import MANY
 from chronotile.storage.store import told_of_one
 

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.tree import Compare, Condition
-    from chronotile.conditions.truth_columns import Mask
+    from chronotile.conditions.truth import Mask
     from chronotile.format.schema import Schema
     from chronotile.log import Log
     from chronotile.rows.snapshot import RowChange
 
+
 WROTE, CHANGED, REMOVED = "wrote", "changed", "removed"
-_HEADS = (("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
+BLAME_HEADS = (("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
+"""The columns of a blame before the fields."""
 
 
 class _Touched(NamedTuple):
@@ -71,7 +73,7 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     # Every version of a place must be at hand at once: dimensions narrow that down.
     batches = list(source.batches(schema.fields, _ranges(schema, leaves)))
     if not batches:
-        return with_heads(_HEADS, schema).empty_table()
+        return with_heads(BLAME_HEADS, schema).empty_table()
     every = zip(*(cells.columns for cells in batches), strict=True)
     columns = [pa.concat_arrays(same) for same in every]
     times = np.concatenate([cells.times for cells in batches])
@@ -117,7 +119,7 @@ def _touch(
 
 
 def _table(where: str, schema: Schema, touched: Sequence[_Touched], wanted: Mask) -> pa.Table:
-    kind = with_heads(_HEADS, schema)
+    kind = with_heads(BLAME_HEADS, schema)
     tables = []
     for item in sorted(touched, key=lambda one: (one.t, one.rank, one.commit or "")):
         mask = pa.array(wanted[item.rows])
@@ -125,7 +127,7 @@ def _table(where: str, schema: Schema, touched: Sequence[_Touched], wanted: Mask
         values = (item.event, item.commit, item.t)
         heads = [
             pa.array([value] * len(cells[0]), type_)
-            for value, (_, type_) in zip(values, _HEADS, strict=True)
+            for value, (_, type_) in zip(values, BLAME_HEADS, strict=True)
         ]
         tables.append(pa.table([*heads, *cells], schema=kind))
     return pa.concat_tables(tables)

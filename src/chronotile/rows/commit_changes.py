@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.log.short_ids import uuid_of
+from chronotile.format.short_ids import uuid_of
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine_cells import all_shown, shown_type
 from chronotile.rows.play_changes import Play

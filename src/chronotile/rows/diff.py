@@ -15,15 +15,16 @@ import pyarrow as pa
 from chronotile.errors import BadTimeError
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
-from chronotile.log.events import delete_words, update_words
 from chronotile.rows.row_diff import diff_rows
+from chronotile.show.events import delete_words, update_words
 from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.timestamps import Moment
-    from chronotile.log import Log, View
+    from chronotile.log import Log
+    from chronotile.visibility.view import View
 
 ADDED, REMOVED = "added", "removed"
 LOG_DIFF_SCHEMA = pa.schema(

@@ -18,12 +18,12 @@ from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.blame import blame_of
+from chronotile.rows.blame import BLAME_HEADS, blame_of
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.diff import ADDED, LOG_DIFF_SCHEMA, REMOVED, diff_between, in_order
 from chronotile.rows.engine import require_engine
 from chronotile.rows.read_rows import rows_of
-from chronotile.rows.row_diff import DELETE, HEADS, with_heads
+from chronotile.rows.row_diff import DELETE, DIFF_HEADS, with_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def blame_group(
     """
     nodes, notes = _arrays(dataset, None, pattern)
     tables, left_out = _ask_each(dataset, nodes, lambda log: blame_of(log, row))
-    return _one_table(dataset.uri, tables), (*notes, *left_out)
+    return _one_table(dataset.uri, BLAME_HEADS, tables), (*notes, *left_out)
 
 
 def diff_of_group(
@@ -149,7 +149,7 @@ def _diff_rows(
         else:
             table = _all_deleted(rows_of(log, 0, first))
         tables.append((key[0], table))
-    return _one_table(dataset.uri, tables), tuple(dict.fromkeys((*gone, *lost)))
+    return _one_table(dataset.uri, DIFF_HEADS, tables), tuple(dict.fromkeys((*gone, *lost)))
 
 
 def removed_in_group(
@@ -216,15 +216,21 @@ def _ask_each(
 
 
 def _all_deleted(reader: RowReader) -> pa.Table:
-    rows, schema = reader.table(), with_heads(HEADS, reader.at.schema)
-    change, commit, t = (kind for _, kind in HEADS)
+    rows, schema = reader.table(), with_heads(DIFF_HEADS, reader.at.schema)
+    change, commit, t = (kind for _, kind in DIFF_HEADS)
     heads = [pa.array([DELETE] * len(rows), change)]
     heads += [pa.nulls(len(rows), commit), pa.nulls(len(rows), t)]
     return pa.table([*heads, *rows.columns], schema=schema)
 
 
-def _one_table(where: str, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    schema = _joined(where, [(path, table.schema) for path, table in tables])
+def _one_table(
+    where: str,
+    heads: Sequence[tuple[str, pa.DataType]],
+    tables: Sequence[tuple[str, pa.Table]],
+) -> pa.Table:
+    """Join the tables of members; the columns before the fields are there without a member too."""
+    schemas = [("the group", pa.schema(heads)), *((path, table.schema) for path, table in tables)]
+    schema = _joined(where, schemas)
     parts = [_with_member(schema, path, b) for path, table in tables for b in table.to_batches()]
     return pa.Table.from_batches(parts, schema=schema)
 

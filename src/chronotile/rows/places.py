@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.truth_columns import Mask
+    from chronotile.conditions.truth import Mask
     from chronotile.format.schema import Field
     from chronotile.log import Log
 

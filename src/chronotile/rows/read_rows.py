@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.rows.snapshot import Snapshot
 
+
 NOTES = b"chronotile.notes"
 """The key under which the metadata of a table of rows holds the notes, one a line."""
 

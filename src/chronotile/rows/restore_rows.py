@@ -30,7 +30,7 @@ from chronotile.rows.engine import Engine
 from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import Snapshot, open_labelled, schema_in_force
-from chronotile.storage.compared_put import put_compared
+from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Store
+
 
 _REWRITTEN = f"{FRAGMENTS}/rewritten"
 """Stands for the fragments in a plan, before they have names."""

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from chronotile.conditions.truth_columns import Mask
+    from chronotile.conditions.truth import Mask
     from chronotile.format.schema import Schema
     from chronotile.log import Log
     from chronotile.rows.engine import Range
     from chronotile.rows.snapshot import Snapshot
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_before", "update_after"
-HEADS = (("change", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
+DIFF_HEADS = (("change", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
 """The columns of a table of changes before the fields."""
 
 
@@ -83,7 +83,7 @@ def with_heads(heads: Sequence[tuple[str, pa.DataType]], schema: Schema) -> pa.S
 
 def pairs_table(where: str, schema: Schema, pairs: Pairs) -> pa.Table:
     """Make the table of changes; a row that is the same at both moments is left out."""
-    kind = with_heads(HEADS, schema)
+    kind = with_heads(DIFF_HEADS, schema)
     same = pairs.was & pairs.is_there & _alike(pairs.before, pairs.after)
     both = pairs.was & pairs.is_there & ~same
     tables = []
@@ -127,7 +127,7 @@ def diff_rows(log: Log, first: int, last: int) -> pa.Table:
     else:
         pairs = _pairs_of_places(at, first)
     tables = [pairs_table(log.array, at.schema, one) for one in pairs]
-    empty = with_heads(HEADS, at.schema).empty_table()
+    empty = with_heads(DIFF_HEADS, at.schema).empty_table()
     return pa.concat_tables([empty, *tables]).sort_by([("t", "ascending"), ("commit", "ascending")])
 
 

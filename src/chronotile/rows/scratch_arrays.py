@@ -30,8 +30,8 @@ from chronotile.rows.engine import (
     engine_settings,
 )
 from chronotile.rows.engine_cells import to_buffers
-from chronotile.storage.scratch_folder import ScratchFolder
 from chronotile.storage.store import open_store
+from chronotile.storage.transfer import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def bare_array(
     with ScratchFolder() as scratch:
         names = {row: _name(table.name(row), merged) for row in rows}
         unread = {}
-        if fields is not None and store.place.scheme != "file":
+        if fields is not None and not store.traits.has_links:
             unread = unread_files(log, [table.name(row) for row in rows], fields)
         for row, name in names.items():
             own, path = merged.get(table.name(row)), table.fragment_path(row)

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
-    from chronotile.log import View
     from chronotile.storage.store import Store
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 
 @dataclass(frozen=True, kw_only=True)

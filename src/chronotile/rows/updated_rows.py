@@ -24,8 +24,7 @@ import pyarrow as pa
 
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import Column, column_truth, rows_kept
+from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.places import is_among, raw_value
@@ -35,7 +34,7 @@ from chronotile.rows.snapshot import schema_of_rows, snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.conditions.truth_columns import Mask
+    from chronotile.conditions.truth import Mask
     from chronotile.format.schema import Schema
     from chronotile.log import Log
     from chronotile.rows.snapshot import RowChange, Snapshot

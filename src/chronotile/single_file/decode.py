@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,8 +17,22 @@ from chronotile.conditions import codec
 from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
+from chronotile.format.commit_files import (
+    ConRecord,
+    decode_con,
+    decode_ign,
+    decode_vac,
+    vacuumed_name,
+)
+from chronotile.format.consolidated_footers import ListedFooter, read_index
 from chronotile.format.datatypes import Datatype
+from chronotile.format.fragment_footer import read_head
+from chronotile.format.fragment_metadata import (
+    FragmentMetadata,
+    Frame,
+    decode_metadata,
+    frame_metadata,
+)
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import (
     FOLDER_KINDS,
@@ -35,18 +49,14 @@ from chronotile.format.names import try_parse
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
-from chronotile.single_file.fragment_files import (
-    ConsolidatedFootersFile,
-    FragmentMetadataFile,
-    decode_footers_file,
-    frame_metadata_file,
-    is_framed,
-    is_packed,
-)
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from chronotile.format.kinds import Kind
+    from chronotile.format.schema import Schema
+    from chronotile.format.tiles import Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +79,7 @@ class ConsolidatedFile:
     """A `.con`; the tiles in it stay closed."""
 
     kind: Kind
-    records: tuple[Record, ...]
+    records: tuple[ConRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +129,7 @@ class MetadataEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataFile:
+class ArrayMetadataFile:
     """A file of `__meta`."""
 
     kind: Kind
@@ -136,6 +146,37 @@ class GroupFile:
     details: GroupDetails
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidatedFootersFile:
+    """A `.meta`."""
+
+    kind: Kind
+    tile: Tile
+    footers: tuple[ListedFooter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentMetadataFile:
+    """A `__fragment_metadata.tdb`."""
+
+    kind: Kind
+    frame: Frame
+    data: bytes = field(repr=False)
+    where: str = field(repr=False, compare=False)
+
+    def decode(self, schema: Schema, key: bytes | None = None) -> FragmentMetadata:
+        """Reads all of it.
+
+        Args:
+            schema: The schema that `frame.head` names.
+            key: The AES-256 key of an encrypted array.
+
+        Raises:
+            BadFileError: It is damaged, or not of this schema.
+        """
+        return decode_metadata(self.data, schema, self.where, key=key)
+
+
 AnyFile: TypeAlias = (
     WriteFile
     | LinesFile
@@ -144,7 +185,7 @@ AnyFile: TypeAlias = (
     | UpdateFile
     | ArraySchemaFile
     | EnumerationFile
-    | MetadataFile
+    | ArrayMetadataFile
     | GroupFile
     | ConsolidatedFootersFile
     | FragmentMetadataFile
@@ -296,7 +337,7 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "fragment-meta":
             return decode_footers_file(tile, where)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries
-    return MetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
+    return ArrayMetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
 
 def _metadata_entry(entry: Any) -> MetadataEntry:
@@ -350,3 +391,43 @@ def _line_kinds(data: bytes, where: str) -> list[Kind]:
 def _is_commit(uri: str) -> bool:
     stem, _, extension = uri.rpartition("/")[2].rpartition(".")
     return f".{extension}" in (*WRITES, *TILES) and try_parse(stem) is not None
+
+
+def frame_metadata_file(data: bytes, where: str) -> FragmentMetadataFile:
+    """Takes a `__fragment_metadata.tdb`.
+
+    Raises:
+        BadFileError: It has no footer of a known version.
+    """
+    frame = frame_metadata(data, where)
+    return FragmentMetadataFile(kind="fragment-metadata", frame=frame, data=data, where=where)
+
+
+def decode_footers_file(tile: Tile, where: str) -> ConsolidatedFootersFile:
+    """Reads the payload of a `.meta`.
+
+    Raises:
+        BadFileError: It is damaged.
+    """
+    footers = read_index(tile.payload, where).listed()
+    return ConsolidatedFootersFile(kind="fragment-meta", tile=tile, footers=footers)
+
+
+def is_framed(data: bytes, where: str) -> bool:
+    """Whether bytes are tiles with a footer behind them."""
+    try:
+        return bool(frame_metadata(data, where).tiles)
+    except ChronotileError:
+        return False
+
+
+def is_packed(file: ConsolidatedFootersFile) -> bool:
+    """Whether footers follow their names at once, as in all that the engine writes."""
+    footers = file.footers
+    end = 4 + sum(16 + len(item.name.encode()) for item in footers)
+    try:
+        for item in footers:
+            read_head(item.footer, item.name)
+    except ChronotileError:
+        return False
+    return bool(footers) and min(item.offset for item in footers) == end

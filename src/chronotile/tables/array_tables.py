@@ -25,7 +25,7 @@ from chronotile.check.engine_open_cost import (
     consolidated_fragments,
     open_cost,
 )
-from chronotile.check.file_uses import REASONS
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.check.findings import MOST, CappedFindings
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding, Reach
     from chronotile.log import Log
     from chronotile.storage.store import Entry
+
 
 T = TypeVar("T")
 
@@ -67,9 +68,6 @@ def columns(text: str) -> pa.Schema:
     pairs = (column.split() for column in text.split(","))
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
-
-BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
-"""Reason -> the column of `arrays` with the bytes that it takes."""
 
 SCHEMAS: dict[str, pa.Schema] = {
     "arrays": columns(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.history.uri_columns import I64
+    from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.gaps import Gap
     from chronotile.visibility.rules import Rules
 
@@ -308,6 +309,12 @@ class View:
         None if nothing does. In a dense array such a view is a part of what an open saw then.
         """
         return gap_in(self.rules, self.start, self.end)
+
+    def explain(self) -> Sequence[Explanation]:
+        """Explain every object, visible or not, by the rule that decides."""
+        from chronotile.visibility.explanation import explain  # it imports this module
+
+        return explain(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What `visible --json` prints."""

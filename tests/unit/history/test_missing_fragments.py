@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronotile.history.missing_fragments import are_same
-from chronotile.storage.place import are_plain, is_path, plain_names
+from chronotile.storage.place import is_path, plain_names
 
 uuids = st.one_of(st.integers(0, 9), st.integers(0, 2**128 - 1))
 names = st.builds(
@@ -47,7 +47,6 @@ def test_the_same_names_in_any_order(found: list[str], data: st.DataObject) -> N
 @given(st.lists(st.text("ab_.-\n\\ é\ud800", max_size=4), max_size=4))
 def test_plain_names_are_paths_of_one_part(found: list[str]) -> None:
     plain = plain_names(found)
-    assert (plain is not None) == are_plain(found)
     if plain is not None:
         assert plain == tuple(found)
         assert all(is_path(name) and "/" not in name for name in plain)

@@ -22,7 +22,7 @@ from chronotile.history.listing import list_array
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.history.read_history import read_history
 from chronotile.history.read_many_footers import own_footers
-from chronotile.storage import local_disk
+from chronotile.storage import disk
 from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import StrangerError, open_store
 
@@ -88,7 +88,7 @@ def test_a_folder_that_became_a_link_since_the_listing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Folders that are as they were listed cost one open each; a link is found all the same."""
-    monkeypatch.setattr(local_disk, "_TIME_STEP_NS", 0)
+    monkeypatch.setattr(disk, "_TIME_STEP_NS", 0)
     array = EngineArray(tmp_path / "array").create()
     for at in range(1, 4):
         array.write(at, {at: at})

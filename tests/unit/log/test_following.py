@@ -23,10 +23,9 @@ from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name
 from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
-from chronotile.log import Log
-from chronotile.log.follow_log import Following
-from chronotile.log.story import Story, Window
-from chronotile.storage.read_once import remembering
+from chronotile.log import Following, Log
+from chronotile.show.story import Story, Window
+from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.servers import FaultProxy, S3Server
+
 
 ARRAY = "sparse-everything-v22"
 
@@ -60,9 +60,10 @@ class Looks:
 
         def story() -> Story:
             log = Log(read_history(store), store)
-            return Story(log, log.view(), look=False)
+            return log.story(sizes=False)
 
-        self.following = Following(store, story, lambda _: Window(kinds=frozenset(DATASET_EVENTS)))
+        watch, window = log_watch.LogWatch(store), Window(kinds=frozenset(DATASET_EVENTS))
+        self.following = Following(watch, story(), window, story)
 
     def _note(self, what: str, _: str) -> None:
         if not what.endswith(".done"):

@@ -15,7 +15,7 @@ import chronotile as ct
 from chronotile.check.findings import number_of
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.history import missing_fragments
-from chronotile.report.fleet_page import Fleet, to_html
+from chronotile.show.fleet_page import Fleet, to_html
 from chronotile.tables import array_tables
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 

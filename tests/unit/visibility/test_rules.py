@@ -18,7 +18,7 @@ from chronotile.storage.store import open_store
 from chronotile.visibility.rules import Rule, first_end, is_inside, is_seen
 
 if TYPE_CHECKING:
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 numbers = itertools.count()
 
