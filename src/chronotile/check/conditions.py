@@ -1,19 +1,26 @@
-"""Checks of the conditions of deletes and updates.
+"""Checks of the conditions of deletes and updates, and reasons why the engine fails at a window.
 
-In: the rules of a history. Out: findings, and the fragments that lack a field of a delete. Opens
-every effective tile, with the array's key if there is one, and compares its condition with the
-schemas. Looks at no cells.
+In: the rules of a history, or a view. Out: findings, the fragments that lack a field of a delete,
+and a sentence for each reason why an open or a read fails. Opens every effective tile, with the
+array's key if there is one, and compares its condition with the schemas. Looks at no cells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.check.commit_files import damage
 from chronotile.check.findings import Finding, Severity, count_text, finding
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
-from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    KeyNeededError,
+    UnsupportedFilterError,
+    shell_word,
+)
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from chronotile.conditions.tree import Condition
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
+    from chronotile.visibility.view import View
 
 
 def conditions(rules: Rules) -> Iterator[Finding]:
@@ -181,3 +189,31 @@ def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = No
     rows = f"every row that it compares with {fields}"
     of_cells = "" if cells is None else f" ({count_text(cells, 'cell')})"
     return f"it removes {rows} in {count}{of_cells} from before {fields} {was} added"
+
+
+def failures(view: View) -> Iterator[str]:
+    """Give each reason why an open or every read at the view's window fails, in a sentence."""
+    for item in damage(view.history):
+        if item.severity == "error" and item.code == "name-malformed":
+            problem = item.message.removeprefix(f"{item.path}: ")
+            words = f"The engine cannot open this array: {item.path}: {problem}"
+            yield f"{words}; {item.hint}"
+    rules, table = view.rules, view.history.table
+    gone = {table.name(row) for row in rules.fragments[rules.missing].tolist()}
+    seen = [one for one in view.explain() if one.reason == "missing" and one.name in gone]
+    if seen:
+        hint = finding(view.history.array, "commit-without-fragment", "", "").hint
+        names = seen[0].name if len(seen) == 1 else f"{seen[0].name} and {len(seen) - 1} more"
+        yield f"The engine cannot open this array at this window: {names}: files gone; {hint}"
+    for commit in (*view.deletes, *(one for one in view.updates if not one.offset)):
+        if not commit.schemas:
+            continue
+        try:
+            reasons = engine_refuses(commit.stored, commit.schemas[0])
+            text = commit.text
+        except ChronotileError:
+            continue
+        if reasons:
+            repair = f"chronotile repair {shell_word(view.history.array)}"
+            hint = f"{repair} moves it out, and says which rows come back"
+            yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"

@@ -291,7 +291,7 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """One screen."""
-        from chronotile.check.engine_failures import failures
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
         from chronotile.show.output import Text, place_text, window_text
 
