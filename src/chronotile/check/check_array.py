@@ -70,7 +70,7 @@ def check(
     """Find what is wrong with an array, the worst first.
 
     Args:
-        history: What was read of it.
+        history: The array, as it was read.
         rules: The rules applied to it, if they are at hand.
         store: Where the array is: fragments and metadata are checked too. Without it nothing is
             read.

@@ -55,7 +55,7 @@ _COUNT, _CHUNK = struct.Struct("<Q"), struct.Struct("<III")
 
 
 class Damage(NamedTuple):
-    """What is wrong with a file of a fragment."""
+    """The damage of one file of a fragment."""
 
     code: str
     file: str
@@ -254,7 +254,7 @@ def check_file(store: Store, path: str, layout: Layout, key: bytes | None) -> st
     Args:
         store: Where the array is.
         path: The file, relative to the array.
-        layout: What it must hold.
+        layout: The tiles that it must hold.
         key: The array's key, if its cells are encrypted.
 
     Returns:

@@ -11,6 +11,7 @@ An open at [0, now], as core 2.30 does it and a server's log shows it:
   2 for each `.con` and `.ign`, and for each `.vac` in the window
   1 for each `.meta`, whatever its times
   3 for each visible fragment whose footer is in no `.meta`
+  1 for `__chronotile`, if it is there: the engine asks if it is a fragment
 
 A commit's own file costs nothing but its place in a listing, a delete's neither; conditions, labels
 and metadata are read later, by a query. So consolidating commits saves nothing until there are more
@@ -90,7 +91,7 @@ class OpenCost:
     kept_commits: int
     """The files of `__commits` that stay when commits are consolidated and vacuumed."""
     has_operations: bool = False
-    """Whether `__chronotile` is there: the engine looks whether it is a fragment."""
+    """Whether `__chronotile` is there: the engine asks if it is a fragment."""
 
     @property
     def lists(self) -> int:
@@ -115,9 +116,9 @@ class OpenCost:
         return self.requests - max(commits, 0) - max(footers, 0)
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
-        """Return the cost after some files were put and removed; the fragments stay as they are.
+        """Return the cost after some files were put and removed, and the record of that.
 
-        A change leaves a record.
+        The fragments stay as they are.
 
         >>> empty = OpenCost(
         ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0,
@@ -136,8 +137,14 @@ class OpenCost:
                 if path.endswith(".meta"):
                     metas += sign
                     large += sign * ((size or 0) > READ_AHEAD)
-        found = replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
-        return replace(found, has_operations=True)
+        return replace(
+            self,
+            names=names,
+            lines=frozenset(lines),
+            metas=metas,
+            large=large,
+            has_operations=True,
+        )
 
 
 class Consolidated(NamedTuple):
@@ -154,7 +161,7 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
 
     Args:
         rules: The rules, applied to what was read of the array.
-        consolidated: What the `.meta` files hold.
+        consolidated: The content of the `.meta` files.
         now: The end of the window.
     """
     history, end = rules.history, now_ms() if now is None else now

@@ -62,7 +62,7 @@ _ABSENT = "uncommitted"
 
 
 class FileUse(NamedTuple):
-    """One file, and what it is there for."""
+    """One file, and its use."""
 
     path: str
     """Relative to the array."""
@@ -112,7 +112,7 @@ def bytes_by_reason(history: History, rules: Rules, measured: Iterable[Entry]) -
     """Add up the bytes of each of `REASONS`, by the sizes of files and of whole folders.
 
     Args:
-        history: What was read of the array.
+        history: The array, as it was read.
         rules: Its rules.
         measured: Its files; a path that ends with a slash stands for all that is below it.
     """

@@ -25,7 +25,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _SHOWN = 5
 _REPAIR = "chronotile repair {array}"
 TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
-"""What puts commits in order."""
+"""The commands that put commits in order."""
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
@@ -157,7 +157,7 @@ def finding(
 
 
 def wrong_key(array: str, path: str, message: str) -> Finding:
-    """Make the finding on what the given key does not open: nothing is known of it.
+    """Make the finding on a file that the given key does not open: nothing is known of it.
 
     >>> wrong_key("a", "__schema/x", "expected its key, found another").severity
     'error'
@@ -196,7 +196,7 @@ class RefusedError(ChronotileError):
         self.where = where
         self.problem = problem
         self.findings = findings
-        """What stands in the way."""
+        """The findings that stand in the way."""
         self.hint = findings[0].hint if findings else None
 
 
@@ -291,7 +291,7 @@ Reach: TypeAlias = Literal["log", "fragments", "deep"]
 
 @dataclass(slots=True)
 class LookedAt:
-    """What the checks of one array, or of many, have looked at."""
+    """The things that the checks of one array, or of many, have looked at."""
 
     schemas: int = 0
     fragments: int = 0

@@ -93,7 +93,7 @@ class Health(NamedTuple):
     size: int = 0
     """Bytes of the files in its folder."""
     measured: FragmentSize | None = None
-    """Its tiles and cells, if its footer tells them."""
+    """Its tiles and cells, if its footer has them."""
 
     @property
     def code(self) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class UndoneRestore(NamedTuple):
-    """A visible fragment that shows what a restore hid."""
+    """A visible fragment that shows cells that a restore hid."""
 
     name: str
     merges: tuple[VacuumFile, ...]
@@ -43,7 +43,7 @@ class UndoneRestore(NamedTuple):
     restore: str
     """The `.vac` of the restore."""
     hidden: tuple[str, ...]
-    """What the restore hid, and shows again."""
+    """The fragments that the restore hid, and that show again."""
 
 
 def undone_restores(history: History) -> Iterator[UndoneRestore]:

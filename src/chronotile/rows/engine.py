@@ -143,7 +143,7 @@ class Engine:
 
     Args:
         where: The array, as users know it: for messages.
-        uri: What to open.
+        uri: The place to open.
         settings: Of the engine; they may hold secrets, which no message repeats.
     """
 

@@ -237,7 +237,7 @@ def read_cells(
 
     Args:
         engine: With the array open at a window.
-        fields: What to read.
+        fields: The fields to read.
         times: Read the time of each cell too.
         layout: The order of the cells, of `layout_of`.
         ranges: Where to read; everywhere if there are none.
