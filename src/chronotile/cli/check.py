@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.change.usage import Usage
-    from chronotile.check.findings import Finding
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Finding, Reach
     from chronotile.cli.options import Access
     from chronotile.dataset.check_all import FleetCheck
     from chronotile.format.timestamps import Moment

@@ -273,7 +273,7 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give one screen."""
-        from chronotile.check.engine_failures import failures
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
         from chronotile.show.output import Text, place_text, window_text
 
@@ -309,7 +309,7 @@ class ExplainReport:
 
     def _late(self) -> Iterator[RenderableType]:
         """Name writes that are seen, and of which no row shows."""
-        from chronotile.check.late_writes import late_writes
+        from chronotile.check.restores import late_writes
         from chronotile.show.output import Text
 
         view, names = self.view, {item.name for item in self.explained}

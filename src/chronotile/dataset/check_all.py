@@ -19,11 +19,11 @@ from chronotile.check.findings import (
     SEVERITIES,
     UNREADABLE,
     Finding,
+    LookedAt,
     finding,
     is_unread,
     wrong_key,
 )
-from chronotile.check.looked_at import LookedAt
 from chronotile.dataset.find_arrays import Fleet, Found, Unlisted, find_arrays
 from chronotile.errors import (
     ArrayNotFoundError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.repair_group import is_passed_over
-from chronotile.check.check_array import check
+from chronotile.check.check_array import check, group_metadata
 from chronotile.check.findings import (
     SEALED,
     SEVERITIES,
@@ -17,7 +17,6 @@ from chronotile.check.findings import (
     finding,
     wrong_key,
 )
-from chronotile.check.stored_files import group_metadata
 from chronotile.dataset.check_all import unreadable
 from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.moments import span_of

@@ -32,7 +32,7 @@ from chronotile.tables.measured_array import MeasuredArray, measure_array
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Reach
 
 FEW = 24
 """Up to this many arrays, starting processes takes longer than the work."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from chronotile.check.capped_findings import number_told
+from chronotile.check.findings import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,7 @@ def totals_of(name: str, table: pa.Table) -> Totals:
     if name == "findings":
         names = ("severity", "code", "path", "message")
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        return Totals(findings=_most_frequent((s, c, number_told(*told)) for s, c, *told in rows))
+        return Totals(findings=_most_frequent((s, c, number_of(*told)) for s, c, *told in rows))
     return Totals()
 
 

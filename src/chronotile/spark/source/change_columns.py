@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from chronotile.errors import ReadError
-from chronotile.rows.differences.row_pairs import with_heads
+from chronotile.rows.row_diff import with_heads
 from chronotile.tables.array_tables import ROW_TABLES
 from chronotile.tables.gathered_rows import LAST
 from chronotile.tables.time_twins import timestamps
