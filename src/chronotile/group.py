@@ -163,9 +163,9 @@ class Group(Handle[GroupReport]):
     ) -> pa.Table:
         """Tell what happened in all members, each row with its member; see `Array.events`."""
         from chronotile.dataset.dataset_events import dataset_events
-        from chronotile.show.story import Window
+        from chronotile.show.story import EventFilter
 
-        window = Window(
+        window = EventFilter(
             since=self.moment(start),
             until=None if end is None else self.moment(end),
             kinds=frozenset(kinds),

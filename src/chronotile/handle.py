@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
+
 R = TypeVar("R", bound="Report | GroupReport")
 _FILES = ("put", "hidden", "removed")
 """Columns of operations that hold several names."""
@@ -602,7 +603,7 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
-    from chronotile.history.folder_kinds import is_group_at
+    from chronotile.history.listing import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
     if is_group_at(store):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.show.events import Event
     from chronotile.show.operation_words import Operations
     from chronotile.show.picture import Height, Picture
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
     from chronotile.storage.store import Entry, Store
     from chronotile.visibility.view import Delete
 
@@ -179,7 +179,7 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
-        from chronotile.show.story import Facts, Story
+        from chronotile.show.story import Story, StoryFacts
 
         listed = add_up(self.store.list_prefix(sizes=True)) if sizes else {}
         counts = {}
@@ -189,7 +189,9 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
-        known = Facts(cells=counts, operations=self.operations, older=self.older_words, **listed)
+        known = StoryFacts(
+            cells=counts, operations=self.operations, older=self.older_words, **listed
+        )
         return Story(self.view(end=end), known)
 
     @cached_property
@@ -227,11 +229,11 @@ class Log:
             BadTimeError: `since` or `until` is no time.
             StorageError: The storage failed.
         """
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
         from chronotile.show.events import events_table
-        from chronotile.show.story import Window
+        from chronotile.show.story import EventFilter
 
-        window = Window(
+        window = EventFilter(
             since=self.moment(since, "since"),
             until=None if until is None else self.moment(until, "until"),
             kinds=frozenset(kinds),
@@ -254,8 +256,7 @@ class Log:
 
     def commits(self) -> pa.Table:
         """Give one row a commit record, in time order; `t1_time` and `t2_time` are timestamps."""
-        from chronotile.history.commit_rows import commit_rows
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import commit_rows, with_times
 
         return with_times(commit_rows(self.history.table))
 
@@ -356,7 +357,7 @@ class Log:
 
     def _read_facts(self, *, names: Collection[str] | None, sizes: bool) -> pa.Table:
         from chronotile.history.fragment_facts import read_facts
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
 
         return with_times(read_facts(self.store, self.history, names=names, sizes=sizes))
 
@@ -381,7 +382,7 @@ class Log:
 
     def lifelines(self) -> pa.Table:
         """Give one row a fragment: from when to when it is visible, and why it stops."""
-        from chronotile.history.time_columns import with_times
+        from chronotile.history.text_columns import with_times
         from chronotile.visibility.lifelines import lifelines
 
         return with_times(lifelines(self.rules))
@@ -454,7 +455,7 @@ class Following:
     """
 
     def __init__(
-        self, watch: LogWatch, story: Story, window: Window, again: Callable[[], Story]
+        self, watch: LogWatch, story: Story, window: EventFilter, again: Callable[[], Story]
     ) -> None:
         self._watch, self._window, self._again = watch, window, again
         self._seen = set(story.identities(window))

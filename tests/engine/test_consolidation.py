@@ -29,8 +29,7 @@ from chronotile.format.commit_files import (
     later_name,
     rank,
 )
-from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.con_coverage import commit_ids, coverage
+from chronotile.history.con_files import commit_ids, coverage, encode_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History
+
 
 REFUSED = {
     "bad-backwards",

@@ -32,7 +32,7 @@ from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
-from chronotile.history.time_columns import TWIN
+from chronotile.history.text_columns import TWIN
 from chronotile.show.output import size_text
 from chronotile.spark import register
 from chronotile.spark.bucket_share import BucketShare
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
+
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]

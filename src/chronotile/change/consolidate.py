@@ -37,8 +37,7 @@ from chronotile.format.commit_files import (
 )
 from chronotile.format.kinds import COMMITS, OK, UPD, WRT
 from chronotile.format.names import NEWEST_VERSION, time_order
-from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.con_coverage import commit_ids
+from chronotile.history.con_files import commit_ids, encode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,7 +154,7 @@ def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
 def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
     """Whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
-    `con_coverage` has the order: of files with deletes or updates the latest is kept, and its name
+    `con_files` has the order: of files with deletes or updates the latest is kept, and its name
     must have the true times. Of others the first by the text of the path is kept.
     """
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()

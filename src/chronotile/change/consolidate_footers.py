@@ -29,10 +29,9 @@ from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import own_footers
+from chronotile.history.read_footers import FooterReader, own_footers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,4 +115,4 @@ def _latest(store: Store, history: History) -> dict[str, bytes]:
     """What the latest `.meta` holds."""
     held = read_consolidated(store, history)
     latest = held[max(held, key=rank)] if held else None
-    return latest.footers if isinstance(latest, MetaFile) else {}
+    return latest.footers if isinstance(latest, FooterFile) else {}

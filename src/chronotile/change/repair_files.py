@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chronotile.check.fragment_health import Health
-    from chronotile.history.commit_table import Source
+    from chronotile.history.commit_table import RecordSource
     from chronotile.history.read_history import VacuumFile
     from chronotile.visibility.rules import Rules
     from chronotile.visibility.view import Delete
@@ -303,7 +303,7 @@ class Mender:
                 return tile
         return None
 
-    def _mend_con(self, number: int, source: Source, *, has_bad_lines: bool) -> None:
+    def _mend_con(self, number: int, source: RecordSource, *, has_bad_lines: bool) -> None:
         """Writes a `.con` anew: without unreadable records, with a cut one if it is known."""
         table, path = self.history.table, source.path
         kept: dict[str, bytes | None] = {}

@@ -45,7 +45,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import time_text, to_ms
-from chronotile.history.folder_kinds import is_group_at
+from chronotile.history.listing import is_group_at
 from chronotile.history.read_footers import FooterReader, RawFooter
 from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid

@@ -35,7 +35,7 @@ from chronotile.format.commit_files import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
-from chronotile.history.columns_to_con import encode_rows
+from chronotile.history.con_files import encode_rows
 from chronotile.history.fragment_facts import named_fragments
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.view import tile_commits

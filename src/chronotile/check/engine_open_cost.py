@@ -43,7 +43,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import read_consolidated
+from chronotile.history.footer_files import read_consolidated
 from chronotile.storage.place import PAGE, MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 

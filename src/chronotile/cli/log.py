@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.group import Group
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
-    from chronotile.show.story import Story, Window
+    from chronotile.show.story import EventFilter, Story
 
 
 _COLOURS = {
@@ -201,7 +201,7 @@ class LogReport:
 
     log: Log
     story: Story
-    window: Window
+    window: EventFilter
     reverse: bool
     limit: int | None
     oneline: bool
@@ -309,13 +309,13 @@ def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
 
 def _window(
     place: Log | Group, start: Moment, end: Moment | None, kinds: tuple[str, ...]
-) -> Window:
+) -> EventFilter:
     """Say which events to show.
 
     Raises:
         BadTimeError: An end is no time, or the window ends before it starts.
     """
-    from chronotile.show.story import Window
+    from chronotile.show.story import EventFilter
 
     first, last = place.moment(start, "--start"), None
     if end is not None:
@@ -323,7 +323,7 @@ def _window(
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
             raise BadTimeError("--end", problem)
-    return Window(since=first, until=last, kinds=frozenset(kinds))
+    return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 
 
 def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
@@ -512,7 +512,7 @@ class GroupLogReport:
 def _group_log(
     place: Group,
     pattern: str | None,
-    window: Window,
+    window: EventFilter,
     *,
     limit: int | None,
     reverse: bool,

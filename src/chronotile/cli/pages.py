@@ -207,7 +207,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     ROOT is a folder of arrays, or one of tables, which the page is then made from alone.
     """
     from chronotile.format.timestamps import now_ms
-    from chronotile.show.fleet_page import Fleet, to_html
+    from chronotile.show.fleet_page import FleetPage, to_html
     from chronotile.show.output import place_text, progress
 
     form_of(output, PAGE_FORMS)
@@ -229,7 +229,7 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
     links = _timelines(arrays, target, access) if wants else {}
-    page = Fleet(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
+    page = FleetPage(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
     target.write_text(to_html(page), "utf-8")
     return FleetReport(
         output=output,

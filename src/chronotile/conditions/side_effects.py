@@ -51,6 +51,7 @@ def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
     most. `s == None` counts as asking for NULL; on disk it is the same as `s == ''`. A field that
     the schema lacks is passed over.
 
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
     >>> a = Field(name="a", datatype=Datatype.INT8, nullable=True)
     >>> schema = Schema(version=22, attributes=(a,))
@@ -68,6 +69,7 @@ def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
 def also_keeps(stored: Condition, schema: Schema) -> tuple[str, ...]:
     """Say which rows a delete keeps although its author asked for them.
 
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
     >>> s = Field(name="s", datatype=Datatype.STRING_UTF8, cell_val_num=2**32 - 1, nullable=True)
     >>> also_keeps(Compare(field="s", op=Op.EQ), Schema(version=22, attributes=(s,)))

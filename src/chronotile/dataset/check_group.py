@@ -25,7 +25,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.folder_kinds import is_array, is_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
 

@@ -15,10 +15,10 @@ from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
-from chronotile.history.time_columns import with_times
+from chronotile.history.text_columns import with_times
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import Operations
-from chronotile.show.story import Window
+from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -84,7 +84,7 @@ class Told(NamedTuple):
 
 def member_events(
     dataset: Dataset,
-    window: Window | None = None,
+    window: EventFilter | None = None,
     *,
     pattern: str | None = None,
     sizes: bool = True,
@@ -103,19 +103,20 @@ def member_events(
         only: Of arrays, only those at these places; all if left out.
         undone: Also operations that were undone.
     """
-    window = window or Window(kinds=frozenset(DATASET_EVENTS))
+    window = window or EventFilter(kinds=frozenset(DATASET_EVENTS))
     found: list[MemberEvent] = []
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
-    places = [("", dataset.uri, Operations(tell_operations(dataset.store), noun="group"))]
+    of_groups = {"": Operations(tell_operations(dataset.store), noun="group")}
+    operations: list[MemberEvent] = []
+    parts: dict[tuple[str, str], str] = {}
     for node in dataset.tree():
         if not node.fits(pattern):
             continue
         if node.history is not None:
             groups.append((node.path, node.history))
             if node.store is not None:
-                known = Operations(tell_operations(node.store), noun="group")
-                places.append((node.path, node.uri, known))
+                of_groups[node.path] = Operations(tell_operations(node.store), noun="group")
         if node.found != "array" or node.store is None:
             continue
         if only is not None and node.uri not in only:
@@ -124,26 +125,29 @@ def member_events(
         if isinstance(log, ChronotileError):
             errors[node.path] = log
             continue
-        places.append((node.path, node.uri, log.operations))
-        events = log.story(sizes=sizes).events(window)
-        found += [MemberEvent(node.path, node.uri, event) for event in events]
+        story = log.story(sizes=sizes)
+        found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
+        own = story.operations(window, undone=undone)
+        operations += [MemberEvent(node.path, node.uri, event) for event in own]
+        parts |= {(node.path, id_): around for id_, around in log.operations.group_of.items()}
     for path, history in groups:
         if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
-            found += [MemberEvent(path, history.group, e) for e in _lists(history, window)]
+            known = of_groups.get(path, Operations())
+            for event in _lists(history, window):
+                by = known.of_name.get(event.name)
+                found.append(MemberEvent(path, history.group, event._replace(operation=by)))
+            if window.kinds.issuperset(EVENTS):
+                own = [one for one in known.events(undone=undone) if window.holds(one)]
+                operations += [MemberEvent(path, history.group, event) for event in own]
+            parts |= {(path, id_): around for id_, around in known.group_of.items()}
     found.sort(key=_order, reverse=not reverse)
-    operations: list[MemberEvent] = []
-    parts: dict[tuple[str, str], str] = {}
-    for path, uri, known in places if window.kinds.issuperset(EVENTS) else ():
-        events_of = [e for e in known.events(undone=undone) if window.holds(e)]
-        operations += [MemberEvent(path, uri, event) for event in events_of]
-        parts |= {(path, id_): around for id_, around in known.group_of.items()}
     operations.sort(key=_order, reverse=True)
     return Told(tuple(found), errors, tuple(operations), parts)
 
 
 def dataset_events(
     dataset: Dataset,
-    window: Window | None = None,
+    window: EventFilter | None = None,
     *,
     pattern: str | None = None,
     sizes: bool = True,
@@ -166,7 +170,7 @@ def _order(one: MemberEvent) -> tuple[int, int, str, str]:
     return (one.event.t2 or 0, -(one.event.t1 or 0), one.member, one.event.name)
 
 
-def _lists(history: GroupHistory, window: Window) -> Iterator[Event]:
+def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
     """Each list of members, and what it changed."""
     before: dict[str, GroupEntry] = {}
     for file in history.files:

@@ -27,8 +27,8 @@ from chronotile.dataset.member_place import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms
-from chronotile.history.folder_kinds import OF_GROUPS, is_array, is_group
 from chronotile.history.group_reading import read_group
+from chronotile.history.listing import OF_GROUPS, is_array, is_group
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import members_at
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from chronotile.dataset.inventory import OBJECTS
 from chronotile.dataset.inventory_arrays import NAMES, listing_rows
 from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA, OWN
-from chronotile.history.folder_kinds import OF_ARRAYS
+from chronotile.history.listing import OF_ARRAYS
 from chronotile.storage.place import PAGE
 from chronotile.storage.store import open_store
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.storage.store import Entry, Store
+
 
 FEWEST = 16
 """Folders in a folder from which on they are listed flat."""

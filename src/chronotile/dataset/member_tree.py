@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chronotile.dataset.member_list import member_at
 from chronotile.errors import ArrayNotFoundError, ChronotileError
-from chronotile.history.folder_kinds import is_array, is_group
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 

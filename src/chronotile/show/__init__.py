@@ -6,6 +6,7 @@ from files is escaped here, where it leaves. Reads no array, and decides nothing
 Modules, in reading order:
 
     events           one thing that happened, in words
+    operation_words  one change of ours, in words
     story            all events of one array, in order
     explain_words    why an object is not visible, and what to do about it
     file_json        one decoded file as JSON

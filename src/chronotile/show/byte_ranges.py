@@ -145,7 +145,7 @@ _MOST_BYTES = 16 << 20
 """Payload bytes that are laid out; what is beyond is left out."""
 
 
-class _Content(NamedTuple):
+class _TilePayload(NamedTuple):
     """What is in a tile before the footer."""
 
     title: str
@@ -169,7 +169,7 @@ def metadata_regions(
     """
     frame = frame_metadata(data, where)
     schema = schema_of(frame.head, schemas)
-    contents: dict[int, _Content] = {}
+    contents: dict[int, _TilePayload] = {}
     if schema is not None:
         footer = FooterLayout(schema).decode(data[frame.footer_start :], where)
         contents = _contents(footer, schema)
@@ -184,22 +184,22 @@ def metadata_regions(
     return tuple(regions)
 
 
-def _contents(footer: Footer, schema: Schema) -> dict[int, _Content]:
+def _contents(footer: Footer, schema: Schema) -> dict[int, _TilePayload]:
     spec, sizes = FragmentMetadataSpec, coordinate_sizes(schema)
-    found = {footer.ofs_r_tree: _Content("R-tree", spec.RTree, (footer.version, sizes))}
+    found = {footer.ofs_r_tree: _TilePayload("R-tree", spec.RTree, (footer.version, sizes))}
     for name, words in _LISTS.items():
         kind = spec.TileBounds if name in _BOUNDS else spec.TileNumbers
         for field, offset in zip(footer.fields, getattr(footer, name), strict=False):
-            found.setdefault(offset, _Content(f"{words} of {field.name}", kind))
+            found.setdefault(offset, _TilePayload(f"{words} of {field.name}", kind))
     for words, offsets in zip(("first", "last"), footer.ofs_tile_ends, strict=True):
         for dimension, offset in zip(schema.dimensions, offsets, strict=False):
-            content = _Content(f"{words} coordinates of {dimension.name}", spec.TileBounds)
+            content = _TilePayload(f"{words} coordinates of {dimension.name}", spec.TileBounds)
             found.setdefault(offset, content)
     if footer.ofs_fragment_statistics is not None:
-        content = _Content("statistics", spec.FragmentStatistics, (len(footer.fields),))
+        content = _TilePayload("statistics", spec.FragmentStatistics, (len(footer.fields),))
         found.setdefault(footer.ofs_fragment_statistics, content)
     if footer.ofs_processed_conditions is not None:
-        content = _Content("applied deletes", spec.ProcessedConditions)
+        content = _TilePayload("applied deletes", spec.ProcessedConditions)
         found.setdefault(footer.ofs_processed_conditions, content)
     return found
 
@@ -246,7 +246,7 @@ def _footer(data: bytes, frame: Frame, schema: Schema | None, where: str) -> Ite
         yield FieldSpan("len_footer", end, len(data), int.from_bytes(data[end:], "little"))
 
 
-def _tile_payload(payload: bytes, at: int, content: _Content | None, where: str) -> Region:
+def _tile_payload(payload: bytes, at: int, content: _TilePayload | None, where: str) -> Region:
     title = f"payload of tiles[{at}]"
     if content is None:
         return Region(title=title, data=payload, spans=tuple(_raw("raw", 0, len(payload), payload)))

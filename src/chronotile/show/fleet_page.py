@@ -37,7 +37,7 @@ _WIDTH, _HEIGHT, _ROW = 960, 28, 16
 _CALENDAR_FROM = 100_000_000_000
 
 
-class Fleet(NamedTuple):
+class FleetPage(NamedTuple):
     """What a page is about."""
 
     title: str
@@ -48,7 +48,7 @@ class Fleet(NamedTuple):
     """Array -> the page of its timeline."""
 
 
-def to_html(fleet: Fleet) -> str:
+def to_html(fleet: FleetPage) -> str:
     """Draw the page."""
     template = (resources.files("chronotile.show") / "fleet_page.html").read_text("utf-8")
     arrays = fleet.tables["arrays"].to_pylist()

@@ -60,6 +60,20 @@ class Operations:
         }
 
     @cached_property
+    def single(self) -> dict[str, str]:
+        """The operations that are one delete or update and nothing else, by its name."""
+        return {
+            name: record["id"]
+            for record in self.records
+            if record["command"] in ("delete", "update")
+            for name in names_put(record)
+        }
+
+    def who(self, id_: str) -> str:
+        """Tell who asked for an operation, and why."""
+        return _who(self._by_id[id_])
+
+    @cached_property
     def group_of(self) -> dict[str, str]:
         """The operation of a group that each operation of a member is a part of."""
         return {one["id"]: str(one["group"]) for one in self.records if one["group"]}

@@ -60,7 +60,7 @@ class Text(RichText):
         return self
 
 
-class Report(Protocol):
+class Result(Protocol):
     """The result of a command."""
 
     def to_json(self) -> Any:
@@ -85,7 +85,7 @@ class Streamed(Protocol):
         """Give JSON documents, each as something happens; only of what is live."""
 
 
-def emit(report: Report, *, as_json: bool) -> None:
+def emit(report: Result, *, as_json: bool) -> None:
     """Write a report to standard output.
 
     >>> class Answer:
@@ -102,7 +102,7 @@ def emit(report: Report, *, as_json: bool) -> None:
         _emit(report, as_json=as_json)
 
 
-def _emit(report: Report, *, as_json: bool) -> None:
+def _emit(report: Result, *, as_json: bool) -> None:
     if as_json and isinstance(report, Streamed) and report.is_live:
         for document in report.json_lines():
             sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")

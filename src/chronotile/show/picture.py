@@ -19,7 +19,7 @@ import numpy as np
 
 from chronotile.show.events import delete_words, update_words
 from chronotile.show.output import count_text, size_text
-from chronotile.show.story import Window
+from chronotile.show.story import EventFilter
 from chronotile.visibility.lifelines import lifelines
 from chronotile.visibility.view import Update
 
@@ -86,7 +86,7 @@ class Mark(NamedTuple):
     lane: str = ""
 
 
-class Span(NamedTuple):
+class CommitList(NamedTuple):
     """A `.con` or `.ign`, and the moments of what it names."""
 
     path: str
@@ -129,7 +129,7 @@ class Picture:
     """The place of the last moment up to now."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[CommitList, ...]
     links: tuple[Link, ...]
     counts: Counts | None
     """Set if the history is too long to draw; bars, spans and links are then empty, and marks are
@@ -214,7 +214,7 @@ def make_picture(
 def _changes(story: Story) -> Iterable[Mark]:
     """Tell the changes of the schema and of the metadata, and operations of this package."""
     words = {"schema": "schema", "meta": "metadata"}
-    for event in story.events(Window(kinds=frozenset(words)), reverse=True):
+    for event in story.events(EventFilter(kinds=frozenset(words)), reverse=True):
         if event.t2 is not None:
             kind = words[event.kind]
             yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
@@ -255,22 +255,22 @@ def _mark(commit: Delete, first: int) -> Mark:
     return Mark(commit.name, "delete", commit.t2, first, *delete_words(commit))
 
 
-def _spans(table: CommitTable) -> Iterable[Span]:
+def _spans(table: CommitTable) -> Iterable[CommitList]:
     for number, source in enumerate(table.sources):
         rows = np.flatnonzero(table.source == number)
         if not source.loose and len(rows):
-            yield _span(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
+            yield _commit_list(source.path, "con", table.uris.t1[rows], table.uris.t2[rows])
     ignored: dict[str, dict[str, int]] = {}
     for row in np.flatnonzero(table.ignored).tolist():
         uri = table.uri(row)  # a commit may stand in several files: its last row stands for all
         ignored.setdefault(table.ignores[uri], {})[uri] = row
     for path, rows_of in sorted(ignored.items()):
         numbers = list(rows_of.values())
-        yield _span(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
+        yield _commit_list(path, "ign", table.uris.t1[numbers], table.uris.t2[numbers])
 
 
-def _span(path: str, kind: str, t1: Times, t2: Times) -> Span:
-    return Span(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
+def _commit_list(path: str, kind: str, t1: Times, t2: Times) -> CommitList:
+    return CommitList(path, kind, int(t1.min()), int(t2.max()), tuple(t2.tolist()))
 
 
 def _counted(view: View, now: int) -> Picture:

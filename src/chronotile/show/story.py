@@ -36,10 +36,10 @@ from chronotile.visibility.view import Delete, Update, make_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from chronotile.history.commit_table import Mask
-    from chronotile.history.uri_columns import I64
+    from chronotile.history.uri_columns import I64, Mask
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
+
 
 C = TypeVar("C", bound=Delete)
 
@@ -56,7 +56,7 @@ _DATED = ("consolidated", "ignore", "vacuum", "fragment-meta")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class EventFilter:
     """The events that a user asks for."""
 
     since: int = 0
@@ -78,7 +78,7 @@ def _no_notes(_commit: Delete) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StoryFacts:
     """Facts beside the log that words tell, as far as the caller knows them or can read them."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class Story:
         facts: Facts beside the log.
     """
 
-    def __init__(self, view: View, facts: Facts | None = None) -> None:
-        self.view, self.facts = view, facts or Facts()
+    def __init__(self, view: View, facts: StoryFacts | None = None) -> None:
+        self.view, self.facts = view, facts or StoryFacts()
 
     @cached_property
     def _others(self) -> tuple[Explanation, ...]:
@@ -162,7 +162,7 @@ class Story:
 
     def events(
         self,
-        window: Window,
+        window: EventFilter,
         *,
         reverse: bool = False,
         seen: Collection[tuple[str, str]] = frozenset(),
@@ -181,7 +181,7 @@ class Story:
 
     def folded(
         self,
-        window: Window,
+        window: EventFilter,
         *,
         reverse: bool = False,
         undone: bool = True,
@@ -189,7 +189,8 @@ class Story:
     ) -> Iterator[tuple[Event, tuple[Event, ...]]]:
         """Give the events of a window, with one for all that an operation did.
 
-        Only where events of all kinds are asked for: one kind alone is told commit by commit.
+        Only where events of all kinds are asked for: one kind alone is told commit by commit. A
+        delete or update that is there speaks for its operation, as it knows more.
 
         Args:
             window: Which events.
@@ -197,22 +198,36 @@ class Story:
             undone: Also operations that were undone, and the undos of them.
             unfold: Give the events that each operation stands for, too.
         """
-        operations = []
-        if window.kinds.issuperset(EVENTS):
-            every = self.facts.operations.events(undone=undone)
-            operations = [event for event in every if window.holds(event)]
+        operations = self.operations(window, undone=undone)
         ids = {event.name for event in operations}
         under: dict[str, list[Event]] = {}
         if unfold and ids:
             for event in self.events(window, reverse=True):
                 under.setdefault(event.operation or "", []).append(event)
-        others = (e for e in self.events(window, reverse=reverse) if e.operation not in ids)
+        every = self.events(window, reverse=reverse)
+        others = (self._signed(event) for event in every if event.operation not in ids)
         if reverse:
             operations.reverse()
         both = heapq.merge(others, operations, key=lambda e: e.t2 or 0, reverse=not reverse)
         return ((one, tuple(under.get(one.name, ()))) for one in both)
 
-    def identities(self, window: Window) -> Iterator[tuple[str, str]]:
+    def operations(self, window: EventFilter, *, undone: bool = True) -> list[Event]:
+        """Give one event for each operation, but for deletes and updates that are there."""
+        if not window.kinds.issuperset(EVENTS):
+            return []
+        known = self.facts.operations
+        there = {item.name for item in self._others if item.kind in ("delete", "update")}
+        single = {id_ for name, id_ in known.single.items() if name in there}
+        events = known.events(undone=undone)
+        return [event for event in events if event.name not in single and window.holds(event)]
+
+    def _signed(self, event: Event) -> Event:
+        """Add to a delete or update who asked for it, and why."""
+        id_ = self.facts.operations.single.get(event.name)
+        who = "" if id_ is None else self.facts.operations.who(id_)
+        return event._replace(text=f"{event.text}; {who}") if who else event
+
+    def identities(self, window: EventFilter) -> Iterator[tuple[str, str]]:
         """Give kind and name of each event that is no write without a commit.
 
         A commit that moves from its own file into a `.con` stays the same.
@@ -220,7 +235,7 @@ class Story:
         items = self._items(self._places(window))
         return ((_kind(item), item.name) for item in items if item.reason != "uncommitted")
 
-    def _places(self, window: Window) -> I64:
+    def _places(self, window: EventFilter) -> I64:
         """Order the objects of a window by time: committed fragments, and behind them others."""
         rows, uris = self.view.rules.fragments, self.view.history.table.uris
         count = len(rows) if "write" in window.kinds else 0

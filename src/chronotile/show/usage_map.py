@@ -48,7 +48,7 @@ _SHADE = 0.72
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Area:
     """A part of the whole."""
 
     label: str
@@ -57,7 +57,7 @@ class Node:
     size: int
     kind: str
     """What decides on its colour."""
-    children: tuple[Node, ...] = ()
+    children: tuple[Area, ...] = ()
 
 
 class Line(NamedTuple):
@@ -100,7 +100,7 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
     )
 
 
-def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
+def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Area, ...]:
     """Arrange the files of an array as a tree: reasons, then fragments, then fields and parts."""
     total = 0
     groups: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
@@ -115,16 +115,16 @@ def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
             tip: tuple[str, ...] = (f"{reason}: {_share(size, total)}", _count(reason, len(inside)))
             tip += _freed(row for files in groups[reason].values() for row in files)
             children = tuple(_few(inside, total, "more"))
-            nodes.append(Node(label=reason, tip=tip, size=size, kind=reason, children=children))
+            nodes.append(Area(label=reason, tip=tip, size=size, kind=reason, children=children))
     return tuple(nodes)
 
 
-def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
+def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Area:
     """Make the node of a fragment with its files, or of a file that is in none."""
     reason, size = files[0]["reason"], sum(file["bytes"] for file in files)
     if files[0]["fragment"] is None:
         tip = (name, f"{reason}: {_share(size, total)}", *_freed(files))
-        return Node(label=name.rpartition("/")[2], tip=tip, size=size, kind=reason)
+        return Area(label=name.rpartition("/")[2], tip=tip, size=size, kind=reason)
     leaves = []
     for file in files:
         what = " ".join(filter(None, (file["field"], file["part"])))
@@ -132,13 +132,13 @@ def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Node:
         share = _share(file["bytes"], total)
         tip = (f"{label}: {share}", file["path"], reason, *_freed([file]))
         kind = f"{reason} {file['part'] or ''}"
-        leaves.append(Node(label=label, tip=tip, size=file["bytes"], kind=kind))
+        leaves.append(Area(label=label, tip=tip, size=file["bytes"], kind=kind))
     tip = (f"fragment {name}", f"{reason}: {_share(size, total)}", *_freed(files))
     children = tuple(_few(leaves, total, "more files"))
-    return Node(label=name, tip=tip, size=size, kind=reason, children=children)
+    return Area(label=name, tip=tip, size=size, kind=reason, children=children)
 
 
-def _few(nodes: list[Node], total: int, words: str) -> Iterator[Node]:
+def _few(nodes: list[Area], total: int, words: str) -> Iterator[Area]:
     """Keep the largest nodes, and make all others one."""
     ordered = sorted(nodes, key=lambda node: -node.size)
     yield from ordered[:_MOST]
@@ -146,7 +146,7 @@ def _few(nodes: list[Node], total: int, words: str) -> Iterator[Node]:
         size = sum(node.size for node in rest)
         label = f"{len(rest):,} {words}"
         tip = (f"{label}: {_share(size, total)}",)
-        yield Node(label=label, tip=tip, size=size, kind=rest[0].kind)
+        yield Area(label=label, tip=tip, size=size, kind=rest[0].kind)
 
 
 def _count(reason: str, count: int) -> str:

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from chronotile.format.kinds import Kind
     from chronotile.format.schema import Schema
-    from chronotile.format.tiles import Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +150,7 @@ class ConsolidatedFootersFile:
     """A `.meta`."""
 
     kind: Kind
-    tile: Tile
+    tile: tiles.Tile
     footers: tuple[ListedFooter, ...]
 
 
@@ -165,11 +164,7 @@ class FragmentMetadataFile:
     where: str = field(repr=False, compare=False)
 
     def decode(self, schema: Schema, key: bytes | None = None) -> FragmentMetadata:
-        """Reads all of it.
-
-        Args:
-            schema: The schema that `frame.head` names.
-            key: The AES-256 key of an encrypted array.
+        """Read all of it, with the schema that `frame.head` names.
 
         Raises:
             BadFileError: It is damaged, or not of this schema.
@@ -233,7 +228,7 @@ def read_file(place: str, storage_options: Mapping[str, str] | None = None) -> b
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """The folder of a file, and its name.
+    """Split a place into the folder of a file, and its name.
 
     >>> split_place("s3://lake/sales/__commits/a.del")
     ('s3://lake/sales/__commits', 'a.del')
@@ -246,7 +241,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def kind_of_name(place: str) -> Kind | None:
-    """The kind that a file's name and folder say, if they say one.
+    """Tell the kind of a file by its name and folder, if they show one.
 
     >>> kind_of_name("a/__schema/__1_1_ab"), kind_of_name("__1_1_ab_22.vac"), kind_of_name("x")
     ('schema', 'vac', None)
@@ -277,7 +272,7 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
     """
     if not data:
         return "wrt"
-    if is_framed(data, where):
+    if _is_framed(data, where):
         return "fragment-metadata"
     kinds = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
     if len(kinds) == 1:
@@ -309,7 +304,8 @@ def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
         case "con":
             return ConsolidatedFile(kind=kind, records=decode_con(data, where))
         case "fragment-metadata":
-            return frame_metadata_file(data, where)
+            frame = frame_metadata(data, where)
+            return FragmentMetadataFile(kind=kind, frame=frame, data=data, where=where)
     return decode_payload(tiles.decode(data, where, key=key), kind, where)
 
 
@@ -335,7 +331,8 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "group":
             return GroupFile(kind=kind, tile=tile, details=decode_details(payload, where))
         case "fragment-meta":
-            return decode_footers_file(tile, where)
+            footers = read_index(payload, where).listed()
+            return ConsolidatedFootersFile(kind=kind, tile=tile, footers=footers)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries
     return ArrayMetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
@@ -367,7 +364,7 @@ def _tile_kinds(data: bytes, where: str, key: bytes | None) -> list[Kind]:
     for kind in TILE_KINDS:
         with suppress(ChronotileError):
             decoded = decode_payload(tile, kind, where)
-            if not isinstance(decoded, ConsolidatedFootersFile) or is_packed(decoded):
+            if not isinstance(decoded, ConsolidatedFootersFile) or _is_packed(decoded):
                 kinds.append(kind)
     return kinds
 
@@ -393,36 +390,16 @@ def _is_commit(uri: str) -> bool:
     return f".{extension}" in (*WRITES, *TILES) and try_parse(stem) is not None
 
 
-def frame_metadata_file(data: bytes, where: str) -> FragmentMetadataFile:
-    """Takes a `__fragment_metadata.tdb`.
-
-    Raises:
-        BadFileError: It has no footer of a known version.
-    """
-    frame = frame_metadata(data, where)
-    return FragmentMetadataFile(kind="fragment-metadata", frame=frame, data=data, where=where)
-
-
-def decode_footers_file(tile: Tile, where: str) -> ConsolidatedFootersFile:
-    """Reads the payload of a `.meta`.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    footers = read_index(tile.payload, where).listed()
-    return ConsolidatedFootersFile(kind="fragment-meta", tile=tile, footers=footers)
-
-
-def is_framed(data: bytes, where: str) -> bool:
-    """Whether bytes are tiles with a footer behind them."""
+def _is_framed(data: bytes, where: str) -> bool:
+    """Return True if bytes are tiles with a footer behind them."""
     try:
         return bool(frame_metadata(data, where).tiles)
     except ChronotileError:
         return False
 
 
-def is_packed(file: ConsolidatedFootersFile) -> bool:
-    """Whether footers follow their names at once, as in all that the engine writes."""
+def _is_packed(file: ConsolidatedFootersFile) -> bool:
+    """Return True if footers follow their names at once, as in every file of the engine."""
     footers = file.footers
     end = 4 + sum(16 + len(item.name.encode()) for item in footers)
     try:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import obstore
 from obstore import exceptions
@@ -40,14 +39,13 @@ from chronotile.storage.place import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
-    from obstore import ObjectMeta, UpdateVersion
+    from obstore import GetOptions, ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
     from chronotile.storage.backend import Backend
 
-T = TypeVar("T")
 Options: TypeAlias = tuple[tuple[str, str], ...]
 
 _CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
@@ -81,16 +79,6 @@ _CREDENTIALS = {
     "account_name=… --storage account_key=…",
 }
 """Scheme -> what to do without credentials."""
-_CLEAR = (
-    exceptions.PermissionDeniedError,
-    exceptions.UnauthenticatedError,
-    exceptions.InvalidPathError,
-    exceptions.NotSupportedError,
-    exceptions.UnknownConfigurationKeyError,
-    exceptions.AlreadyExistsError,
-    FileNotFoundError,
-)
-"""Answers that leave no doubt about what the storage did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,17 +152,16 @@ class Bucket:
     def _no_bucket(self) -> ArrayNotFoundError:
         return ArrayNotFoundError(self._place.uri, "expected a bucket, found nothing")
 
-    def _ask(self, path: str, request: Callable[[], T]) -> T:
-        """Make a request; raise our error for one of the client, which has repeated it already."""
+    @contextmanager
+    def _asking(self, path: str = "", *, missing: ChronotileError | None = None) -> Generator[None]:
+        """Raise our error for one of the client, which has repeated the request already."""
         try:
-            return request()
+            yield
         except ChronotileError:
             raise
-        except FileNotFoundError:
-            raise self._missing(path) from None
         except (exceptions.BaseError, OSError, ValueError) as cause:
-            if "status code: 404" in str(cause):
-                raise self._missing(path) from None
+            if isinstance(cause, FileNotFoundError) or "status code: 404" in str(cause):
+                raise missing or self._missing(path) from None
             raise self._error(path, cause) from None
 
     def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
@@ -190,10 +177,8 @@ class Bucket:
     def list_dir(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List one level. A prefix with nothing below it is empty, unless it is the root."""
         prefix = self._place.join(path) or None
-        try:
-            listed = self._ask(path, lambda: obstore.list_with_delimiter(self._client(), prefix))
-        except MissingObjectError:
-            raise self._no_bucket() from None
+        with self._asking(path, missing=self._no_bucket()):
+            listed = obstore.list_with_delimiter(self._client(), prefix)
         files = self._entries(listed["objects"], path)
         folders = [folder[self._len_root :] for folder in listed["common_prefixes"]]
         if not path and self._place.root and not listed["objects"] and not folders:
@@ -206,17 +191,11 @@ class Bucket:
 
     def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
         """List the objects that come after a name, a page of them: one request."""
-        folder = self._place.join(path)
+        folder = self._place.join(path) or None
         offset = self._place.join(f"{path}/{name}" if path else name)
-
-        def look() -> tuple[Entry, ...]:
-            pages = obstore.list(self._client(), folder or None, offset=offset, chunk_size=PAGE)
+        with self._asking(path, missing=self._no_bucket()):
+            pages = obstore.list(self._client(), folder, offset=offset, chunk_size=PAGE)
             return tuple(self._entry(meta) for meta in next(iter(pages), ()))
-
-        try:
-            return self._ask(path, look)
-        except MissingObjectError:
-            raise self._no_bucket() from None
 
     def can_list_after(self, name: str) -> bool:
         """Tell whether a list can begin at a name."""
@@ -234,15 +213,9 @@ class Bucket:
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None
-
-        def collect() -> list[Entry]:
-            chunks = obstore.list(self._client(), prefix, chunk_size=PAGE)
-            return [entry for chunk in chunks for entry in self._entries(chunk, path)]
-
-        try:
-            files = sorted(self._ask(path, collect))
-        except MissingObjectError:
-            raise self._no_bucket() from None
+        with self._asking(path, missing=self._no_bucket()):
+            pages = obstore.list(self._client(), prefix, chunk_size=PAGE)
+            files = sorted(entry for page in pages for entry in self._entries(page, path))
         parents = {entry.path.rpartition("/")[0] for entry in files}
         return Folder(tuple(e for e in files if e.size or e.path not in parents))
 
@@ -252,13 +225,12 @@ class Bucket:
 
     def head(self, path: str) -> Entry:
         """Give size and time of one object."""
-        key = self._place.join(path)
-        return self._entry(self._ask(path, lambda: obstore.head(self._client(), key)))
+        with self._asking(path):
+            return self._entry(obstore.head(self._client(), self._place.join(path)))
 
     def view(self, path: str, limit: int) -> memoryview:
         """Read one object, which may have `limit` bytes at most."""
-
-        def once() -> memoryview:
+        with self._asking(path):
             answer = obstore.get(self._client(), self._place.join(path))
             size = answer.meta["size"]
             if size > limit:
@@ -266,21 +238,16 @@ class Bucket:
                 raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
             return self._whole(memoryview(answer.bytes()), size)
 
-        return self._ask(path, once)
-
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:
         """Read the bytes from `start` to before `end`, or to the end of the object."""
-
-        def once() -> bytes:
-            # Ask for the size first: stores differ in their answers to a range beyond the end.
-            client, key = self._client(), self._place.join(path)
-            stop = min(end, obstore.head(client, key)["size"] if size is None else size)
-            if start >= stop:
-                return b""
-            answer = obstore.get(client, key, options={"range": (start, stop)})
+        # Ask for the size first: stores differ in their answers to a range beyond the end.
+        stop = min(end, (self.head(path).size or 0) if size is None else size)
+        if start >= stop:
+            return b""
+        with self._asking(path):
+            options: GetOptions = {"range": (start, stop)}
+            answer = obstore.get(self._client(), self._place.join(path), options=options)
             return bytes(self._whole(memoryview(answer.bytes()), stop - start))
-
-        return self._ask(path, once)
 
     def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:
         """Read the last bytes of an object, and give its size."""
@@ -299,57 +266,56 @@ class Bucket:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new object; readers see all of it or none."""
-        # The first request must not be repeated by the client. If it arrived and only its answer
-        # was lost, the second finds the object of the first and takes it for a rival's.
-        key, is_doubtful = self._place.join(path), False
-
-        def once(client: ObjectStore) -> None:
-            obstore.put(client, key, data, mode="create", use_multipart=False)
-
-        def twice() -> None:
-            nonlocal is_doubtful
+        # The client must not repeat the first request. If that arrived and only its answer was
+        # lost, the second finds the object of the first and takes it for a rival's.
+        key = self._place.join(path)
+        with self._asking(path, missing=self._no_bucket()):
+            client = self._client(retries=False)
             try:
-                once(self._client(retries=False))
+                obstore.put(client, key, data, mode="create", use_multipart=False)
+            except exceptions.AlreadyExistsError:
+                self._refuse_rival(path)
+            except FileNotFoundError:
+                raise
             except (exceptions.GenericError, OSError) as cause:
-                if isinstance(cause, _CLEAR) or _REFUSED.search(str(cause)):
+                if _REFUSED.search(str(cause)) or _NO_CREDENTIALS.search(str(cause)):
                     raise
-                if _NO_CREDENTIALS.search(str(cause)):
-                    raise
-                is_doubtful = True
-                once(self._client())
+                self._put_again(path, data)
 
-        where = self._place.uri_of(path)
+    def _put_again(self, path: str, data: bytes) -> None:
+        """Repeat a put that may have arrived: the same bytes are those of the first request."""
+        client, key = self._client(), self._place.join(path)
         try:
-            twice()
-        except exceptions.AlreadyExistsError:
-            self._refuse_other(path, data, is_doubtful=is_doubtful)
-        except FileNotFoundError:
-            raise self._no_bucket() from None
-        except (exceptions.BaseError, OSError, ValueError) as cause:
-            error = self._error(path, cause)
-            if not is_doubtful:
-                raise error from None
+            with self._asking(path):
+                try:
+                    obstore.put(client, key, data, mode="create", use_multipart=False)
+                except exceptions.AlreadyExistsError:
+                    with suppress(TooLargeError, MissingObjectError):
+                        if self.view(path, len(data)) == data:
+                            return
+                    self._refuse_rival(path)
+        except ObjectExistsError:
+            raise
+        except StorageError as error:
             doubt = "the object may have been written all the same"
-            raise StorageError(where, f"{error.problem}; {doubt}") from None
+            raise StorageError(self._place.uri_of(path), f"{error.problem}; {doubt}") from None
 
-    def _refuse_other(self, path: str, data: bytes, *, is_doubtful: bool) -> None:
-        """Refuse an object that is there already, unless it is the one of an earlier request."""
+    def _refuse_rival(self, path: str) -> NoReturn:
+        """Refuse to put an object that is there already."""
         where = self._place.uri_of(path)
         try:
-            size = self.head(path).size or 0
+            self.head(path)
         except MissingObjectError:
             # S3 also says that an object exists during a rival's write, which may still fail.
             raise StorageError(where, "expected no rival, found one whose write failed") from None
-        if not (is_doubtful and size == len(data) and self.view(path, size) == data):
-            raise ObjectExistsError(where, "expected no object, found one")
+        raise ObjectExistsError(where, "expected no object, found one")
 
     def put_parts(self, path: str, parts: Iterable[bytes], size: int) -> None:
         """Write a new object; a large one replaces an object that has just got its name."""
         if size <= _LEN_PART:
             self.put(path, b"".join(parts))
             return
-
-        def once() -> None:
+        with self._asking(path):
             # The parts may come from a bucket too: they must not be read inside of the client. A
             # writer that is not closed, as after an error, shows no object.
             writer = obstore.open_writer(self._client(), self._place.join(path))
@@ -357,13 +323,10 @@ class Bucket:
                 writer.write(part)
             writer.close()
 
-        self._ask(path, once)
-
     def exchange(self, path: str, old: bytes, new: bytes) -> None:
         """Put new bytes in the place of old ones, only if the object still holds these."""
         client, key = self._client(), self._place.join(path)
-
-        def once() -> None:
+        with self._asking(path):
             answer = obstore.get(client, key)
             meta = answer.meta
             is_short = meta["size"] <= max(len(old), len(new))
@@ -379,30 +342,27 @@ class Bucket:
             with suppress(exceptions.PreconditionError):
                 obstore.put(client, key, new, mode=seen, use_multipart=False)
 
-        self._ask(path, once)
-
     def may_link(self, other: Backend) -> bool:  # noqa: ARG002 - whatever it is
         """Say no: a bucket has no links."""
         return False
 
     def take(self, other: Backend, source: str, target: str) -> bool:
         """Let the storage copy an object, which replaces any object of that name."""
-        if not isinstance(other, Bucket) or not self._is_beside(other):
+        if not isinstance(other, Bucket) or self._options != other._options:
+            return False
+        if self._place.top != other._place.top:
             return False
         keys = other._place.join(source), self._place.join(target)
         try:
-            self._ask(source, lambda: obstore.copy(self._client(), *keys))
+            with other._asking(source):
+                obstore.copy(self._client(), *keys)
         except MissingObjectError:
-            raise other._missing(source) from None
+            raise
         except StorageError:
             if (other.head(source).size or 0) <= _LEN_COPIED:
                 raise
             return False
         return True
-
-    def _is_beside(self, other: Bucket) -> bool:
-        """Tell whether both are in one bucket, with the same access."""
-        return self._place.top == other._place.top and self._options == other._options
 
     def link_folder(self, target: str, path: str) -> None:  # noqa: ARG002 - whatever it is
         """Refuse: a bucket has no links."""
@@ -415,12 +375,13 @@ class Bucket:
         """Remove objects. One that is gone already is no error."""
         keys = [self._place.join(path) for path in paths]
         try:
-            self._ask(paths[0], lambda: obstore.delete(self._client(), keys))
+            with self._asking(paths[0]):
+                obstore.delete(self._client(), keys)
         except MissingObjectError:
             # GCS and Azure stop at an object that is gone: the others may still be there.
             for path, key in zip(paths, keys, strict=True):
-                with suppress(MissingObjectError):
-                    self._ask(path, partial(obstore.delete, self._client(), key))
+                with suppress(MissingObjectError), self._asking(path):
+                    obstore.delete(self._client(), key)
 
     def settle(self, paths: Sequence[str]) -> None:
         """Do nothing: each change in a bucket lasts once it is answered."""

@@ -31,8 +31,8 @@ from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.history.text_columns import commit_rows
 from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
 from chronotile.visibility.lifelines import fragment_count, lifeline_batches

@@ -24,7 +24,7 @@ from chronotile.format.names import new_name
 from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
 from chronotile.log import Following, Log
-from chronotile.show.story import Story, Window
+from chronotile.show.story import EventFilter, Story
 from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
@@ -62,7 +62,7 @@ class Looks:
             log = Log(read_history(store), store)
             return log.story(sizes=False)
 
-        watch, window = log_watch.LogWatch(store), Window(kinds=frozenset(DATASET_EVENTS))
+        watch, window = log_watch.LogWatch(store), EventFilter(kinds=frozenset(DATASET_EVENTS))
         self.following = Following(watch, story(), window, story)
 
     def _note(self, what: str, _: str) -> None:
@@ -106,8 +106,9 @@ def test_a_look_reads_only_what_is_new(s3: S3Server, bucket: str, proxy: FaultPr
     proxy.seen.clear()
     assert looks.look() == ["delete"]
     read = [path for method, path, _ in proxy.seen if method == "GET" and "list-type" not in path]
-    assert len(read) == 1
+    assert len(read) == 2, "the commit, and the record of what we did"
     assert read[0].endswith(".del")
+    assert read[1].endswith("-delete-done.json")
 
 
 def test_a_commit_that_is_dated_in_the_past_is_told_too(place: OnDisk | InBucket) -> None:
@@ -135,7 +136,7 @@ def test_a_dataset_tells_of_its_members_and_of_new_ones(tmp_path: Path) -> None:
     put_array(group / "one", ARRAY)
     put_array(group / "two", ARRAY)
     put_list(group, 10, member("one", "one"), member("two", "two"))
-    window = Window(kinds=frozenset(DATASET_EVENTS))
+    window = EventFilter(kinds=frozenset(DATASET_EVENTS))
     following = DatasetFollowing(lambda: ct.open_dataset(str(group)).dataset, window, sizes=False)
     known = len(following.told.events)
     assert known > 2

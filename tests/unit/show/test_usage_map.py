@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    from chronotile.show.usage_map import Node
+    from chronotile.show.usage_map import Area
 
 NASTY = "n\x01\x1b[31m\r\n\x7f\u202e\udcff</script><b title='x'>&\"--></svg>"
 
@@ -36,7 +36,7 @@ def nasty_rows() -> list[dict[str, Any]]:
     return [row(NASTY, 100), row(f"{NASTY}/x", 50, reason="visible", **cells)]
 
 
-def leaves(nodes: tuple[Node, ...]) -> Iterator[Node]:
+def leaves(nodes: tuple[Area, ...]) -> Iterator[Area]:
     for node in nodes:
         if node.children:
             assert sum(child.size for child in node.children) == node.size

@@ -16,12 +16,10 @@ from support.engine_arrays import EngineArray
 from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import joined
 from chronotile.format.names import try_parse, version_of
-from chronotile.history.consolidated_footer_files import NamedFooters
-from chronotile.history.fragment_metadata_files import OwnMetadata
+from chronotile.history.footer_files import NamedFooters, OwnMetadata
 from chronotile.history.listing import list_array
-from chronotile.history.read_footers import FooterReader, StoredFooter
+from chronotile.history.read_footers import FooterReader, StoredFooter, own_footers
 from chronotile.history.read_history import read_history
-from chronotile.history.read_many_footers import own_footers
 from chronotile.storage import disk
 from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import StrangerError, open_store

@@ -1,7 +1,8 @@
-"""Which commit stands in which file, from columns.
+"""Consolidated commits files: which of them can go, and the bytes of a new one.
 
 In: a commit table. Out: the `.con` and `.ign` files that nobody needs, the `.con` that holds a
-loose commit too, the records of one `.con`. Removes nothing, and knows nothing of windows.
+loose commit too, the records of one `.con`; and the content of a `.con` of some rows. Writes and
+removes nothing, opens no tile, and knows nothing of windows.
 
 Several maintainers may remove `.con` files at once, the engine among them, and each may be slow: it
 removes today what it planned yesterday. No two of them may remove each other's copy, so all go by
@@ -25,42 +26,50 @@ in several others stays: a consolidation makes one that holds them all.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.commit_files import rank
-from chronotile.format.kinds import OK
+from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history import text_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from chronotile.history.commit_table import CommitTable, Mask
-    from chronotile.history.uri_columns import I64
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.history.uri_columns import I64, Mask
 
     Records: TypeAlias = Mapping[str, bytes | None]
 
+_U64 = struct.Struct("<Q")
+_LONG = 16
+"""Average rows in a run from which copying runs is worth it."""
+_AT_ONCE = 1 << 20
+"""Lines that are joined into one text: Arrow keeps a text below 2 GiB."""
+
 
 class _Con(NamedTuple):
-    """What decides whether a `.con` can take the place of another."""
+    """The facts that decide if a `.con` can take the place of another."""
 
     path: str
     effective: int
-    """How many effective commits it holds."""
+    """The number of effective commits in it."""
     weight: int
-    """How many commits it holds that no `.ign` names."""
+    """The number of commits in it that no `.ign` names."""
     tiles: int
-    """How many deletes and updates it holds."""
+    """The number of deletes and updates in it."""
     has_ignored: bool
     has_repeated: bool
 
     def place(self) -> tuple[int, bool, int, bool, str]:
-        """Its place in the order in which `.con` files are kept."""
+        """Give its place in the order in which `.con` files are kept."""
         made = -rank(self.path)[0] if self.tiles else 0
         return -self.weight, self.has_ignored, made, self.has_repeated, self.path
 
@@ -103,13 +112,13 @@ class Coverage:
     @cached_property
     def _cons(self) -> list[_Con]:
         """The `.con` files, in the order in which they are kept."""
-        found = []
+        cons = []
         for path in self._numbers:
             rows = self._rows(path)
             ignored = self.ignored[rows]
             # A single file is compared with none: its rows need no common numbers.
             ids = self._ids[rows] if len(self._numbers) > 1 else rows
-            found.append(
+            cons.append(
                 _Con(
                     path=path,
                     effective=int(np.count_nonzero(self._effective[rows])),
@@ -119,17 +128,17 @@ class Coverage:
                     has_repeated=len(np.unique(ids)) < len(rows),
                 )
             )
-        return sorted(found, key=_Con.place)
+        return sorted(cons, key=_Con.place)
 
     def _holds(self, one: str, other: str) -> bool:
-        """Whether a `.con` holds every effective commit of another."""
+        """Return True if a `.con` holds every effective commit of another."""
         mine, wanted = self._own[one], self._own[other]
         if not len(wanted) or not len(mine) or not mine[0] <= wanted[0] <= wanted[-1] <= mine[-1]:
             return not len(wanted)
         return bool((mine[mine.searchsorted(wanted)] == wanted).all())
 
     def superseded(self, times: Mapping[str, int] | None = None) -> dict[str, str | None]:
-        """The `.con` files that can go, each with one that stays and holds its effective commits.
+        """Find the `.con` files that can go, each with one that stays and holds its commits.
 
         One without an effective commit needs no other: None stands for it.
 
@@ -152,7 +161,7 @@ class Coverage:
         return gone
 
     def _is_kept_for(self, one: _Con, other: _Con, times: Mapping[str, int]) -> bool:
-        """Whether nobody removes a `.con` for another that comes later in the order."""
+        """Return True if nobody removes a `.con` for another that comes later in the order."""
         if one.weight > other.weight:
             return one.tiles == other.tiles or rank(one.path) > rank(other.path)
         if not (one.has_ignored or other.has_ignored):
@@ -164,20 +173,16 @@ class Coverage:
         return not one.has_ignored and times.get(one.path, 0) > latest
 
     def free_ignores(self, paths: Iterable[str], gone: Collection[str]) -> list[str]:
-        """The `.ign` files among some paths that name no write of a `.con` outside `gone`."""
-        needed = {ignore for con, ignore in self.ignored_in() if con not in gone}
-        return [path for path in paths if path not in needed]
-
-    def ignored_in(self) -> frozenset[tuple[str, str]]:
-        """Each `.con` with the `.ign` files that name a write of it."""
+        """Find the `.ign` files among some paths that name no write of a `.con` outside `gone`."""
         table = self.table
         in_con = np.array([not source.loose for source in table.sources], bool)
         named = table.ignored & in_con[table.source] & (table.uris.ext <= OK)
-        rows = np.flatnonzero(named).tolist()
-        return frozenset((table.path(row), table.ignores[table.uri(row)]) for row in rows)
+        rows = [row for row in np.flatnonzero(named).tolist() if table.path(row) not in gone]
+        needed = {table.ignores[table.uri(row)] for row in rows}
+        return [path for path in paths if path not in needed]
 
     def count_held(self, rows: I64) -> int:
-        """How many of some rows a `.con` holds too."""
+        """Count the rows among some that a `.con` holds too."""
         if not len(rows) or not self._numbers:
             return 0
         in_con = np.zeros(len(self.table), bool)
@@ -186,7 +191,7 @@ class Coverage:
         return int(np.count_nonzero(in_con[self._ids[rows]]))
 
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
-        """The effective rows among some that a `.con` holds too, with the one that is kept."""
+        """Find the effective rows among some that a `.con` holds too, with the one that is kept."""
         kept: dict[int, str] = {}
         wanted = np.zeros(len(self.table), bool)
         wanted[self._ids[rows]] = True
@@ -198,13 +203,13 @@ class Coverage:
                 yield row, holder
 
     def uris(self, path: str) -> frozenset[str] | None:
-        """The URIs of the commits of one `.con`; None if the table does not know the file."""
+        """List the URIs of the commits of one `.con`; None if the table does not know the file."""
         if path not in self._numbers:
             return None
         return frozenset(text_columns.uris(self.table, self._rows(path)).to_pylist())
 
     def records(self, path: str) -> Records:
-        """The commits of one `.con` by their URIs, each with its tile if it has one."""
+        """Give the commits of one `.con` by their URIs, each with its tile if it has one."""
         table, rows = self.table, self._rows(path)
         has_tile = np.isin(rows, table.tile_rows)
         return {
@@ -214,7 +219,7 @@ class Coverage:
 
 
 def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:
-    """The coverage of a table, as if an `.ign` named these URIs too."""
+    """Give the coverage of a table, as if an `.ign` named these URIs too."""
     if not ignoring:
         return Coverage(table, table.ignored)
     ignored = table.ignored.copy()
@@ -223,7 +228,7 @@ def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:
 
 
 def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
-    """Each `.con` that holds two different tiles of one commit, and the URI of the commit."""
+    """Find each `.con` that holds two different tiles of one commit, and the commit's URI."""
     known: dict[tuple[str, str], bytes] = {}
     for row in table.tile_rows.tolist():
         if not table.is_loose(row):
@@ -233,7 +238,7 @@ def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
 
 
 def commit_ids(table: CommitTable) -> I64:
-    """A number for each row; rows of one URI and one tile (or none) have the same number."""
+    """Give each row a number; rows of one URI and one tile (or none) have the same one."""
     uris = table.uris
     if not len(table):
         return np.empty(0, np.int64)
@@ -260,3 +265,65 @@ def commit_ids(table: CommitTable) -> I64:
         text = table.uri(row), table.tile(row)[0] if row in holds_tile else None
         ids[row] = known.setdefault(text, row)
     return ids
+
+
+def encode_rows(table: CommitTable, rows: I64) -> bytes:
+    """Encode the records of some rows as the content of a `.con`."""
+    if not len(rows):
+        return b""
+    firsts, ends = _runs(table, rows)
+    if len(firsts) * _LONG < len(rows):
+        return b"".join(_copied(table, rows, firsts, ends))
+    return _gathered(table, rows)
+
+
+def _runs(table: CommitTable, rows: I64) -> tuple[I64, I64]:
+    """Find where runs of rows begin, and where the record of each row ends.
+
+    The records of a run follow one another in one `.con`. A loose record is a run by itself.
+    """
+    source, start = table.source[rows], table.uris.start[rows]
+    ends = start + table.uris.length[rows] + 1
+    place = np.searchsorted(table.tile_rows, rows)
+    place[place == len(table.tile_rows)] = 0
+    if len(table.tile_rows):
+        has_tile = table.tile_rows[place] == rows
+        ends[has_tile] = (table.tile_offset + table.tile_length)[place[has_tile]]
+    loose = np.array([one.loose for one in table.sources], bool)[source]
+    follows = (start[1:] == ends[:-1]) & (source[1:] == source[:-1]) & ~loose[1:]
+    return np.concatenate(([0], np.flatnonzero(~follows) + 1)), ends
+
+
+def _copied(table: CommitTable, rows: I64, firsts: I64, ends: I64) -> Iterator[bytes | memoryview]:
+    """Copy the bytes of each run, as they stand in their `.con`."""
+    for first, after in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
+        row = int(rows[first])
+        source = table.sources[int(table.source[row])]
+        if source.loose or ends[after - 1] > len(source.data):
+            yield _gathered(table, rows[first:after])
+        else:
+            yield source.data[int(table.uris.start[row]) : int(ends[after - 1])]
+
+
+def _gathered(table: CommitTable, rows: I64) -> bytes:
+    """Assemble the records from their lines and tiles."""
+    lines = text_columns.uris(table, rows)
+    ext = table.uris.ext[rows]
+    out: list[bytes] = []
+    first = 0
+    for at in np.flatnonzero((ext == DEL) | (ext == UPD)).tolist():
+        tile = table.tile(int(rows[at]))[0]
+        out += (_joined(lines[first : at + 1]), _U64.pack(len(tile)), tile)
+        first = at + 1
+    out.append(_joined(lines[first:]))
+    return b"".join(out)
+
+
+def _joined(lines: pa.Array) -> bytes:
+    """Join the lines, each with its newline."""
+    out = []
+    for first in range(0, len(lines), _AT_ONCE):
+        some = lines[first : first + _AT_ONCE]
+        one = pa.ListArray.from_arrays(pa.array([0, len(some)], pa.int32()), some)
+        out.append(pc.binary_join(one, "\n").cast(pa.binary())[0].as_py() + b"\n")
+    return b"".join(out)
