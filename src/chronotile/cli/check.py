@@ -305,7 +305,7 @@ class UsageReport:
         words += "time travel: see the note" if is_loss else ""
         if way is None or not way.written:
             return words
-        return f"{words}; {size_text(way.written)} are written anew"
+        return f"{words}; it writes {size_text(way.written)}"
 
     def _fragment_table(self, total: int) -> RenderableType:
         from chronotile.show.output import plain_table, size_text

@@ -292,7 +292,7 @@ class ExplainReport:
             return
         yield from self._seen()
         hidden = [item for item in self.explained if item.status != "visible"]
-        if lacks_key(view.history):  # said once, above
+        if lacks_key(view.history):  # the line above says so once
             hidden = [item for item in hidden if item.reason != "unreadable"]
         # Objects that hold data come first; the order is otherwise that of `explain`.
         ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
