@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from support.servers import S3Server
 
+
 SPARSE = CASES["sparse-everything-v22"]
 SECRET = CASES["secret-loose-v22"]
 
