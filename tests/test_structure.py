@@ -19,14 +19,13 @@ SRC = ROOT / "src" / "chronotile"
 TESTS = ROOT / "tests"
 
 ROOMS = (
-    *("errors", "storage", "format", "conditions", "history", "visibility", "check", "log"),
-    *("change", "single_file", "dataset", "rows", "tables", "report", "timeline"),
+    *("errors", "storage", "format", "conditions", "history", "visibility", "check"),
+    *("single_file", "show", "change", "log", "dataset", "rows", "tables"),
     *("handle", "array", "group", "shims", "spark", "cli"),
 )
 """The rooms, and the modules beside them, in the order in which data moves."""
 
 BACK = {
-    ("log", "change"): "`log.usage()` asks for plans, and loads them when it is called",
     ("handle", "array"): "what is there decides which of the two is made",
     ("handle", "group"): "likewise",
 }
@@ -73,7 +72,7 @@ def test_nothing_reaches_forward() -> None:
 
 def test_each_room_says_what_it_is_for() -> None:
     entries = {p.name.removesuffix(".py") for p in SRC.iterdir()}
-    entries -= {"__init__", "__main__", "py.typed", "__pycache__"}
+    entries -= {"__init__", "__main__", "py.typed", "__pycache__", "guides"}
     assert entries == set(ROOMS)
     for room in ROOMS:
         head = SRC / room / "__init__.py"
@@ -99,6 +98,21 @@ def test_only_the_store_touches_storage() -> None:
         if room_of(path) != "storage":
             assert "import obstore" not in text, path
             assert "from obstore" not in text, path
+
+
+def test_only_the_store_knows_the_kind_of_storage() -> None:
+    """No other room asks for a scheme or a backend: it asks for the traits that it needs."""
+    doors = {"scheme", "backend", "_backend"}
+    for path in SRC.rglob("*.py"):
+        if room_of(path) == "storage":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in doors, f"{path}:{node.lineno} asks for .{node.attr}"
+            elif isinstance(node, ast.ImportFrom):
+                inside = {"disk", "disk_access", "bucket", "backend"}
+                walls = {f"chronotile.storage.{module}" for module in inside}
+                assert node.module not in walls, f"{path}:{node.lineno} imports {node.module}"
 
 
 def test_only_the_door_opens_the_generated_parsers() -> None:

@@ -35,7 +35,8 @@ def test_all_of_the_packages_are_in_it(unpacked: Path) -> None:
     }
     found = {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()}
     assert {path for path in found if ".dist-info" not in path.parts[0]} == wanted
-    assert Path("chronotile/timeline/page.html") in wanted
+    assert Path("chronotile/show/timeline_page.html") in wanted
+    assert Path("chronotile/guides/time-machine.md") in wanted
 
 
 def test_it_opens_an_array(unpacked: Path) -> None:

@@ -34,19 +34,17 @@ Data moves one way through the rooms: each imports only from those above it.
     history       all that one reading of an array found
     visibility    what an open at a window sees, and why: the rules, and only there
     check         what is wrong, and what to do about it
-    log           one array's log: reading, rules and checks meet here
-    change        every change: its plan, the executor, the record, the way back
     single_file   one file by itself, decoded
+    show          all of it in words, pages and pictures, on its way out: reads nothing
+    change        every change: its plan, the executor, the record, the way back
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
     tables        what a fleet holds, as Arrow tables
-    report        what was found, in words, on its way out
-    timeline      a picture of a history
     spark         the same for a whole fleet
     cli           the command line
 
-Beside them: `handle`, `array` and `group`, which users hold, and `shims`, the functions of earlier
-versions.
+Beside them: `log`, one array's log, where reading, rules, checks and words meet; `handle`, `array`
+and `group`, which users hold; and `shims`, the functions of earlier versions.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
     from chronotile.errors import ChronotileError
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
-    from chronotile.log import Log, View
+    from chronotile.log import Log, open_log
     from chronotile.shims import (
         Dataset,
         apply_updates,
@@ -69,7 +67,6 @@ if TYPE_CHECKING:
         consolidate,
         diff,
         open_dataset,
-        open_log,
         publish,
         read_rows,
         removed_rows,
@@ -83,6 +80,7 @@ if TYPE_CHECKING:
     )
     from chronotile.single_file.decode import parse
     from chronotile.tables.checked_fleet import check_fleet
+    from chronotile.visibility.view import View
 
 __version__ = "0.1.0"
 
@@ -92,7 +90,7 @@ _HOMES = {
     "Dataset": "shims",
     "Group": "group",
     "Log": "log",
-    "View": "log",
+    "View": "visibility.view",
     "apply_updates": "shims",
     "blame": "shims",
     "check_fleet": "tables.checked_fleet",
@@ -101,7 +99,7 @@ _HOMES = {
     "diff": "shims",
     "open": "handle",
     "open_dataset": "shims",
-    "open_log": "shims",
+    "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
     "publish": "shims",

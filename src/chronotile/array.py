@@ -9,28 +9,42 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.change.plan import Report
-from chronotile.errors import html_card
-from chronotile.handle import Handle, How, is_id, operation_of, who_asks, wrong_member
+from chronotile.errors import ChronotileError, html_card
+from chronotile.format.kinds import EVENTS
+from chronotile.handle import (
+    Drawn,
+    Handle,
+    How,
+    OfGroup,
+    draw_to,
+    is_id,
+    operation_of,
+    who_asks,
+    with_operations,
+    wrong_member,
+)
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     import pyarrow as pa
 
-    from chronotile.change.plan import Plan
+    from chronotile.change.plan import Plan, Report
+    from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
-    from chronotile.log import Log, View
+    from chronotile.log import Log
     from chronotile.rows.read_rows import RowReader
     from chronotile.rows.removed_rows import RemovedRows
+    from chronotile.show.picture import Height
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 
-class Array(Handle[Report]):
+class Array(Handle["Report"]):
     """An array that is open."""
 
     def __repr__(self) -> str:
@@ -47,6 +61,15 @@ class Array(Handle[Report]):
         from chronotile.log import Log
 
         return Log(read_history(self.store, key=self.key), self.store)
+
+    def read(self, on_file: Callable[[], None]) -> Log:
+        """Read the commit log now, and call a function after each file."""
+        from chronotile.history.read_history import read_history
+        from chronotile.log import Log
+
+        watched = self.store.watched(lambda what, _: on_file() if what == "read.done" else None)
+        self.__dict__["log"] = Log(read_history(watched, key=self.key), self.store)
+        return self.log
 
     @cached_property
     def labelled_log(self) -> Log:
@@ -73,13 +96,47 @@ class Array(Handle[Report]):
         """Give what an open at a window sees; see `Log.view`."""
         return self.log.view(start, end)
 
-    def explain(self, start: Moment = 0, end: Moment | None = None) -> Sequence[Explanation]:
-        """Explain why each object is, or is not, visible at a window."""
-        return self.view(start, end).explain()
+    def explain(
+        self, name: str | None = None, *, start: Moment = 0, end: Moment | None = None
+    ) -> Sequence[Explanation]:
+        """Explain why each object is, or is not, visible at a window.
 
-    def events(self, **options: Any) -> pa.Table:
-        """Tell what happened, in words, the newest first; see `Log.events`."""
-        return self.log.events(**options)
+        Args:
+            name: Only objects with this text in their names.
+            start: The start of the window.
+            end: The end of the window; now, if it is left out.
+
+        Raises:
+            ChronotileError: No object has such a name.
+        """
+        explained = self.view(start, end).explain()
+        if name is None:
+            return explained
+        wanted = name.rpartition("/")[2]
+        chosen = [item for item in explained if wanted in item.name]
+        chosen = chosen or [item for item in explained if wanted.rpartition(".")[0] == item.name]
+        if not chosen:
+            problem = f"expected an object with {name!r} in its name, found none"
+            raise ChronotileError(self.uri, problem)
+        return chosen
+
+    def events(
+        self,
+        *,
+        start: Moment = 0,
+        end: Moment | None = None,
+        kinds: Iterable[str] = EVENTS,
+        size: bool = True,
+    ) -> pa.Table:
+        """Tell what happened, in words, the newest first: what `chronotile log` prints.
+
+        Args:
+            start: Not before this.
+            end: Not after this.
+            kinds: Only these, such as `delete`.
+            size: Add up the files of each fragment; without it, nothing but the log is read.
+        """
+        return self.log.events(since=start, until=end, kinds=kinds, sizes=size)
 
     def commits(self) -> pa.Table:
         """Give one row a commit record, in time order."""
@@ -95,28 +152,39 @@ class Array(Handle[Report]):
 
     def usage(self) -> pa.Table:
         """Give one row a file: why it is there, and the command that frees it."""
-        return self.log.usage()
+        return self.measure_usage()[0].table
+
+    def measure_usage(self) -> tuple[Usage, dict[str, ChronotileError]]:
+        """Give what `usage` gives, with every way to free bytes, notes, and no error."""
+        from chronotile.change.usage import measure_usage
+
+        return measure_usage(self.store, self.log.history, self.log.rules), {}
 
     def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
         """Find what is wrong, the worst first, and what to do about it; see `Log.check`."""
         return self.log.check(log_only=log_only, deep=deep)
 
-    def timeline(self, out: str | Path, *, now: Moment | None = None, cells: bool = False) -> None:
+    def timeline(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        as_of: Moment | None = None,
+        cells: bool = False,
+        height: Height | None = None,
+    ) -> Drawn:
         """Draw the history into a file: `.html`, `.svg` or `.png`.
 
         Args:
             out: The file.
-            now: The moment that the picture calls now.
-            cells: Read footers, so that a fragment's height shows its cells.
+            as_of: The moment that counts as now.
+            cells: Read also how many cells and bytes each fragment holds.
+            height: What the height of a fragment goes by, `cells` or `bytes`; implies `cells`.
         """
-        from pathlib import Path
-
         from chronotile.format.timestamps import now_ms
-        from chronotile.timeline.picture import draw, make_picture
 
-        moment = now_ms() if now is None else self.moment(now)
-        picture = make_picture(self.log, moment, cells=cells, height="cells")
-        Path(out).write_bytes(draw(picture, Path(out).suffix.lower()))
+        moment = now_ms() if as_of is None else self.moment(as_of, "as_of")
+        counted = cells or height is not None
+        return draw_to(out, self.log.picture(moment, cells=counted, height=height or "cells"))
 
     def row_reader(
         self,
@@ -197,7 +265,8 @@ class Array(Handle[Report]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of
 
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
+        table = diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
+        return with_operations(table, "commit" if rows else "name", [self.store]), ()
 
     def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
         """List every commit that wrote, changed or removed a row, in order.
@@ -214,21 +283,22 @@ class Array(Handle[Report]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.blame import blame_of
 
-        return blame_of(self.labelled_log, row), ()
+        return with_operations(blame_of(self.labelled_log, row), "commit", [self.store]), ()
 
     def _change(
         self,
+        command: str,  # noqa: ARG002 (the plan has it)
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,  # noqa: ARG002 (of groups)
-        all_or_none: bool = False,  # noqa: ARG002 (of groups)
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],  # noqa: ARG002 (an array has no members)
     ) -> Report:
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
         from chronotile.change.executor import execute
+        from chronotile.change.plan import Report
         from chronotile.change.undo import settle
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)
@@ -262,7 +332,7 @@ class Array(Handle[Report]):
 
         options = {"at": at, "ever": ever, "commits_only": commits_only}
         options["name"] = self.log.find_name(name)
-        return self._change(plan_undelete_any_way, options, how, exclusive=True)
+        return self._change("undelete", plan_undelete_any_way, options, how, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""
@@ -272,8 +342,8 @@ class Array(Handle[Report]):
         if wanted is not None and (not isinstance(wanted, str) or not is_id(wanted)):
             from chronotile.change.older_records import plan_undo_report
 
-            return self._change(plan_undo_report, {"report": wanted}, how, exclusive=True)
-        return self._change(plan_undo, {"operation": wanted}, how, exclusive=True)
+            return self._change("undo", plan_undo_report, {"report": wanted}, how, exclusive=True)
+        return self._change("undo", plan_undo, {"operation": wanted}, how, exclusive=True)
 
     def publish(
         self,
@@ -290,7 +360,7 @@ class Array(Handle[Report]):
 
         places = [staging] if isinstance(staging, str) else list(staging)
         options = {"staging": places, "at": at, "again": again, "allow_hidden": allow_hidden}
-        return self._change(plan_publish, options, how, exclusive=True)
+        return self._change("publish", plan_publish, options, how, exclusive=True)
 
     def clone(
         self,
@@ -325,10 +395,10 @@ class Array(Handle[Report]):
         """Give a moment a name; see `Handle.tag`."""
         from chronotile.change.tag import plan_tag
 
-        return self._change(plan_tag, {"name": name, "at": at, "move": move}, how)
+        return self._change("tag", plan_tag, {"name": name, "at": at, "move": move}, how)
 
     def untag(self, name: str, **how: Unpack[How]) -> Report:
         """Take a tag away; see `Handle.untag`."""
         from chronotile.change.tag import plan_untag
 
-        return self._change(plan_untag, {"name": name}, how)
+        return self._change("untag", plan_untag, {"name": name}, how)

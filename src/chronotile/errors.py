@@ -80,7 +80,7 @@ def printable_json(document: str) -> str:
 
 
 def html_card(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    r"""A title and a table of two columns for a notebook, with escapes for all that HTML means.
+    r"""Write a title and a table of two columns for a notebook, escaped for HTML.
 
     >>> html_card("a<b", [("predicate", "x < \x1b")])
     '<table><caption>a&lt;b</caption><tr><th>predicate</th><td>x &lt; \\x1b</td></tr></table>'
@@ -104,7 +104,7 @@ def _escaped_in_json(match: re.Match[str]) -> str:
 
 
 def shell_word(text: str) -> str:
-    """A text as one word of a command that can be pasted into a shell.
+    """Quote a text as one word of a command that can be pasted into a shell.
 
     >>> shell_word("s3://b/a"), shell_word("my array")
     ('s3://b/a', "'my array'")
@@ -138,7 +138,7 @@ class ChronotileError(Exception):
         return f"{self.place}: {self.problem}"
 
     def to_dict(self) -> dict[str, str | None]:
-        """The parts of the message, as `--json` prints them.
+        """Give the parts of the message, as `--json` prints them.
 
         >>> ChronotileError("a.del", "expected a tile, found 3 bytes").to_dict()
         {'where': 'a.del', 'expected': 'a tile', 'found': '3 bytes', 'hint': None}

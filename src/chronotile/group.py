@@ -6,19 +6,35 @@ for every member before the first is touched; `dataset.over_members` carries it 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import ChronotileError, html_card
-from chronotile.handle import Handle, How, operation_of, who_asks
+from chronotile.errors import BadFileError, ChronotileError, ReadError, html_card
+from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
+from chronotile.handle import (
+    Drawn,
+    Handle,
+    How,
+    OfGroup,
+    draw_to,
+    is_id,
+    operation_of,
+    who_asks,
+    with_operations,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from chronotile.array import Array
     from chronotile.change.plan import Plan
+    from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.dataset.member_list import Member
     from chronotile.dataset.member_tree import Node
@@ -30,7 +46,12 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.rows.group_rows import GroupRows
     from chronotile.rows.removed_rows import RemovedRows
+    from chronotile.show.picture import Height, Picture
+    from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
+    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
+
 
 _MOMENTS = ("at", "to", "keep")
 """Options that are times: the group's tags count, whatever tags its members have."""
@@ -65,13 +86,13 @@ class Group(Handle[GroupReport]):
         """The tags of the group, with their moments in ms, the earliest first."""
         return self.dataset.tags
 
-    def members(self, at: Moment | None = None) -> Sequence[Member]:
+    def members(self, as_of: Moment | None = None) -> Sequence[Member]:
         """List the members of the group itself, at a moment, in no order."""
-        return self.dataset.members(at)
+        return self.dataset.members(as_of)
 
-    def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
+    def tree(self, as_of: Moment | None = None) -> tuple[Node, ...]:
         """List the members at any depth, each looked up where it lies."""
-        return self.dataset.tree(at)
+        return self.dataset.tree(as_of)
 
     def logs(self) -> dict[str, Log]:
         """Read the log of every array, by its path in the group."""
@@ -85,17 +106,202 @@ class Group(Handle[GroupReport]):
         """Give a time in any spelling, or a tag's name, in ms."""
         return self.dataset.moment(time, where)
 
-    def view(self, end: Moment | None = None) -> DatasetView:
-        """Give the members at a moment, and what an open of each sees."""
-        return self.dataset.view(end)
+    def view(
+        self, start: Moment = 0, end: Moment | None = None, *, member: str | None = None
+    ) -> DatasetView:
+        """Give the members at the end of a window, and what an open of each at the window sees.
 
-    def events(self) -> pa.Table:
-        """Tell what happened in all members, each row with its member."""
-        return self.dataset.events()
+        Args:
+            start: The start of the window.
+            end: The end of the window; now, if it is left out.
+            member: Only members whose path fits this pattern, such as `ms/*/X`.
+        """
+        from chronotile.dataset.open_dataset import DatasetView
+        from chronotile.format.timestamps import now_ms
 
-    def check(self, *, as_of: Moment | None = None, log_only: bool = False) -> tuple[Finding, ...]:
-        """Find what is wrong with the group and with every member; see `Dataset.check`."""
-        return self.dataset.check(as_of=as_of, log_only=log_only)
+        first = self.moment(start)
+        last = now_ms() if end is None else self.moment(end)
+        views: dict[str, View] = {}
+        errors: dict[str, ChronotileError] = {}
+        nodes = self.nodes(member, last)
+        for node in nodes:
+            if node.found == "array":
+                log = self.dataset.read_log(node)
+                if isinstance(log, ChronotileError):
+                    errors[node.path] = log
+                else:
+                    views[node.path] = log.view(first, last)
+        return DatasetView(end=last, nodes=tuple(nodes), views=views, errors=errors)
+
+    def explain(
+        self,
+        name: str | None = None,
+        *,
+        start: Moment = 0,
+        end: Moment | None = None,
+        member: str | None = None,
+    ) -> dict[str, Sequence[Explanation]]:
+        """Explain why objects of each array are, or are not, visible; see `Array.explain`.
+
+        Returns:
+            Path of an array -> its objects.
+        """
+        first, last = self.moment(start), None if end is None else self.moment(end)
+        return {
+            path: array.explain(name, start=first, end=last)
+            for path, array in self._arrays(member, last)
+        }
+
+    def events(
+        self,
+        *,
+        start: Moment = 0,
+        end: Moment | None = None,
+        kinds: Iterable[str] = DATASET_EVENTS,
+        size: bool = True,
+        member: str | None = None,
+    ) -> pa.Table:
+        """Tell what happened in all members, each row with its member; see `Array.events`."""
+        from chronotile.dataset.dataset_events import dataset_events
+        from chronotile.show.story import EventFilter
+
+        window = EventFilter(
+            since=self.moment(start),
+            until=None if end is None else self.moment(end),
+            kinds=frozenset(kinds),
+        )
+        return dataset_events(self.dataset, window, pattern=member, sizes=size)
+
+    def commits(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a commit record of every array; the column `member` comes first."""
+        return self._joined(lambda array: array.commits(), member)
+
+    def fragments(self, *, sizes: bool = True, member: str | None = None) -> pa.Table:
+        """Give one row a fragment of every array: what it holds; see `Array.fragments`."""
+        return self._joined(lambda array: array.fragments(sizes=sizes), member)
+
+    def lifelines(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a fragment of every array: when it is visible, and why it stops."""
+        return self._joined(lambda array: array.lifelines(), member)
+
+    def _joined(self, table_of: Callable[[Array], pa.Table], member: str | None) -> pa.Table:
+        """Join a table of every array, and put the column `member` first."""
+        import pyarrow as pa
+
+        tables = []
+        for path, array in self._arrays(member):
+            table = table_of(array)
+            paths = pa.repeat(pa.scalar(path), table.num_rows)
+            tables.append(table.add_column(0, "member", paths))
+        if not tables:
+            raise ChronotileError(self.uri, "expected arrays, found none")
+        return pa.concat_tables(tables)
+
+    def _arrays(
+        self, member: str | None = None, end: Moment | None = None
+    ) -> Iterator[tuple[str, Array]]:
+        """Open the arrays at a moment whose paths fit a pattern, one by one."""
+        from chronotile.array import Array
+
+        for node in self.nodes(member, end):
+            if node.found == "array" and node.store is not None:
+                yield node.path, Array(node.store, self.key)
+
+    def nodes(self, member: str | None = None, end: Moment | None = None) -> list[Node]:
+        """List the members at a moment, at any depth, whose paths fit a pattern.
+
+        Raises:
+            ChronotileError: None does.
+        """
+        nodes = [node for node in self.dataset.tree(end) if node.fits(member)]
+        if member is not None and not nodes:
+            raise ChronotileError(self.uri, f"expected members that fit {member!r}, found none")
+        return nodes
+
+    def usage(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a file of every array, and of the group itself; see `Array.usage`.
+
+        Raises:
+            ChronotileError: A member cannot be read.
+        """
+        used, errors = self.measure_usage(member=member)
+        for error in errors.values():
+            raise error
+        return used.table
+
+    def measure_usage(
+        self, *, member: str | None = None
+    ) -> tuple[Usage, dict[str, ChronotileError]]:
+        """Give what `usage` gives, with every way to free bytes, notes, and what failed."""
+        import pyarrow as pa
+
+        from chronotile.change.usage import Usage, measure_usage
+
+        parts = [] if member is not None else [_own_usage("", self.store)]
+        errors: dict[str, ChronotileError] = {}
+        notes: list[str] = []
+        for node in self.nodes(member):
+            if node.found == "group" and node.store is not None:
+                parts.append(_own_usage(f"{node.path}/", node.store))
+            elif node.found == "array" and node.store is not None:
+                log = self.dataset.read_log(node)
+                if isinstance(log, ChronotileError):
+                    errors[node.path] = log
+                    notes.append(f"{node.path} cannot be read: {log}")
+                else:
+                    used = measure_usage(node.store, log.history, log.rules)
+                    parts.append(_usage_below(node.path, used))
+                    notes += parts[-1].notes
+            elif node.problem:
+                notes.append(f"{node.path}: {node.problem}")
+        table = pa.concat_tables([part.table for part in parts])
+        ways = tuple(way for part in parts for way in part.ways)
+        return Usage(table=table, ways=ways, notes=tuple(notes)), errors
+
+    def check(
+        self, *, as_of: Moment | None = None, log_only: bool = False, deep: bool = False
+    ) -> tuple[Finding, ...]:
+        """Find what is wrong with the group and with every member.
+
+        Args:
+            as_of: Only find out if all members can be read whole at this moment.
+            log_only: Check the commit logs, and no fragment.
+            deep: Open the cells of each fragment too.
+        """
+        return self.dataset.check(as_of=as_of, log_only=log_only, deep=deep)
+
+    def timeline(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        as_of: Moment | None = None,
+        cells: bool = False,
+        height: Height | None = None,
+        member: str | None = None,
+    ) -> Drawn:
+        """Draw a lane for each array, on one time axis; see `Array.timeline`.
+
+        Raises:
+            ReadError: No member can be read.
+            ChronotileError: There is no array.
+        """
+        from chronotile.format.timestamps import now_ms
+        from chronotile.show.lanes import join_pictures
+
+        moment = now_ms() if as_of is None else self.moment(as_of, "as_of")
+        counted = cells or height is not None
+        pictures: list[tuple[str, Picture]] = []
+        errors: dict[str, ChronotileError] = {}
+        for path, array in self._arrays(member):
+            try:
+                picture = array.log.picture(moment, cells=counted, height=height or "cells")
+                pictures.append((path, picture))
+            except ChronotileError as error:
+                errors[path] = error
+        if not pictures:
+            kind = ReadError if errors else ChronotileError
+            raise kind(self.uri, "expected arrays that can be read, found none")
+        return draw_to(out, join_pictures(self.uri, pictures, moment), errors)
 
     def row_reader(
         self,
@@ -149,7 +355,9 @@ class Group(Handle[GroupReport]):
         """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of_group
 
-        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        table, notes = diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
+        names = "commit" if rows else "name"
+        return with_operations(table, names, self._array_stores(member)), notes
 
     def blame(
         self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
@@ -163,7 +371,12 @@ class Group(Handle[GroupReport]):
         """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import blame_group
 
-        return blame_group(self.dataset, row, member)
+        table, notes = blame_group(self.dataset, row, member)
+        return with_operations(table, "commit", self._array_stores(member)), notes
+
+    def _array_stores(self, member: str | None) -> list[Store]:
+        nodes = (node for node in self.dataset.tree() if node.fits(member))
+        return [node.store for node in nodes if node.store and node.found == "array"]
 
     def _read_again(self) -> None:
         """Forget what was read: the group has changed."""
@@ -171,33 +384,32 @@ class Group(Handle[GroupReport]):
 
     def _change(
         self,
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,
-        all_or_none: bool = False,
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],
     ) -> GroupReport:
         from chronotile.dataset.over_members import change_members, plan_members
 
         if not how.get("dry_run"):
             self._settle(exclusive=exclusive)
-        dataset, command = self.dataset, planner.__name__.removeprefix("plan_")
-        own_options: dict[str, Any] = {}
-        given = self._with_moments(options)
-        if command == "repair":
+        dataset, given = self.dataset, self._with_moments(options)
+        if of_group.get("mended"):
             from chronotile.dataset.mended_lists import as_mended
 
             dataset = as_mended(dataset)
-        if command == "vacuum":
+        own_options: dict[str, Any] = {}
+        if of_group.get("tags"):
             given["group_tags"] = dataset.tags
             own_options = {name: given[name] for name in ("keep", "keep_days", "group_tags")}
         planned = plan_members(
             dataset,
             planner,
             given,
-            own=own,
+            own=of_group.get("own"),
             own_options=own_options,
             outside=how.get("outside", False),
             pattern=how.get("member"),
@@ -209,7 +421,7 @@ class Group(Handle[GroupReport]):
                 planned,
                 who_asks(options, how),
                 dry_run=how.get("dry_run", False),
-                all_or_none=all_or_none,
+                all_or_none=of_group.get("all_or_none", False),
                 before=how.get("before"),
             )
         finally:
@@ -218,19 +430,24 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
+        from chronotile.dataset.mended_lists import as_mended
         from chronotile.dataset.over_members import targets
 
-        for target in targets(self.dataset, groups=True):
+        try:
+            found = list(targets(self.dataset, groups=True))
+        except BadFileError:  # a damaged list must not stop the repair of it
+            found = list(targets(as_mended(self.dataset), groups=True))
+        for target in found:
             settle(target.store, self.key, exclusive=exclusive)
         self._read_again()
 
     def _rows_of_members(
-        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> GroupReport:
         if how.get("member") is None:
             problem = "expected a member, found a group; name the one whose rows are meant"
             raise ChronotileError(self.uri, f"{problem}: --member PATH")
-        return super()._rows_of_members(planner, options, how)
+        return super()._rows_of_members(command, planner, options, how)
 
     def _with_moments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Give the options with their times in ms."""
@@ -293,23 +510,31 @@ class Group(Handle[GroupReport]):
         options = {"name": whole, "at": at, "ever": ever, "commits_only": commits_only}
         chosen: How = {**how, "member": escape(path)}
         planner = plan_undelete_any_way
-        return self._change(planner, options, chosen, all_or_none=True, exclusive=True)
+        return self._change("undelete", planner, options, chosen, all_or_none=True, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""
-        from chronotile.dataset.undo_members import find_operation, plan_undo_members
+        from chronotile.dataset.undo_members import (
+            find_operation,
+            plan_undo_members,
+            plan_undo_report_of_members,
+        )
 
         self._refuse_member(how)
         wanted = operation_of(operation)
-        if wanted is not None and not isinstance(wanted, str):
-            problem = "expected the id of an operation, found a report of an earlier version"
-            raise ChronotileError(self.uri, problem)
-        target = find_operation(self.dataset, wanted)
+        id_ = wanted if isinstance(wanted, str) and is_id(wanted) else None
+        target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if not how.get("dry_run"):
             self._settle()
-        planned = plan_undo_members(self.dataset, target)
-        options = {"operation": target.id}
-        return self._change_as_planned("undo", planned, options, how, undoes=target.id)
+            target = target and find_operation(self.dataset, target.id)
+        if target is not None:
+            place, planned = target.id, plan_undo_members(self.dataset, target)
+        elif id_ is not None:
+            problem = f"expected the id of an operation, found {id_!r}: none that stands"
+            raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
+        else:
+            place, planned = plan_undo_report_of_members(self.dataset, wanted)
+        return self._change_as_planned("undo", planned, {"operation": place}, how, undoes=place)
 
     def publish(
         self,
@@ -379,3 +604,37 @@ class Group(Handle[GroupReport]):
         self._refuse_member(how)
         planned = plan_untag_group(self.dataset, name, outside=how.get("outside", False))
         return self._change_as_planned("tag", planned, {"name": name}, how)
+
+
+def _usage_below(path: str, used: Usage) -> Usage:
+    """Put the files and fragments of an array below the path of its member."""
+    import pyarrow as pa
+
+    from chronotile.change.usage import SCHEMA
+
+    table = used.table
+    for place, name in enumerate(SCHEMA.names):
+        if name in ("path", "fragment"):
+            texts = [text and f"{path}/{text}" for text in table[name].to_pylist()]
+            table = table.set_column(place, SCHEMA.field(place), pa.array(texts, pa.string()))
+    ways = tuple(
+        replace(way, paths=frozenset(f"{path}/{one}" for one in way.paths)) for way in used.ways
+    )
+    return replace(
+        used, table=table, ways=ways, notes=tuple(f"{path}: {note}" for note in used.notes)
+    )
+
+
+def _own_usage(prefix: str, store: Store) -> Usage:
+    """Measure a group's own files: its marker, its lists of members, its metadata."""
+    import pyarrow as pa
+
+    from chronotile.change.usage import SCHEMA, Usage
+
+    rows = [
+        {"path": f"{prefix}{entry.path}", "bytes": entry.size or 0, "reason": "metadata"}
+        for folder in ("", GROUP, META)
+        for entry in store.list_dir(folder, sizes=True).files
+        if folder or entry.path == GROUP_MARKER
+    ]
+    return Usage(table=pa.Table.from_pylist(rows, schema=SCHEMA), ways=(), notes=())

@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 
 if TYPE_CHECKING:
     import os
@@ -25,8 +35,10 @@ if TYPE_CHECKING:
     from chronotile.dataset.over_members import GroupReport
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
+    from chronotile.show.picture import Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
+
 
 R = TypeVar("R", bound="Report | GroupReport")
 _FILES = ("put", "hidden", "removed")
@@ -54,6 +66,29 @@ class How(TypedDict, total=False):
     """Called with the report of the plan, before anything is written."""
 
 
+class OfGroup(TypedDict, total=False):
+    """How a change treats the members of a group; an array has none."""
+
+    own: Callable[..., Plan]
+    """Plans the files of the group itself."""
+    all_or_none: bool
+    """Change no member if one of them cannot be changed."""
+    mended: bool
+    """Take the members that a repair of damaged lists leaves."""
+    tags: bool
+    """Give both planners the group's tags, and `own` the moments to keep."""
+
+
+class Drawn(NamedTuple):
+    """A picture that was written to a file."""
+
+    picture: Picture
+    out: str
+    size: int
+    errors: Mapping[str, ChronotileError] = {}
+    """Of a group: path of a member -> why it could not be read."""
+
+
 class Handle(ABC, Generic[R]):
     """An array or a group that is open: the store and the key live in it."""
 
@@ -71,25 +106,25 @@ class Handle(ABC, Generic[R]):
     @abstractmethod
     def _change(
         self,
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
         *,
-        own: Callable[..., Plan] | None = None,
-        all_or_none: bool = False,
         exclusive: bool = False,
+        **of_group: Unpack[OfGroup],
     ) -> R:
         """Plan a change, and carry it out unless it is a dry run.
 
         First, changes that were broken off are finished or taken back.
 
         Args:
+            command: The name of the change.
             planner: Plans one array: `planner(store, key, **options)`.
             options: Further arguments of it.
             how: Options that every change takes.
-            own: Plans the files of a group itself.
-            all_or_none: Of a group: change no member if one of them cannot be changed.
             exclusive: Refuse while another such change is under way.
+            of_group: How to treat the members of a group.
         """
 
     def operations(self) -> pa.Table:
@@ -112,6 +147,24 @@ class Handle(ABC, Generic[R]):
             for one in describe_operations(self.store)
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def operation(self, id_: str) -> dict[str, Any]:
+        """Read the record of one operation, with every file that it touched.
+
+        Args:
+            id_: Its id, or enough of it.
+
+        Raises:
+            ChronotileError: No operation has that id, or several do.
+        """
+        from chronotile.change.operations import list_operations, read_operation
+
+        fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        if len(fitting) != 1:
+            problem = f"expected the id of one operation, found {id_!r:.40}"
+            hint = f"chronotile operations {shell_word(self.uri)} lists all"
+            raise ChronotileError(self.uri, f"{problem}; {hint}")
+        return read_operation(self.store, fitting[0])
 
     def delete(
         self,
@@ -148,7 +201,7 @@ class Handle(ABC, Generic[R]):
             "allow_null_loss": allow_null_loss,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_counted_delete, options, how)
+        return self._rows_of_members("delete", plan_counted_delete, options, how)
 
     def update(
         self,
@@ -189,13 +242,13 @@ class Handle(ABC, Generic[R]):
             "experimental": experimental,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members(plan_counted_update, options, how)
+        return self._rows_of_members("update", plan_counted_update, options, how)
 
     def _rows_of_members(
-        self, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
+        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> R:
         """Change rows; of a group, of the members that the caller names."""
-        return self._change(planner, options, how, all_or_none=True)
+        return self._change(command, planner, options, how, all_or_none=True)
 
     def apply(self, **how: Unpack[How]) -> R:
         """Carry out the updates, so that every TileDB program sees their values.
@@ -213,7 +266,7 @@ class Handle(ABC, Generic[R]):
         """
         from chronotile.rows.apply import plan_apply
 
-        return self._change(plan_apply, {}, how, exclusive=True)
+        return self._change("apply", plan_apply, {}, how, exclusive=True)
 
     def consolidate(
         self,
@@ -243,7 +296,9 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.consolidate_group import plan_consolidate_group
 
         options = {"mode": mode, "updates": updates}
-        return self._change(plan_consolidate, options, how, own=plan_consolidate_group)
+        return self._change(
+            "consolidate", plan_consolidate, options, how, own=plan_consolidate_group
+        )
 
     def vacuum(
         self,
@@ -299,7 +354,7 @@ class Handle(ABC, Generic[R]):
             "keep": tuple(keep),
             "keep_days": keep_days,
         }
-        return self._change(plan_vacuum, options, how, own=plan_vacuum_group)
+        return self._change("vacuum", plan_vacuum, options, how, own=plan_vacuum_group, tags=True)
 
     def repair(
         self, *, accept_loss: bool = False, commit_orphans: bool = False, **how: Unpack[How]
@@ -323,7 +378,15 @@ class Handle(ABC, Generic[R]):
         from chronotile.change.repair_group import plan_repair_group
 
         options = {"accept_loss": accept_loss, "commit_orphans": commit_orphans}
-        return self._change(plan_repair, options, how, own=plan_repair_group, exclusive=True)
+        return self._change(
+            "repair",
+            plan_repair,
+            options,
+            how,
+            own=plan_repair_group,
+            mended=True,
+            exclusive=True,
+        )
 
     def restore(
         self,
@@ -362,7 +425,8 @@ class Handle(ABC, Generic[R]):
             "rewrite": rewrite,
             "commits_only": commits_only,
         }
-        return self._change(plan_restore_any_way, options, how, all_or_none=True, exclusive=True)
+        planner = plan_restore_any_way
+        return self._change("restore", planner, options, how, all_or_none=True, exclusive=True)
 
     @abstractmethod
     def undelete(
@@ -487,6 +551,21 @@ class Handle(ABC, Generic[R]):
         """
 
 
+def draw_to(
+    out: str | os.PathLike[str],
+    picture: Picture,
+    errors: Mapping[str, ChronotileError] | None = None,
+) -> Drawn:
+    """Draw a picture into a file, in the form that the end of its name says."""
+    from pathlib import Path
+
+    from chronotile.show.picture import draw
+
+    data = draw(picture, Path(out).suffix.lower())
+    Path(out).write_bytes(data)
+    return Drawn(picture, str(out), len(data), errors or {})
+
+
 def who_asks(options: Mapping[str, Any], how: How) -> Who | None:
     """Say who asks for a change, for its record; None if there is to be none."""
     from chronotile.change.operations import Who
@@ -537,12 +616,36 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group."""
-    from chronotile.array import Array
-    from chronotile.group import Group
-    from chronotile.history.folder_kinds import is_group_at
+    from chronotile.history.listing import is_group_at
 
     raw = key.encode() if isinstance(key, str) else key
-    return Group(store, raw) if is_group_at(store) else Array(store, raw)
+    if is_group_at(store):
+        from chronotile.group import Group
+
+        return Group(store, raw)
+    from chronotile.array import Array
+
+    return Array(store, raw)
+
+
+def with_operations(table: pa.Table, names: str, stores: Iterable[Store]) -> pa.Table:
+    """Add the column `operation` behind a column of names: the operation of ours that put each.
+
+    Args:
+        table: A table with a column of names of commits.
+        names: That column.
+        stores: The arrays that they are of.
+    """
+    import pyarrow as pa
+
+    from chronotile.change.operations import tell_operations
+    from chronotile.show.operation_words import Operations
+
+    known: dict[str, str] = {}
+    for store in stores:
+        known |= Operations(tell_operations(store)).of_name
+    ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
+    return table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
 
 
 def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:

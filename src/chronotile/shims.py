@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.group import Group
 from chronotile.handle import open as open_place
+from chronotile.handle import wrong_member
 
 if TYPE_CHECKING:
     import os
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from chronotile.array import Array
     from chronotile.change.plan import Report
+    from chronotile.dataset.open_dataset import DatasetView
     from chronotile.dataset.over_members import GroupReport
-    from chronotile.log import Log
 
     Uri = str | os.PathLike[str]
     Key = bytes | str | None
@@ -31,33 +32,12 @@ def _at(uri: Uri, key: Key, storage_options: Storage) -> Array:
     return open_place(uri, key=key, storage_options=storage_options)  # type: ignore[return-value]
 
 
-def open_log(
-    array: Uri,
-    key: Key = None,
-    storage_options: Storage = None,
-    *,
-    prune_to: tuple[int, int] | None = None,
-) -> Log:
-    """List and read the commit log of an array, once.
-
-    Args:
-        array: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
-        key: The AES-256 key of an encrypted array: 32 bytes, or 32 characters.
-        storage_options: Options of the storage, such as `aws_endpoint`.
-        prune_to: A window; see `history.read_history` for what it risks.
-
-    Raises:
-        ArrayNotFoundError: There is no array.
-        ChangedError: The array changed each time while it was read.
-        WrongKeyError: The key does not open it.
-        StorageError: The storage failed.
-    """
-    from chronotile.history.read_history import read_history
-    from chronotile.log import Log
-    from chronotile.storage.store import open_store
-
-    store = open_store(array, storage_options)
-    return Log(read_history(store, key=key, prune_to=prune_to), store)
+def _rows_at(uri: Uri, key: Key, storage_options: Storage, options: Mapping[str, Any]) -> Array:
+    """Open a place whose rows are read; only a group has members."""
+    found = _at(uri, key, storage_options)
+    if options.get("member") is not None and not isinstance(found, Group):
+        raise wrong_member(found.uri)
+    return found
 
 
 class Dataset(Group):
@@ -65,6 +45,10 @@ class Dataset(Group):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.dataset, name)
+
+    def view(self, end: Any = None) -> DatasetView:  # type: ignore[override]  # as it was
+        """Give the members at a moment, and what an open of each sees: `Group.view`."""
+        return super().view(end=end)
 
     def add_tag(self, name: str, **options: Any) -> GroupReport:
         """Give a moment of the group a name: `Group.tag`."""
@@ -199,14 +183,14 @@ def read_rows(
     array: Uri, *, key: Key = None, storage_options: Storage = None, **options: Any
 ) -> pa.Table:
     """Read the rows that an open at a window should see: `Array.rows`."""
-    return _at(array, key, storage_options).rows(**options)
+    return _rows_at(array, key, storage_options, options).rows(**options)
 
 
 def removed_rows(
     array: Uri, name: str, *, key: Key = None, storage_options: Storage = None, **options: Any
 ) -> pa.Table:
     """Read the rows that one delete removed, or one update changed: `Array.removed_rows`."""
-    return _at(array, key, storage_options).removed_rows(name, **options)
+    return _rows_at(array, key, storage_options, options).removed_rows(name, **options)
 
 
 def diff(
@@ -219,11 +203,11 @@ def diff(
     **options: Any,
 ) -> pa.Table:
     """Compare what opens at two moments see: `Array.diff`."""
-    return _at(array, key, storage_options).diff(t1, t2, **options)
+    return _rows_at(array, key, storage_options, options).diff(t1, t2, **options)
 
 
 def blame(
     array: Uri, row: Any, *, key: Key = None, storage_options: Storage = None, **options: Any
 ) -> pa.Table:
     """List every commit that had to do with a row: `Array.blame`."""
-    return _at(array, key, storage_options).blame(row, **options)
+    return _rows_at(array, key, storage_options, options).blame(row, **options)

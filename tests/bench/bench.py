@@ -87,7 +87,7 @@ def deletes(path: Path, count: int) -> Path:
     def record(number: int) -> bytes:
         stored = Compare(field="a", op=Op.NE, value=(1000 + number).to_bytes(4, "little"))
         tile = tiles.encode(codec.encode(stored), version=22)
-        return commit_files.encode_record(commit_files.Record(uri(number, ".del"), tile))
+        return commit_files.encode_record(commit_files.ConRecord(uri(number, ".del"), tile))
 
     return put_con(path, b"".join(record(number) for number in range(count)), count)
 

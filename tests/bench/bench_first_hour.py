@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import chronotile as ct
 from chronotile.cli.program import main
-from chronotile.log.story import Story, Window
+from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def history(array: Path, say: Callable[..., None]) -> None:
     for _ in range(ROUNDS):
         log = ct.open_log(array)
         began = time.perf_counter()
-        list(itertools.islice(Story(log, log.view()).events(Window()), SCREEN))
+        list(itertools.islice(log.story(sizes=False, look=True).events(EventFilter()), SCREEN))
         screen = min(screen, time.perf_counter() - began)
         began, busy = time.perf_counter(), time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):

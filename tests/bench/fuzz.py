@@ -23,25 +23,25 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.conditions import codec
     from chronotile.errors import ChronotileError
     from chronotile.format import commit_files, names, schema, tiles
-    from chronotile.format.consolidated_footers import decode_consolidated_footers
-    from chronotile.format.damaged_con import salvage_con
-    from chronotile.format.footer_layout import decode_footer
+    from chronotile.format.commit_files import salvage_con
+    from chronotile.format.consolidated_footers import read_index
     from chronotile.format.fragment_footer import (
         decode_applied,
+        decode_footer,
         footer_size,
         schema_name,
     )
-    from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
-    from chronotile.format.fragment_size import FragmentMeasure
-    from chronotile.format.fragment_tiles import (
+    from chronotile.format.fragment_metadata import (
         decode_bounds,
+        decode_metadata,
         decode_numbers,
         decode_r_tree,
-        decode_statistics,
+        frame_metadata,
     )
+    from chronotile.format.fragment_size import FragmentMeasure
     from chronotile.format.groups import decode_details, stored_members
     from chronotile.history.lines_to_columns import scan_con
-    from chronotile.single_file.fragment_byte_ranges import metadata_regions
+    from chronotile.show.byte_ranges import metadata_regions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,11 +127,6 @@ def _tiles_of_metadata(data: bytes) -> None:
     sizes = b"\4\0"
     _agree(data, lambda d: list(decode_numbers(d, "fuzz")), footer_spec.numbers)
     _agree(data, lambda d: decode_applied(d, "fuzz"), footer_spec.applied)
-    _agree(
-        data,
-        lambda d: decode_statistics(d, 3, "fuzz"),
-        lambda d: tuple(footer_spec.statistics(d, 3)),
-    )
 
     def tree(data: bytes) -> object:
         found = decode_r_tree(data, 22, sizes, "fuzz")
@@ -145,7 +140,7 @@ def _tiles_of_metadata(data: bytes) -> None:
 
 def _listed(data: bytes) -> None:
     def fast(data: bytes) -> object:
-        return [(item.name, item.offset) for item in decode_consolidated_footers(data, "fuzz")]
+        return [(item.name, item.offset) for item in read_index(data, "fuzz").listed()]
 
     _agree(data, fast, footer_spec.listed)
 

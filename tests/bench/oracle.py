@@ -26,7 +26,7 @@ from support.reference_cells import Raw, Reference, differences
 import chronotile as ct
 
 if TYPE_CHECKING:
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 
 @dataclass(slots=True, kw_only=True)

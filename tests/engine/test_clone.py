@@ -15,6 +15,7 @@ from support.engine_answers import read
 from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.change.past_state import UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
@@ -175,7 +176,7 @@ def test_in_a_bucket_and_out_of_it(
     beside = EngineArray(f"{bucket}/beside", settings=s3_settings(s3))
     seen: list[str] = []
     source = open_store(there.uri, s3.options, on_operation=lambda _, path: seen.append(path))
-    ct.clone(there.uri, beside.uri, end=55, storage_options=s3.options, store=source)
+    Array(source).clone(beside.uri, end=55)
     assert beside.answer(*NOW) == array.answer(0, 55)
     assert not [path for path in seen if path.endswith("a0.tdb")], "cells went through this process"
     back = EngineArray(tmp_path / "back")
@@ -236,7 +237,7 @@ def test_a_place_that_is_not_empty_is_left_alone(
         ct.clone(array.uri, str(tmp_path / "there"))
     with pytest.raises(RefusedError, match="outside of the source"):
         ct.clone(array.uri, f"{array.uri}/inside")
-    with pytest.raises(ct.ChronotileError, match="expected the name of a commit, found 'x'"):
+    with pytest.raises(ct.ChronotileError, match="found 'x': it fits none"):
         ct.clone(array.uri, str(tmp_path / "new"), without=["x"])
     assert not ct.clone(array.uri, str(tmp_path / "new"), dry_run=True).findings
     assert not (tmp_path / "new").exists()

@@ -15,7 +15,7 @@ from support.histories import History
 import chronotile as ct
 from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format import tiles
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.consolidated_footers import consolidated_footers
 from chronotile.format.names import parse_name
 

@@ -21,10 +21,15 @@ from chronotile.array import Array
 from chronotile.change.consolidate import wanted_order, wanted_rows
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
-from chronotile.format.commit_files import Record, decode_con, encode_lines, encode_record
-from chronotile.format.con_names import later_name, rank
-from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.con_coverage import commit_ids, coverage
+from chronotile.format.commit_files import (
+    ConRecord,
+    decode_con,
+    encode_lines,
+    encode_record,
+    later_name,
+    rank,
+)
+from chronotile.history.con_files import commit_ids, coverage, encode_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History
+
 
 REFUSED = {
     "bad-backwards",
@@ -245,7 +251,7 @@ def test_the_fast_writer_writes_what_the_slow_one_does(case: str, updates: bool)
     for uri, tile in ledger.loose.items():
         if ledger.counts(uri) and (updates or not uri.endswith(".upd")):
             found.setdefault(uri, tile)
-    records = sorted((Record(uri, tile) for uri, tile in found.items()), key=wanted_order)
+    records = sorted((ConRecord(uri, tile) for uri, tile in found.items()), key=wanted_order)
     rows = wanted_rows(history.table, updates=updates)
     assert encode_rows(history.table, rows) == b"".join(map(encode_record, records))
 
@@ -272,13 +278,15 @@ def test_the_fast_writer_on_long_runs(array: EngineArray, seed: int) -> None:
     table = open_log(array.uri).history.table
     for kept in (1.0, 0.99, 0.9, 0.3):
         rows = np.array([r for r in range(len(table)) if chance.random() < kept], np.int64)
-        wanted = [Record(table.uri(row), held(table, row)) for row in rows.tolist()]
+        wanted = [ConRecord(table.uri(row), held(table, row)) for row in rows.tolist()]
         assert encode_rows(table, rows) == b"".join(map(encode_record, wanted))
 
 
-def record(when: int, extension: str, chance: random.Random, tile: bytes | None = None) -> Record:
+def record(
+    when: int, extension: str, chance: random.Random, tile: bytes | None = None
+) -> ConRecord:
     uuid = chance.randbytes(16).hex()
-    return Record(f"__commits/__{when}_{when}_{uuid}_22{extension}", tile)
+    return ConRecord(f"__commits/__{when}_{when}_{uuid}_22{extension}", tile)
 
 
 def held(table: CommitTable, row: int) -> bytes | None:
@@ -302,7 +310,7 @@ def test_columns_say_what_the_ledger_says_of_many_cons(array: EngineArray, seed:
     (tile,) = (path.read_bytes() for path in array.commits_folder.glob("*.del"))
     uuids = [f"{'0' * 8}{n:024x}" for n in range(3)]
     known = [
-        Record(f"__commits/__{when}_{when}_{uuid}_22{ext}", None if ext == ".wrt" else tile)
+        ConRecord(f"__commits/__{when}_{when}_{uuid}_22{ext}", None if ext == ".wrt" else tile)
         for when in range(1, 4 + seed % 9)
         for uuid in uuids[: 1 + seed % 3]
         for ext in (".wrt", ".del")

@@ -18,8 +18,7 @@ from chronotile.dataset import publish_members
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
 from chronotile.group import Group
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import open_store
+from chronotile.storage.store import open_store, put_compared
 
 if TYPE_CHECKING:
     import pathlib
@@ -212,7 +211,7 @@ def test_what_publish_refuses_changes_nothing(
     assert answers(arrays) == before
     run(capsys, "publish", stage, group, "--own-times", "--at", "70", status=2)
     # Copies that take longer than there is time are not committed.
-    monkeypatch.setattr(publish_members, "_PACES", {"disk": publish_members._Pace(0, 0, 0, 10)})
+    monkeypatch.setattr(publish_members, "_PACES", {"quick": publish_members._Pace(0, 0, 0, 10)})
     said = run(capsys, "publish", stage, group, "--member", "inner/*", status=1)
     assert "nothing is visible; say a later moment" in str(said)
     assert answers(arrays) == before

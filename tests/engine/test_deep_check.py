@@ -355,9 +355,8 @@ def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     from chronotile.errors import BadFileError
     from chronotile.format.datatypes import Datatype
     from chronotile.format.filters import Pipeline
-    from chronotile.format.footer_layout import CellFile
-    from chronotile.format.fragment_metadata import FileTiles
-    from chronotile.format.fragment_tiles import Numbers
+    from chronotile.format.fragment_footer import CellFile
+    from chronotile.format.fragment_metadata import FileTiles, Numbers
     from chronotile.storage.store import open_store
 
     store = open_store(str(tmp_path))

@@ -16,8 +16,7 @@ from support.histories import History
 import chronotile as ct
 from chronotile.format import cell_values
 from chronotile.format.footer_columns import joined, sparse_columns
-from chronotile.format.footer_layout import FooterLayout
-from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
+from chronotile.format.fragment_footer import FIRST_WITH_FOOTER, FooterLayout
 from chronotile.format.fragment_size import FragmentMeasure, domain_text
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.history.fragment_facts import read_facts

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tiledb
+from support.array_places import array_files
 from support.group_histories import by_engine, by_us, make_array, opened
 from support.verbs import repair_group
 
@@ -80,14 +81,6 @@ def names(group: Path) -> set[str | None]:
     return {name for name, _, _ in by_engine(str(group), None)}
 
 
-def files_of(group: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(group)): path.read_bytes()
-        for path in group.rglob("*")
-        if path.is_file()
-    }
-
-
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_the_engine_opens_the_group_again_and_undo_brings_all_back(
@@ -101,12 +94,12 @@ def test_the_engine_opens_the_group_again_and_undo_brings_all_back(
     (found,) = [item for item in ct.open_dataset(str(group)).check() if item.severity == "error"]
     assert (found.code, found.path) == ("tile-corrupt", f"__group/{file.name}")
     assert found.hint.startswith(f"chronotile repair {group} ")
-    before = files_of(group)
+    before = array_files(group)
     assert main(["repair", str(group), "--dry-run", "--json"]) == 0
     planned = json.loads(capsys.readouterr().out)["members"][0]
     assert (planned["member"], planned["kind"]) == ("", "group")
     assert any(file.name in note for note in planned["notes"])
-    assert files_of(group) == before
+    assert array_files(group) == before
     assert main(["repair", str(group), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)["members"]
     assert [step["path"] for step in out[0]["steps"] if step["op"] == "move"] == [
@@ -122,7 +115,7 @@ def test_the_engine_opens_the_group_again_and_undo_brings_all_back(
     assert ("members perhaps: c" in " ".join(out[0]["notes"])) == ("c" not in names(group))
     assert not [i for i in ct.open_dataset(str(group)).check() if i.severity == "error"]
     assert main(["undo", str(group)]) == 0
-    assert files_of(group) == before
+    assert array_files(group) == before
 
 
 def test_the_start_of_a_list_that_was_cut_is_saved(tmp_path: Path) -> None:

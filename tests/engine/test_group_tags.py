@@ -117,9 +117,9 @@ def test_every_command_takes_it_for_a_time(
     for command, *options in COMMANDS:
         said = []
         for given in ("later", str(now)):
-            more = ["-o", str(tmp_path / f"{given}.svg")] if command == "timeline" else []
+            more = ["-o", str(tmp_path / f"{given}.html")] if command == "timeline" else []
             main([command, dataset.uri, *options, given, *more, "--json"])
-            out = capsys.readouterr().out.replace(str(tmp_path / f"{given}.svg"), "")
+            out = capsys.readouterr().out.replace(str(tmp_path / f"{given}.html"), "")
             said.append(
                 [one for one in out.splitlines() if '"time"' not in one and "hex" not in one]
             )

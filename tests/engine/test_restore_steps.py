@@ -53,7 +53,7 @@ def test_every_state_in_between_is_old_or_harmless(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     # Opens after each step take their time: the moment must not come before they are done.
-    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 10_000})
+    monkeypatch.setattr(restore_module, "_LEAD_MS", {"quick": 10_000})
     watched = Watched(tmp_path / "array", way)
     old, between, new = watched.old, watched.between, watched.new
     begun = now_ms()
@@ -101,7 +101,7 @@ def test_an_undo_goes_the_same_way_back(tmp_path: pathlib.Path, way: str) -> Non
 def test_a_restore_says_what_an_open_could_see(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restore_module, "_LEAD_MS", {"disk": 5_000})
+    monkeypatch.setattr(restore_module, "_LEAD_MS", {"quick": 5_000})
     for way in WAYS:
         array, moment = evolved(tmp_path / way, way)
         notes = ct.restore(array.uri, moment).notes

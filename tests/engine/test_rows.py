@@ -21,10 +21,10 @@ from chronotile import read_rows
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
-from chronotile.report.row_formats import plain_rows
 from chronotile.rows.cells import engine_read
 from chronotile.rows.cells.cell_source import CellBatch, cell_source
 from chronotile.rows.read_rows import NOTES
+from chronotile.show.row_formats import plain_rows
 from chronotile.spark.source.change_table import change_partitions, read_changes
 from chronotile.spark.source.options import read_options
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CALLS = {
-    "log --since": "log ARRAY --since THEN",
-    "log --until": "log ARRAY --until THEN",
+    "log --start": "log ARRAY --start THEN",
+    "log --end": "log ARRAY --end THEN",
     "visible --start": "visible ARRAY --start THEN",
     "visible --end": "visible ARRAY --end THEN",
     "rows --start": "rows ARRAY --start THEN",
@@ -31,7 +31,8 @@ CALLS = {
     "diff t2": "diff ARRAY 10 THEN",
     "explain --start": "explain ARRAY --start THEN",
     "explain --end": "explain ARRAY --end THEN",
-    "timeline --now": "timeline ARRAY -o FOLDER/picture.svg --now THEN",
+    "timeline --as-of": "timeline ARRAY -o FOLDER/picture.svg --as-of THEN",
+    "members --as-of": "members GROUP --as-of SOON",
     "members --end": "members GROUP --end SOON",
     "check --as-of": "check GROUP --as-of SOON",
     "delete --at": "delete ARRAY --where a==3 --at THEN --any-time --dry-run",
@@ -39,10 +40,9 @@ CALLS = {
     "vacuum --keep": "vacuum ARRAY --keep THEN --dry-run",
     "clone --start": "clone ARRAY FOLDER/clone --start THEN --dry-run",
     "clone --end": "clone ARRAY FOLDER/clone --end THEN --dry-run",
-    "restore --to": "restore ARRAY --to THEN --from SOON --dry-run",
-    "restore --from": "restore ARRAY --to 10 --from SOON --dry-run",
+    "restore --to": "restore ARRAY --to THEN --at SOON --dry-run",
     "restore --at": "restore ARRAY --to 10 --at SOON --dry-run",
-    "undelete --from": "undelete ARRAY DELETE --from SOON --dry-run",
+    "undelete --at": "undelete ARRAY DELETE --at SOON --dry-run",
     "publish --at": "publish FOLDER/stage ARRAY --at SOON --dry-run",
     "tag add --at": "tag add ARRAY other --at THEN --dry-run",
 }

@@ -159,8 +159,10 @@ def test_a_stream_that_is_cut() -> None:
 
 
 def test_parts_that_do_not_add_up() -> None:
-    with pytest.raises(BadFileError, match="parts of 4 bytes in all"):
+    with pytest.raises(BadFileError, match="a zlib stream of 5 bytes, found 4"):
         tiles.decode(one_chunk(4, zlib.compress(b"abcd"), stated=5), "parts")
+    with pytest.raises(BadFileError, match="a chunk of 4 bytes, found 5"):
+        tiles.decode(one_chunk(4, zlib.compress(b"abcde"), stated=5), "parts")
 
 
 def test_a_filter_that_is_not_supported_is_named() -> None:

@@ -37,7 +37,7 @@ from chronotile.errors import is_printable, printable, printable_json
 from chronotile.format import tiles
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.names import new_name
-from chronotile.report.output import emit, plain_table
+from chronotile.show.output import emit, plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

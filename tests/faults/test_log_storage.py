@@ -24,7 +24,7 @@ from chronotile.storage.store import Retry, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 WINDOWS = [(0, 9), (0, 10), (0, 24), (0, 25), (0, 45), (15, 45), (26, 60), (0, 60), (45, 100)]
 WRITES = {10: {1: 1, 2: 2, 3: 3}, 20: {3: 30, 4: 40}, 30: {1: 100, 5: 50}, 40: {8: 8}, 50: {7: 7}}
@@ -99,7 +99,7 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
         proxy.plan = random_plan(seed, (0.05, 0.3, 0.8, 1.0)[seed % 4], FAULTS)
         store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
         try:
-            log = Log(read_history(store))
+            log = Log(read_history(store), store)
         except StorageError as error:
             outcomes["error" if in_bucket.uri in str(error) else "unclear"] += 1
             continue
@@ -109,6 +109,19 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
     assert outcomes["error"] >= 1, outcomes
     assert outcomes.keys() == {"answer", "error"}
     assert len({fault for _, _, fault in proxy.seen}) == len(FAULTS)
+
+
+def test_an_outage_costs_few_requests_an_array(in_bucket: EngineArray, proxy: FaultProxy) -> None:
+    proxy.plan = lambda *_: "503"
+    store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
+    with pytest.raises(StorageError):
+        store.exists()
+    assert len(proxy.seen) == QUICK.attempts
+    proxy.seen.clear()
+    with pytest.raises(StorageError):
+        read_history(store)
+    asked = Counter(path for _, path, _ in proxy.seen)
+    assert set(asked.values()) <= set(range(1, QUICK.attempts + 1))
 
 
 class Meddler:
@@ -125,7 +138,8 @@ class Meddler:
 
 def after_commits_are_listed(array: EngineArray, then: Callable[[], None], times: int = 1) -> Log:
     hook = Meddler("list.done", "__commits", then, times)
-    return Log(read_history(open_store(array.uri, on_operation=hook)))
+    store = open_store(array.uri, on_operation=hook)
+    return Log(read_history(store), store)
 
 
 @pytest.fixture
@@ -157,7 +171,8 @@ def test_a_change_between_list_and_read(plain: EngineArray, change: str, listed:
     """What is said is what held before, or what holds after: no mixture of both."""
     before = said(ct.open_log(plain.uri))
     hook = Meddler("list.done", listed, changes(plain)[change])
-    log = Log(read_history(open_store(plain.uri, on_operation=hook)))
+    store = open_store(plain.uri, on_operation=hook)
+    log = Log(read_history(store), store)
     assert hook.left == 0
     assert not log.history.problems
     assert "missing" not in {one.reason for one in log.view(0, 100).explain()}
@@ -193,7 +208,7 @@ def test_a_commit_seen_without_its_fragment(
                 changed.set()
 
     store = open_store(array.uri, s3.options, on_operation=hook)
-    log = Log(read_history(store))
+    log = Log(read_history(store), store)
     assert seen[first] > 1  # it looked again
     assert said(log) == said(ct.open_log(array.uri, storage_options=s3.options))
 
@@ -230,7 +245,7 @@ def test_an_array_that_is_damaged_is_not_one_that_changes(plain: EngineArray) ->
     next((Path(plain.uri) / "__fragments").glob("__10_10_*")).rename(Path(plain.uri) / "gone")
     calls: list[tuple[str, str]] = []
     store = open_store(plain.uri, on_operation=lambda *step: calls.append(step))
-    log = Log(read_history(store))
+    log = Log(read_history(store), store)
     (lost,) = (one for one in log.view(0, 100).explain() if one.reason == "missing")
     assert lost.name.startswith("__10_10_")
     assert Counter(calls)["list", "__commits"] == 2  # it made sure

@@ -157,7 +157,7 @@ def test_an_overlay_shows_what_is_not_there_and_changes_nothing(array: Path) -> 
     assert store.read_range(step.path, 2, 9, size=9) == (step.data or b"")[2:9]
     assert store.read_range(min(loose(array)), 0, 9, size=0) == b""
     files = sorted(os.listdir(array / "__commits"))  # noqa: PTH208 - names are what counts
-    with pytest.raises(ChronotileError, match="expected only a plan, found a change"):
+    with pytest.raises(ChronotileError, match="expected only reading, found a change"):
         Array(store).vacuum()
     assert sorted(os.listdir(array / "__commits")) == files  # noqa: PTH208
     assert len(open_log(str(array)).view().fragments) == 10

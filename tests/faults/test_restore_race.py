@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiledb
-from support.array_places import InBucket, read_all
+from support.array_places import InBucket, array_files, is_record, read_all
 from support.engine_arrays import EngineArray, s3_settings
 from support.servers import S3Server
 from support.spec_files import ROOT
@@ -29,9 +29,10 @@ from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.errors import ChangedError
+from chronotile.format.commit_files import decode_vac
 from chronotile.format.timestamps import now_ms
+from chronotile.storage.disk_access import UnnamedFile
 from chronotile.storage.store import open_store
-from chronotile.storage.unnamed_file import UnnamedFile
 
 if TYPE_CHECKING:
     import pathlib
@@ -53,11 +54,11 @@ def merged(folder: pathlib.Path, *, sparse: bool = True) -> EngineArray:
 
 
 def before_exchange(monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]) -> None:
-    """Take a step between the last look at a file of a disk and its exchange, once."""
+    """Take a step between the last look at a `.vac` of a disk and its exchange, once."""
     replace, waiting = UnnamedFile.replace, [step]
 
     def replaced(self: UnnamedFile, name: str, folder: int) -> None:
-        if waiting:
+        if waiting and name.endswith(".vac"):
             waiting.pop()()
         replace(self, name, folder)
 
@@ -91,6 +92,11 @@ def three_writes(folder: pathlib.Path, *, sparse: bool = True) -> EngineArray:
     return array
 
 
+def meaning(files: dict[str, bytes]) -> dict[str, bytes | frozenset[str]]:
+    """Read the lines of each `.vac`: one whose content came back repeats some."""
+    return {p: frozenset(decode_vac(d, p)) if p.endswith(".vac") else d for p, d in files.items()}
+
+
 def codes(array: EngineArray, options: dict[str, str] | None = None) -> list[str]:
     found = ct.open_log(array.uri, storage_options=options).check()
     return [item.code for item in found if item.severity != "info"]
@@ -118,7 +124,7 @@ def test_a_vacuum_just_before_the_switch_in_a_bucket(
     before = array.answer(*NOW)
 
     def plan(_: int, method: str, path: str) -> Fault:
-        if method == "PUT" and path.endswith(".vac"):
+        if method == "PUT" and path.endswith(".vac") and not is_record(path):
             puts.append(path)
             if len(puts) == 2:
                 array.vacuum("fragments")
@@ -144,7 +150,7 @@ def test_a_reader_that_opened_just_before_the_switch(
     before, then = array.answer(*NOW), array.answer(0, TIME + 20)
 
     def look(operation: str, path: str) -> None:
-        if operation == "put" and path.endswith(".vac"):
+        if operation == "put" and path.endswith(".vac") and not is_record(path):
             looks.append(array.answer(*NOW))
 
     Array(open_store(place.uri, s3.options, on_operation=look)).restore(TIME + 20)
@@ -164,6 +170,8 @@ def test_a_vacuum_that_has_looked_before_the_switch_and_goes_on_after_it(
     before, ignores, vacs = array.answer(*NOW), list[Any](), list[str]()
 
     def look(operation: str, path: str) -> None:
+        if is_record(path):
+            return
         if operation.partition(".")[0] == "put" and path.endswith(".vac"):
             vacs.append(operation)
             if vacs == ["put", "put.done", "put"]:
@@ -191,6 +199,8 @@ def test_a_vacuum_that_removes_the_new_fragments_after_all(tmp_path: pathlib.Pat
     before, vacs, copies = array.answer(*NOW), list[str](), list[EngineArray]()
 
     def look(operation: str, path: str) -> None:
+        if is_record(path):
+            return
         if operation == "put" and path.endswith(".vac"):
             vacs.append(path)
             if len(vacs) == 2:
@@ -314,7 +324,7 @@ def test_a_consolidation_that_ends_later_is_found_and_mended(
     assert array.answer(*NOW) == before, "the engine brings it back"
     (found,) = (i for i in ct.open_log(array.uri).check() if i.code == "restore-undone")
     assert found.path == f"__fragments/{merge.name}"
-    files = read_all(array.folder)
+    files = array_files(array.folder)
     report = ct.vacuum(array.uri)
     assert report.steps == ()
     assert any("left alone: it lists what a restore hid" in note for note in report.notes)
@@ -327,7 +337,7 @@ def test_a_consolidation_that_ends_later_is_found_and_mended(
     assert array.answer(0, TIME + 30) == before, "history stays"
     assert main(["undo", array.uri]) == 0
     capsys.readouterr()
-    assert read_all(array.folder) == files
+    assert meaning(array_files(array.folder)) == meaning(files)
     ct.repair(array.uri)
     array.write(restored.at_ms + 100_000, {5: 5, 6: 6})
     later = array.answer(*NOW)
@@ -397,7 +407,7 @@ def test_a_consolidation_of_what_came_back_is_mended_too(tmp_path: pathlib.Path)
     assert set(array.answer(*NOW)) == {*before, (7, 7)}
     assert codes(array) == ["restore-undone"]
     report = ct.repair(array.uri)
-    assert [step.op for step in report.steps] == ["move", "move", "put", "put"]
+    assert [step.op for step in report.steps] == ["replace", "replace"]
     assert set(array.answer(*NOW)) == {*then, (7, 7)}
     assert codes(array) == []
 

@@ -22,7 +22,7 @@ from chronotile.spark.pipeline.older_run_rows import WRITTEN
 from chronotile.spark.pipeline.run_pipeline import Job, run
 from chronotile.spark.pipeline.runs import last_run
 from chronotile.spark.source.options import Options, read_options
-from chronotile.storage import key_pages
+from chronotile.storage import bucket as bucket_module
 from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import SCHEMAS
 
@@ -249,7 +249,7 @@ def test_neighbours_are_listed_flat_and_never_again(
     small = len([path for path in paths if "huge" not in path.parts])
     page = 20
     monkeypatch.setattr(flat_listing, "PAGE", page)
-    monkeypatch.setattr(key_pages, "PAGE", page)
+    monkeypatch.setattr(bucket_module, "PAGE", page)
     monkeypatch.setattr(flat_listing, "PAGES_OF_ARRAY", 3)
     storage = tuple(sorted(proxy.options.items()))
 

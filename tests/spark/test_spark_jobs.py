@@ -24,15 +24,16 @@ from support.large_arrays import make_large_array
 from support.spark_sessions import local_session
 
 import chronotile as ct
-import chronotile.log as log_module
 from chronotile import consolidate, vacuum
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import program as cli
 from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
-from chronotile.history.time_columns import TWIN
-from chronotile.report.output import size_text
+from chronotile.history import fragment_facts
+from chronotile.history.text_columns import TWIN
+from chronotile.show.output import size_text
 from chronotile.spark import register
 from chronotile.spark.bucket_share import BucketShare
 from chronotile.spark.frames import in_tasks
@@ -52,7 +53,7 @@ from chronotile.spark.source.data_source import ChronotileSource
 from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
 from chronotile.tables import array_tables
-from chronotile.tables.array_tables import BYTES_OF, SCHEMAS, TABLES, ArrayTables
+from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
 from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
+
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
 Table = list[tuple[Any, ...]]
@@ -303,7 +305,7 @@ def test_footers_and_sizes_are_read_only_for_chosen_columns(
 
         monkeypatch.setattr(module, name, call)
 
-    noted(log_module, "read_facts")
+    noted(fragment_facts, "read_facts")
     noted(array_tables, "bytes_by_reason")
 
     def read_here(table: str, schema: str, **options: str) -> list[str]:

@@ -19,7 +19,7 @@ from support.version_23 import newer_metadata
 
 import chronotile.format.parsers as door
 from chronotile.errors import BadFileError
-from chronotile.format.footer_layout import FooterLayout
+from chronotile.format.fragment_footer import FooterLayout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,7 @@ from chronotile.visibility.rules import schema_at
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chronotile.log import View
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 FAR = (1 << 64) - 2
 

@@ -13,7 +13,7 @@ from conformance.subjects import chronotile_reader, tiledb_reader
 from support.array_places import read_all
 from support.version_23 import UNKNOWN, newer_array
 
-from chronotile.cli.conformance import (
+from chronotile.cli.files import (
     Case,
     check_reader,
     command_asker,

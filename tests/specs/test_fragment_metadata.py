@@ -22,24 +22,27 @@ from chronotile.errors import BadFileError, ChronotileError, UnknownVersionError
 from chronotile.format import cell_values, tiles
 from chronotile.format.consolidated_footers import (
     consolidated_footers,
-    decode_consolidated_footers,
     encode_consolidated_footers,
+    read_index,
 )
-from chronotile.format.footer_layout import FooterLayout, coordinate_sizes, decode_footer
-from chronotile.format.fragment_footer import decode_applied, read_head
+from chronotile.format.fragment_footer import (
+    FooterLayout,
+    coordinate_sizes,
+    decode_applied,
+    decode_footer,
+    read_head,
+)
 from chronotile.format.fragment_metadata import (
     FragmentMetadata,
-    decode_metadata,
-    frame_metadata,
-)
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
-from chronotile.format.fragment_tiles import (
     Numbers,
     decode_bounds,
+    decode_metadata,
     decode_numbers,
     decode_r_tree,
     decode_statistics,
+    frame_metadata,
 )
+from chronotile.format.fragment_size import FragmentMeasure, domain_text
 from chronotile.single_file.nearby_schemas import read_schemas
 
 if TYPE_CHECKING:
@@ -118,10 +121,6 @@ def test_each_tile_is_read_as_the_spec_says() -> None:
             ):
                 if bounds is not None:
                     assert footer_spec.bounds(payload_at(fragment, offsets[at])) == bounds
-        if footer.ofs_fragment_statistics is not None:
-            payload = payload_at(fragment, footer.ofs_fragment_statistics)
-            told = footer_spec.statistics(payload, len(found.fields))
-            assert told == [field.statistics for field in found.fields]
         if footer.ofs_processed_conditions is not None:
             payload = payload_at(fragment, footer.ofs_processed_conditions)
             assert footer_spec.applied(payload) == found.applied_deletes
@@ -228,7 +227,7 @@ def test_a_written_meta_is_the_engines_byte_for_byte() -> None:
     assert len(meta_files()) > 15
     for case, path in meta_files():
         tile = tiles.decode(path.read_bytes(), path.name, key=case.key)
-        listed = decode_consolidated_footers(tile.payload, path.name)
+        listed = read_index(tile.payload, path.name).listed()
         assert [(item.name, item.offset) for item in listed] == footer_spec.listed(tile.payload)
         pairs = [(item.name, item.footer) for item in listed]
         written = encode_consolidated_footers(pairs, version=tile.version, key=case.key)
@@ -313,7 +312,7 @@ def spoil(data: st.DataObject, sound: bytes) -> bytes:
 def test_damaged_tiles_are_read_as_the_spec_says(data: st.DataObject) -> None:
     fragment = data.draw(st.sampled_from([f for f in fragments() if f.case.key is None][::7]))
     footer = decode_footer(fragment.footer, fragment.schema, "x")
-    sizes, count = coordinate_sizes(fragment.schema), len(footer.fields)
+    sizes = coordinate_sizes(fragment.schema)
     offset = data.draw(st.sampled_from(sorted(footer.needed | footer.others)))
     payload = spoil(data, payload_at(fragment, offset))
     agree(
@@ -321,10 +320,6 @@ def test_damaged_tiles_are_read_as_the_spec_says(data: st.DataObject) -> None:
         lambda: footer_spec.numbers(payload),
     )
     agree(lambda: decode_applied(payload, "x"), lambda: footer_spec.applied(payload))
-    agree(
-        lambda: decode_statistics(payload, count, "x"),
-        lambda: tuple(footer_spec.statistics(payload, count)),
-    )
 
     def tree() -> object:
         found = decode_r_tree(payload, footer.version, sizes, "x")
@@ -355,7 +350,7 @@ def test_a_damaged_meta_is_read_as_the_spec_says(data: st.DataObject) -> None:
     case, path = data.draw(st.sampled_from(meta_files()))
     payload = spoil(data, tiles.decode(path.read_bytes(), "x", key=case.key).payload)
     agree(
-        lambda: [(i.name, i.offset) for i in decode_consolidated_footers(payload, "x")],
+        lambda: [(i.name, i.offset) for i in read_index(payload, "x").listed()],
         lambda: footer_spec.listed(payload),
     )
 
@@ -388,9 +383,9 @@ LIES: list[tuple[str, Callable[[], object]]] = [
     ("statistics of 2^63", lambda: decode_statistics(u64(HUGE), 1, "x")),
     ("2^63 deletes", lambda: decode_applied(u64(HUGE), "x")),
     ("a path of 2^63", lambda: decode_applied(u64(1, HUGE), "x")),
-    ("2^32 fragments", lambda: decode_consolidated_footers(b"\xff" * 4, "x")),
-    ("a name of 2^63", lambda: decode_consolidated_footers(b"\1\0\0\0" + u64(HUGE, 0), "x")),
-    ("a footer at 2^63", lambda: decode_consolidated_footers(b"\1\0\0\0" + u64(0, HUGE), "x")),
+    ("2^32 fragments", lambda: read_index(b"\xff" * 4, "x").listed()),
+    ("a name of 2^63", lambda: read_index(b"\1\0\0\0" + u64(HUGE, 0), "x").listed()),
+    ("a footer at 2^63", lambda: read_index(b"\1\0\0\0" + u64(0, HUGE), "x").listed()),
     ("a footer longer than its file", lambda: with_length(HUGE)),
     ("a footer of no length", lambda: with_length(0)),
     ("no bytes", lambda: decode_metadata(b"", SCHEMA, "x")),
@@ -494,7 +489,7 @@ def test_a_meta_that_lists_one_footer_a_million_times() -> None:
     table = u64(0, 4 + 16 * count) * count
     payload = struct.pack("<I", count) + table + bytes(1 << 20)
     with measured() as peak:
-        assert len(decode_consolidated_footers(payload, "x")) == count
+        assert len(read_index(payload, "x").listed()) == count
     assert peak() < 16 << 20
 
 

@@ -30,12 +30,15 @@ from chronotile.format.consolidated_footers import (
     consolidated_footers,
     encode_consolidated_footers,
 )
-from chronotile.format.footer_columns import joined, sparse_columns
-from chronotile.format.footer_layout import FooterLayout, Section, decode_footer
-from chronotile.format.footer_without_deletes import without_delete_metadata
+from chronotile.format.footer_columns import KnownFooters, joined, sparse_columns
+from chronotile.format.fragment_footer import (
+    FooterLayout,
+    Section,
+    decode_footer,
+    without_delete_metadata,
+)
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
 from chronotile.format.fragment_size import FragmentMeasure, domain_text
-from chronotile.format.known_footers import KnownFooters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

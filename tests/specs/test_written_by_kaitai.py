@@ -20,10 +20,14 @@ from chronotile.conditions import codec
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, UpdateValue
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items, number_item, removal_item
-from chronotile.format.commit_files import Record, encode_lines, encode_record
+from chronotile.format.commit_files import ConRecord, encode_lines, encode_record
 from chronotile.format.consolidated_footers import encode_consolidated_footers
-from chronotile.format.footer_layout import FooterLayout, coordinate_sizes, decode_footer
-from chronotile.format.footer_without_deletes import without_delete_metadata
+from chronotile.format.fragment_footer import (
+    FooterLayout,
+    coordinate_sizes,
+    decode_footer,
+    without_delete_metadata,
+)
 from chronotile.format.fragment_metadata import frame_metadata
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
@@ -182,13 +186,13 @@ def test_updates(writer: KaitaiWriter, node: Condition, values: tuple[UpdateValu
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> ConRecord:
     extension = draw(st.sampled_from((".wrt", ".ok", ".del", ".upd")))
     tile = draw(TILES) if extension in (".del", ".upd") else None
-    return Record(f"__commits/{draw(names())}{extension}", tile)
+    return ConRecord(f"__commits/{draw(names())}{extension}", tile)
 
 
-def record_part(w: KaitaiWriter, record: Record) -> Part:
+def record_part(w: KaitaiWriter, record: ConRecord) -> Part:
     spec, tile = w.consolidated_commits, record.tile
     body = Part(spec.WriteRecord, {})
     if tile is not None:
@@ -201,7 +205,7 @@ def record_part(w: KaitaiWriter, record: Record) -> Part:
 
 @EXAMPLES
 @given(found=st.lists(records(), max_size=6))
-def test_consolidated_commits(writer: KaitaiWriter, found: list[Record]) -> None:
+def test_consolidated_commits(writer: KaitaiWriter, found: list[ConRecord]) -> None:
     ours = b"".join(map(encode_record, found))
     parts = [record_part(writer, record) for record in found]
     part = Part(writer.consolidated_commits, {"records": parts})

@@ -92,6 +92,15 @@ def read_all(folder: pathlib.Path) -> Files:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def array_files(folder: pathlib.Path) -> Files:
+    """Read all files but the records of operations and what they keep in the quarantine."""
+    return {path: data for path, data in read_all(folder).items() if not is_record(path)}
+
+
+def is_record(path: str) -> bool:
+    return "__chronotile" in path.split("/")
+
+
 def digest(files: Files) -> str:
     whole = hashlib.sha256()
     for name in sorted(files):

@@ -98,7 +98,7 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
     from chronotile.storage.store import open_store
 
     # No test waits for seconds that a real bucket may need.
-    restore._LEAD_MS["bucket"] = 200
+    restore._LEAD_MS["slow"] = 200
     command, _, given = asked["what"].partition(" ")
     options = json.loads(given)
     if command == "clone":

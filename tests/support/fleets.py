@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from support.con_files import con_name, encode_con
 from support.engine_arrays import EngineArray
 
-from chronotile.format.commit_files import Record
+from chronotile.format.commit_files import ConRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,15 +99,15 @@ class FleetMaker:
             (folder / "__commits" / f"{name}.wrt").touch()
         return name
 
-    def _records(self, commits: int, deletes: int, chance: random.Random) -> Iterator[Record]:
+    def _records(self, commits: int, deletes: int, chance: random.Random) -> Iterator[ConRecord]:
         every = commits // deletes if deletes else commits + 1
         for number in range(commits):
             time_ms = FIRST_MS + number * STEP_MS + chance.randrange(STEP_MS)
             name = f"__commits/__{time_ms}_{time_ms}_{chance.getrandbits(128):032x}_22"
             if number % every == every - 1:
-                yield Record(f"{name}.del", self._delete)
+                yield ConRecord(f"{name}.del", self._delete)
             else:
-                yield Record(f"{name}.wrt", None)
+                yield ConRecord(f"{name}.wrt", None)
 
     def _link_source(self, beside: Path) -> Path:
         if self._links % _LINKS_MAX == 0:

@@ -6,11 +6,11 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
-from chronotile.format.footer_layout import Footer, Section, coordinate_sizes
+from chronotile.format.fragment_footer import Footer, Section, coordinate_sizes
 from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
-    from chronotile.format.footer_layout import FooterField
+    from chronotile.format.fragment_footer import FooterField
     from chronotile.format.schema import Schema
 
 LISTS = (
@@ -91,11 +91,6 @@ def numbers(payload: bytes) -> list[int]:
 def bounds(payload: bytes) -> tuple[bytes, bytes]:
     tree = parse(FragmentMetadataSpec.TileBounds, "spec", payload)
     return tree.fixed, tree.var
-
-
-def statistics(payload: bytes, count: int) -> list[tuple[bytes, bytes, int, int]]:
-    tree = parse(FragmentMetadataSpec.FragmentStatistics, "spec", payload, count)
-    return [(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields]
 
 
 def applied(payload: bytes) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from support.handmade_array import VERSION, encode_schema, sample_schema
 from chronotile.conditions.codec import encode
 from chronotile.conditions.tree import Compare, Op
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, encode_record
+from chronotile.format.commit_files import ConRecord, encode_record
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 
@@ -67,4 +67,4 @@ def _delete(time: int) -> bytes:
     """The record of a delete of all rows with a negative id."""
     stored = Compare(field="id", op=Op.GE, value=struct.pack("<q", 0))
     tile = tiles.encode(encode(stored), version=VERSION)
-    return encode_record(Record(f"{COMMITS}/{new_name(time, time, VERSION)}.del", tile))
+    return encode_record(ConRecord(f"{COMMITS}/{new_name(time, time, VERSION)}.del", tile))

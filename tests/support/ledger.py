@@ -1,6 +1,6 @@
 """Which commit stands in which file, one Python object a commit: the slow model.
 
-`history.con_coverage` answers the same from columns; the tests compare the two.
+`history.con_files` answers the same from columns; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from chronotile.check.findings import RefusedError
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.kinds import DEL, UPD, WRITES
 from chronotile.history import text_columns
 

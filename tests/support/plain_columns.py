@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.history.time_columns import TWIN
+from chronotile.history.text_columns import TWIN
 
 if TYPE_CHECKING:
     import pyarrow as pa

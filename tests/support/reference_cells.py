@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from chronotile.format.schema import Schema
-    from chronotile.log import View
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 Raw: TypeAlias = tuple[bytes | None, ...]
 """One value a field, dimensions first; None for NULL."""

@@ -59,7 +59,7 @@ SLOW = (
     "test_hostile_names",
     "test_spark_rows",
     "test_group_crash",
-    "test_readme",
+    "test_guides",
     "test_open_cost",
     "test_story",
 )

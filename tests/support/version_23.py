@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    decode_consolidated_footers,
     encode_consolidated_footers,
+    read_index,
 )
-from chronotile.format.footer_layout import FooterLayout, Section
-from chronotile.format.fragment_footer import METADATA
+from chronotile.format.fragment_footer import METADATA, FooterLayout, Section
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
 from chronotile.format.schema import decode_schema
 
@@ -51,8 +50,8 @@ def newer_metadata(
     metadata = decode_metadata(data, schema, "version 22", key=key)
     footer, layout = metadata.footer, FooterLayout(schema)
     start = frame_metadata(data, "version 22").footer_start
-    plan = layout.plan(OLD, footer.has_timestamps, footer.has_delete_metadata)
-    head, numbers = data[start : -8 - plan.numbers.size], data[-8 - plan.numbers.size : -8]
+    plan = layout.numbers(OLD, footer.has_timestamps, footer.has_delete_metadata)
+    head, numbers = data[start : -8 - plan.packed.size], data[-8 - plan.packed.size : -8]
     # The engine has them between the largest values and the sums.
     at, added, offsets = min(footer.ofs_tile_sums), b"", []
     if not footer.dense:
@@ -66,10 +65,10 @@ def newer_metadata(
     sections = [*others]
     if footer.sparse_tiles:
         sections.insert(0, Section(0, struct.pack(f"<{len(offsets)}Q", *offsets)))
-    moved = list(plan.numbers.unpack(numbers))
-    for offset in range(plan.parts[2][2], len(moved)):
+    moved = list(plan.packed.unpack(numbers))
+    for offset in range(plan.lists[2][2], len(moved)):
         moved[offset] += len(added) * (moved[offset] >= at)
-    written = struct.pack("<I", NEW) + head[4:] + plan.numbers.pack(*moved)
+    written = struct.pack("<I", NEW) + head[4:] + plan.packed.pack(*moved)
     written += encode_sections(sections)
     return data[:at] + added + data[at:start] + written + struct.pack("<Q", len(written))
 
@@ -117,7 +116,7 @@ def newer_array(
             path.rename(_renamed(path))
     for path in sorted((array / "__fragment_meta").glob("*.meta")):
         payload = tiles.decode(path.read_bytes(), path.name, key=key).payload
-        listed = [_renamed_text(one.name) for one in decode_consolidated_footers(payload, "x")]
+        listed = [_renamed_text(one.name) for one in read_index(payload, "x").listed()]
         there = [(name, footers[name]) for name in listed if name in footers]
         path.write_bytes(encode_consolidated_footers(there, version=NEW, key=key))
     return names

@@ -49,9 +49,9 @@ from chronotile.format.commit_files import (
     encode_exchanged,
     encode_lines,
     encode_record,
+    later_name,
     write_uri,
 )
-from chronotile.format.con_names import later_name
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import now_ms
@@ -219,8 +219,8 @@ def con_step(
     history: History, commits: CommitsPlan, writes: list[str], deletes: dict[str, bytes]
 ) -> Step:
     """The `.con` that commits fragments and deletes in one step, later than all others."""
-    records = [commit_files.Record(uri, None) for uri in writes]
-    records += [commit_files.Record(uri, tile) for uri, tile in deletes.items()]
+    records = [commit_files.ConRecord(uri, None) for uri in writes]
+    records += [commit_files.ConRecord(uri, tile) for uri, tile in deletes.items()]
     data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
     cons = [source.path for source in history.table.sources if not source.loose]
     cons += [step.path for step in commits.steps]

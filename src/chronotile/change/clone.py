@@ -28,7 +28,7 @@ from chronotile.check.read_tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
-    Record,
+    ConRecord,
     commit_name,
     encode_record,
     write_uri,
@@ -45,8 +45,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
 
@@ -240,8 +239,8 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
     loose = {table.uri(row) for row in table.loose.nonzero()[0].tolist()}
     inside = [item for item in state.updates if item.uri not in loose]
     if writes or inside:
-        records = [Record(uri, None) for uri in writes]
-        records += [Record(item.uri, item.tile) for item in inside]
+        records = [ConRecord(uri, None) for uri in writes]
+        records += [ConRecord(item.uri, item.tile) for item in inside]
         data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
         names = [commit_name(record.uri) for record in records]
         t1, t2 = min(name.t1 for name in names), max(name.t2 for name in names)
@@ -287,7 +286,7 @@ def _carry_out(plan: Parts, transfer: Transfer, here: Store, there: Store, link:
     for step in plan.puts:
         _put_again(there, step)
     for folder, inner in plan.labels.items():
-        source, target = here.child(folder), replace(there, place=there.place.child(folder))
+        source, target = here.child(folder), there.at(there.place.child(folder))
         _run(inner, Transfer(source, target, link), source, target, link)
     _compare_sizes(there, sizes)
     for path, new in plan.schemas:

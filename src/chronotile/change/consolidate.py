@@ -27,12 +27,17 @@ from chronotile.change.removed_meanwhile import removed_meanwhile
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
-from chronotile.format.commit_files import Record, commit_name, encode_lines
-from chronotile.format.con_names import later_name, later_name_at, rank
+from chronotile.format.commit_files import (
+    ConRecord,
+    commit_name,
+    encode_lines,
+    later_name,
+    later_name_at,
+    rank,
+)
 from chronotile.format.kinds import COMMITS, OK, UPD, WRT
 from chronotile.format.names import NEWEST_VERSION, time_order
-from chronotile.history.columns_to_con import encode_rows
-from chronotile.history.con_coverage import commit_ids
+from chronotile.history.con_files import commit_ids, encode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +146,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     return np.concatenate((rows[~is_update], rows[is_update]))
 
 
-def wanted_order(record: Record) -> tuple[bool, tuple[int, int, str]]:
+def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
     """The key that sorts the records of a `.con`: by time, updates last."""
     return record.uri.endswith(".upd"), time_order(commit_name(record.uri))
 
@@ -149,7 +154,7 @@ def wanted_order(record: Record) -> tuple[bool, tuple[int, int, str]]:
 def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
     """Whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
-    `con_coverage` has the order: of files with deletes or updates the latest is kept, and its name
+    `con_files` has the order: of files with deletes or updates the latest is kept, and its name
     must have the true times. Of others the first by the text of the path is kept.
     """
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()

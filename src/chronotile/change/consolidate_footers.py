@@ -7,7 +7,7 @@ A footer is copied byte for byte from the fragment's own metadata, once it was s
 the schema that it names. A fragment without a readable footer is left out: the engine then asks the
 fragment itself, as it does for one that is written later. So nothing that happens at the same time
 can make a `.meta` wrong. Its name has the true range of its fragments, and a larger uuid than every
-other `.meta`: see `con_names`.
+other `.meta`: see `commit_files`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.engine_open_cost import FIRST_BY_NAME
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
-from chronotile.format.commit_files import FIRST_WITH_COMMITS
-from chronotile.format.con_names import later_name_at, rank
+from chronotile.format.commit_files import FIRST_WITH_COMMITS, later_name_at, rank
 from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import own_footers
+from chronotile.history.read_footers import FooterReader, own_footers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +102,7 @@ def _step(
     version = array_version(history)
     listed = [*footers.items()]
     if version < FIRST_BY_NAME:
-        listed = [(_listed_uri(store, name), raw) for name, raw in listed]
+        listed = [(store.place.uri_in_files(name), raw) for name, raw in listed]
     data = encode_consolidated_footers(listed, version=version, key=key)
     others = [path for path in history.listing.fragment_meta if path.endswith(".meta")]
     text = later_name_at(*times, others, version)
@@ -113,14 +111,8 @@ def _step(
     return put(f"{folder}{text}.meta", data, reason, may_vanish=True)
 
 
-def _listed_uri(store: Store, name: str) -> str:
-    """How an old `.meta` names a fragment."""
-    scheme = "file://" if store.place.scheme == "file" else ""
-    return f"{scheme}{store.uri_of(name)}"
-
-
 def _latest(store: Store, history: History) -> dict[str, bytes]:
     """What the latest `.meta` holds."""
     held = read_consolidated(store, history)
     latest = held[max(held, key=rank)] if held else None
-    return latest.footers if isinstance(latest, MetaFile) else {}
+    return latest.footers if isinstance(latest, FooterFile) else {}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chronotile.format.groups import GroupEntry
-    from chronotile.history.details_files import DetailsFile
+    from chronotile.history.group_reading import DetailsFile
     from chronotile.storage.store import Store
 
 

@@ -26,7 +26,7 @@ from chronotile.format.array_metadata import MetadataItem, encode_items
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import META
 from chronotile.format.names import Name, new_name, time_order, try_parse
-from chronotile.history.array_metadata_files import MetadataFile, read_metadata
+from chronotile.history.read_history import MetadataFile, read_metadata
 from chronotile.visibility.rules import is_inside
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from chronotile.change import operations
 from chronotile.change.plan import FOLDERS, Report, lasting
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, ChronotileError, StorageError
-from chronotile.storage.compared_put import put_compared
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:

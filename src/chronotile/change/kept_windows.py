@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.check.findings import count_text
 from chronotile.check.read_tags import moment_in
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.visibility.windows_to_keep import Kept, kept_for, kept_since
+from chronotile.visibility.lifelines import Kept, kept_for, kept_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

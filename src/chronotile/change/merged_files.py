@@ -52,8 +52,7 @@ class MergeFolder:
         """The lines of a `.vac` that hides some files, as the engine writes them."""
         if self.has_relative_lines:
             return [f"/{self.folder}/{name}" for name in names]
-        scheme = "file://" if store.place.scheme == "file" else ""
-        return [f"{scheme}{store.uri_of(f'{self.folder}/{name}')}" for name in names]
+        return [store.place.uri_in_files(f"{self.folder}/{name}") for name in names]
 
     def is_readable(self, data: bytes, path: str) -> bool:
         """Whether a file is what the folder holds."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.operations import check_record
-from chronotile.change.undo import Record, plan_inverse, refuse_final
+from chronotile.change.undo import Record, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import commit_name, encode_lines
@@ -31,7 +31,7 @@ _STAMP = re.compile(r"[0-9TZ.]{8,40}")
 def _above(store: Store) -> tuple[Store, str]:
     """Give the folder that holds the array, and the array's name in it."""
     place, name = store.place.parent()
-    return Store(place=place, options=store.options, retry=store.retry), name
+    return store.watched(None).at(place), name
 
 
 def _read(store: Store, path: str) -> dict[str, Any]:
@@ -54,9 +54,21 @@ def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
         if _STAMP.fullmatch(words):
             folder = f"{name}.quarantine/{words}"
             return _of_manifest(above, folder, _read(above, f"{folder}/{_MANIFEST}"))
-        path = f"{name}.reports/{words}"
+    return _of_report(store, above, name, *read_report(store, report))
+
+
+def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
+    """Read a report beside an array or a group: its place, and what it says.
+
+    Raises:
+        RefusedError: There is none.
+        BadFileError: It is no report.
+    """
+    above, name = _above(store)
+    path = f"{name}.reports/{report.rstrip('/').rpartition('/')[2]}"
+    with suppress(MissingObjectError):
         if is_path(path):
-            return _of_report(store, above, name, above.uri_of(path), _read(above, path))
+            return above.uri_of(path), _read(above, path)
     problem = f"expected the id of an operation, or a report, found {report!r:.120}"
     raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
 
@@ -79,7 +91,8 @@ def _of_report(
     ]
     old = encode_lines(lines).decode()
     steps = [
-        {"old": old, **step} if step.get("op") == "replace" else step for step in report["steps"]
+        {"old": old, **step} if step.get("op") == "replace" else step
+        for step in report.get("steps", ())
     ]
     return Record(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
 
@@ -100,25 +113,35 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Reco
     return Record(above.uri_of(folder), check_record(document, where), above, folder)
 
 
-def last_record(store: Store, undone: set[str]) -> Record | None:
-    """Find the last report beside the array that stands; None if there is none."""
-    with suppress(ChronotileError):
+def last_report(store: Store, undone: set[str]) -> tuple[str, dict[str, Any]] | None:
+    """Find the last report beside an array or a group that stands: its place, and what it says."""
+    try:
         above, name = _above(store)
         files = sorted((e.path for e in above.list_dir(f"{name}.reports").files), reverse=True)
-        taken = set(undone)
-        for path in files:
-            if not path.endswith(".json"):
-                continue
-            report = _read(above, path)
-            if report.get("undoes"):
-                taken.add(str(report["undoes"]))
-            elif above.uri_of(path) not in taken and report.get("steps"):
-                return _of_report(store, above, name, above.uri_of(path), report)
+    except ChronotileError:  # nothing is above, or nobody may look there
+        return None
+    taken = set(undone)
+    for path in files:
+        if not path.endswith(".json"):
+            continue
+        report = _read(above, path)
+        if report.get("undoes"):
+            taken.add(str(report["undoes"]))
+        elif above.uri_of(path) not in taken and (report.get("steps") or report.get("members")):
+            return above.uri_of(path), report
     return None
+
+
+def last_record(store: Store, undone: set[str]) -> Record | None:
+    """Find the last record beside the array that stands; None if there is none."""
+    found = last_report(store, undone)
+    if found is None:
+        return None
+    return _of_report(store, *_above(store), *found)
 
 
 def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, Any] | str) -> Plan:
     """Plan to take back what a report of an earlier version says."""
     record = record_of(store, report)
     refuse_final(store, record)
-    return plan_inverse(store, key, record)
+    return refuse_nothing(plan_inverse(store, key, record))

@@ -30,12 +30,12 @@ from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import StrangerError, is_path
-from chronotile.storage.store import MissingObjectError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Store
+
 
 _FOREIGN_MS = 3_600_000
 """A change of another host that began this long ago and has not ended counts as broken off."""
@@ -43,6 +43,8 @@ _FOREIGN_MS = 3_600_000
 _OLD_MS = 90 * 24 * 3_600_000
 """Records that are older than this are merged into one file."""
 _MERGED = "-merged.json"
+_LONGEST = 1 << 28
+"""The most bytes of a record."""
 
 OPERATIONS = f"{OWN}/operations"
 QUARANTINE = f"{OWN}/quarantine"
@@ -187,12 +189,15 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
         BadFileError: It is no record.
         MissingObjectError: It is gone.
     """
+    return _opened(store, operation, store.read(operation.path, limit=_LONGEST))
+
+
+def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
+    document = read_json(data, where, "a record")
     if operation.path.endswith(_MERGED):
-        fitting = [one for one in _read_merged(store, operation.path) if one["id"] == operation.id]
+        fitting = [one for one in _records(document, where) if one["id"] == operation.id]
         document = fitting[0] if fitting else {}
-    else:
-        document = read_json(store.read(operation.path, limit=1 << 28), where, "a record")
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
     return check_record(document, where)
@@ -202,9 +207,12 @@ def _read_merged(store: Store, path: str) -> list[dict[str, Any]]:
     """Read the records of a merged file; of one that is gone, or was never one, there are none."""
     with suppress(MissingObjectError, BadFileError):
         where = store.uri_of(path)
-        document = read_json(store.read(path, limit=1 << 30), where, "merged records")
-        return [one for one in _list(document, "records", dict, where) if _is_record(one)]
+        return _records(read_json(store.read(path, limit=_LONGEST), where, "records"), where)
     return []
+
+
+def _records(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    return [one for one in _list(document, "records", dict, where) if _is_record(one)]
 
 
 def _is_record(document: Mapping[str, Any]) -> bool:
@@ -280,23 +288,37 @@ def _list(document: Mapping[str, Any], name: str, kind: type, where: str) -> lis
 
 
 def describe_operations(store: Store) -> list[dict[str, Any]]:
-    """Tell the operations of an array or a group, the newest first, as `--json` prints them.
+    """Tell the operations of an array or a group, the newest first, as `--json` prints them."""
+    inner = ("added", "group")
+    return [
+        {name: value for name, value in record.items() if name not in inner}
+        for record in tell_operations(store)
+    ]
 
-    A record that cannot be read is told as far as its name goes, with the problem as its message.
+
+def tell_operations(store: Store) -> list[dict[str, Any]]:
+    """Read the operations of an array or a group, the newest first, for `log`.
+
+    Each is as `--json` prints it, with the commits that it added, and the operation of a group that
+    it is a part of. A record that cannot be read is told as far as its name goes, with the problem
+    as its message.
     """
     known = list_operations(store)
     first = first_file(store) if known else None
-    found = []
-    for operation in known:
+    paths = [operation.path for operation in known]
+    records = []
+    for operation, (_, data) in zip(known, store.read_many(paths, limit=_LONGEST), strict=True):
         try:
-            document: Mapping[str, Any] = read_operation(store, operation)
+            if isinstance(data, ChronotileError):
+                raise data
+            document: Mapping[str, Any] = _opened(store, operation, data)
         except MissingObjectError:
             continue  # its state has just changed
         except BadFileError as error:
             document = {"message": str(error), "schema": first}
         if document.get("schema") == first:
-            found.append(_described(operation, document))
-    return found
+            records.append(_described(operation, document))
+    return records
 
 
 def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,6 +337,8 @@ def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, A
         "put": [step["path"] for step in steps if step.get("op") in ("put", "replace", *FOLDERS)],
         "hidden": [name for part in parts for name in part.get("hidden", ())],
         "removed": [step["path"] for step in steps if step.get("op") in ("remove", "move")],
+        "added": [uri for part in parts for uri in part.get("added", ())],
+        "group": document.get("group"),
     }
 
 
@@ -409,8 +433,11 @@ def end(
     """Write down how a change ended, in place of what was begun."""
     path = _path(operation.id, operation.at_ms, operation.command, state)
     ended = operation._replace(state=state, path=path)
-    give_up(operation)  # should the storage refuse, nobody is at it any more
-    _put(store, path, _document(ended, report, who, first_file(store)))
+    try:
+        _put(store, path, _document(ended, report, who, first_file(store)))
+    except ChronotileError:
+        give_up(operation)  # nobody is at it any more
+        raise
     store.remove([operation.path])
     with suppress(ChronotileError):  # the change is done, whatever becomes of older records
         merge_older(store)
@@ -449,9 +476,8 @@ def change_state(store: Store, operation: Operation, state: State, **more: Any) 
     """Give an operation another state: `undone`, `final`, or `done` again."""
     document = read_operation(store, operation) | {"state": state} | more
     path = _path(operation.id, operation.at_ms, operation.command, state)
-    with suppress(MissingObjectError):
-        store.remove([path])
-    put_compared(store, path, json_text(document).encode())
+    with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
+        put_compared(store, path, json_text(document).encode())
     if path != operation.path and not operation.path.endswith(_MERGED):
         store.remove([operation.path])
     return operation._replace(state=state, path=path)

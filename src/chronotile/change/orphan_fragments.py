@@ -26,9 +26,8 @@ from chronotile.check.fragment_health import inspect
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history
-from chronotile.storage.compared_put import put_compared
 from chronotile.storage.place import LEFTOVER
-from chronotile.storage.store import MissingObjectError, ObjectExistsError
+from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:

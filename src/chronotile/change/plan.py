@@ -196,8 +196,9 @@ def lasting(steps: Sequence[Step]) -> tuple[Step, ...]:
     >>> lasting((there, put("b", b"", "stays"), gone))
     (Step(op='put', path='b', size=0, reason='stays', may_vanish=False),)
     """
-    removed = {step.path for step in steps if step.op == "remove"}
-    passing = {step.path for step in steps if step.op == "put"} & removed
+    last = {step.path: step.op for step in steps}
+    puts = {step.path for step in steps if step.op == "put"}
+    passing = {path for path in puts if last[path] == "remove"}
     return tuple(step for step in steps if step.path not in passing)
 
 

@@ -33,17 +33,17 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
-    Record,
+    ConRecord,
     commit_name,
+    cut_line,
     encode_exchanged,
     encode_lines,
     encode_record,
     is_commit_line,
+    later_name,
     read_vac_line,
     write_uri,
 )
-from chronotile.format.con_names import later_name
-from chronotile.format.damaged_con import cut_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
 from chronotile.format.names import Name, is_name, is_newer, parse_name, time_order
 from chronotile.visibility.rules import is_inside
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chronotile.check.fragment_health import Health
-    from chronotile.history.commit_table import Source
+    from chronotile.history.commit_table import RecordSource
     from chronotile.history.read_history import VacuumFile
     from chronotile.visibility.rules import Rules
     from chronotile.visibility.view import Delete
@@ -303,7 +303,7 @@ class Mender:
                 return tile
         return None
 
-    def _mend_con(self, number: int, source: Source, *, has_bad_lines: bool) -> None:
+    def _mend_con(self, number: int, source: RecordSource, *, has_bad_lines: bool) -> None:
         """Writes a `.con` anew: without unreadable records, with a cut one if it is known."""
         table, path = self.history.table, source.path
         kept: dict[str, bytes | None] = {}
@@ -327,7 +327,7 @@ class Mender:
             return
         self._move_mended(path)
         if kept:
-            records = sorted((Record(*item) for item in kept.items()), key=wanted_order)
+            records = sorted((ConRecord(*item) for item in kept.items()), key=wanted_order)
             new = f"{COMMITS}/{later_name(kept, self._cons, self.version)}.con"
             self._cons.add(new)
             content = b"".join(map(encode_record, records))

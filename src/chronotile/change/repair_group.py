@@ -24,7 +24,7 @@ from chronotile.errors import BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
-from chronotile.format.plain_tiles import readable_start
+from chronotile.format.tiles import readable_start
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.storage.overlay import overlaid
@@ -150,7 +150,7 @@ def _move(path: str, data: bytes, reason: str) -> Step:
 
 def _refuse_fresh(store: Store, entry: Entry) -> None:
     """Refuses a list on a disk that somebody may be writing."""
-    if store.place.scheme != "file" or entry.modified_ms is None:
+    if not store.traits.shows_partial_files or entry.modified_ms is None:
         return
     if now_ms() - entry.modified_ms < _FRESH_MS:
         words = f"expected lists of members at rest, found {entry.path}, which has just changed"

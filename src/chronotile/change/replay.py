@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.past_state import Condition, Part, UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import codec
-from chronotile.conditions.match_nothing import matches_every_row
+from chronotile.conditions.delete import matches_every_row
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, version_of

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _SLACK_MS = 60_000
 """How far ahead of this clock another one may be."""
-_LEAD_MS = {"disk": 100, "bucket": 2_000}
+_LEAD_MS = {"quick": 100, "slow": 2_000}
 """How far ahead the moment of a restore is that puts several files which must show at once."""
 
 
@@ -141,7 +141,7 @@ class Change:
             self.last = self.at + length
         else:
             ahead = more and not (probe.again or probe.deletes)
-            lead = _LEAD_MS["disk" if self.store.place.scheme == "file" else "bucket"]
+            lead = _LEAD_MS[self.store.traits.pace]
             self.last = max(now_ms() + ahead * lead, self.latest + 1 + length)
         self.replay, self.wanted = plan_replay(self.past, self.now, wanted_at, self.last, version)
 
@@ -190,7 +190,7 @@ class Change:
             yield f"{name} no longer hides a row"
         if replay.again:
             size = sum(step.size or 0 for step in showing.copies)
-            kind = "links" if self.store.place.scheme == "file" else "copies"
+            kind = "links" if self.store.traits.has_links else "copies"
             again = count_text(len(replay.again), "fragment")
             yield f"{again} committed again: {kind} of {size:,} bytes"
         if replay.first > now_ms() and (replay.deletes or replay.again):

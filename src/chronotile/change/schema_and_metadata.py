@@ -23,7 +23,7 @@ from chronotile.format.array_metadata import MetadataItem, encode_items, removal
 from chronotile.format.kinds import META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.format.tag_entries import is_tag
-from chronotile.history.array_metadata_files import merged_items, read_metadata
+from chronotile.history.read_history import merged_items, read_metadata
 from chronotile.visibility.gaps import metadata_merged_over
 from chronotile.visibility.rules import schema_at, visible_metadata
 from chronotile.visibility.view import tile_commits

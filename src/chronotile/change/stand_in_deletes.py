@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.findings import count_text
 from chronotile.conditions import codec
-from chronotile.conditions.match_nothing import matches_no_row
+from chronotile.conditions.delete import matches_no_row
 from chronotile.format import tiles
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.visibility.rules import schema_at

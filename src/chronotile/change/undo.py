@@ -18,14 +18,14 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
 from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadTimeError, shell_word
+from chronotile.errors import BadTimeError, ChangedError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -35,18 +35,10 @@ from chronotile.format.commit_files import (
     vacuumed_name,
 )
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import (
-    COMMITS,
-    FRAGMENT_META,
-    FRAGMENTS,
-    GROUP,
-    META,
-    SCHEMA,
-    WRITES,
-)
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import time_text, to_ms
-from chronotile.history.folder_kinds import is_group_at
+from chronotile.history.listing import is_group_at
 from chronotile.history.read_footers import FooterReader, RawFooter
 from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
@@ -60,6 +52,7 @@ if TYPE_CHECKING:
     from chronotile.change.operations import Operation, State
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
+
 
 FINAL = "it is final"
 """How a message says that nobody can take a change back any more."""
@@ -82,10 +75,14 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     if operation is not None and target is not None:
         later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
         _refuse_built_on(store, target, record, later)
-    plan = plan_inverse(store, key, record)
+    return refuse_nothing(plan_inverse(store, key, record))
+
+
+def refuse_nothing(plan: Plan) -> Plan:
+    """Refuse a plan that finds nothing to take back."""
     if not plan.steps:
         problem = "expected what the change put, found nothing of it"
-        raise RefusedError(store.uri, f"{problem}: it was taken back already, or {FINAL}")
+        raise RefusedError(plan.array, f"{problem}: it was taken back already, or {FINAL}")
     return plan
 
 
@@ -259,11 +256,19 @@ def plan_inverse(
         after = _after(store, history, inverse)
         _Judge(store, history, record, inverse).judge(after)
         back = after - _effective(history)
-    stage = Stage(name="take back", seen="the change is there in part", steps=steps)
+    back_first = {step.path for step in steps if step.op == "put"}
+    exchanged = [one for one in steps if one.op == "replace" and one.path not in back_first]
+    shown = tuple(step for step in exchanged if step.path.endswith(".vac"))
+    rest = tuple(step for step in steps if step not in shown)
+    looks = (_StillThere(key, record, inverse, shown),) if shown else ()
+    stages = (
+        Stage(name="show again", seen="the array is as it was before the change", steps=shown),
+        Stage(name="take back", seen="the change is there in part", looks=looks, steps=rest),
+    )
     return Plan(
         command="undo",
         array=store.uri,
-        stages=(stage,) if steps else (),
+        stages=tuple(stage for stage in stages if stage.steps),
         notes=(taken_back(record.document),),
         added=tuple(sorted(back)),
         undoes=record.id,
@@ -487,7 +492,7 @@ class _Judge:
 
     def judge(self, after: set[str]) -> None:
         """Raise an error if it cannot; `after` are the commits that are effective then."""
-        self._refuse_vacuumed()
+        self.refuse_vacuumed()
         self._refuse_merged()
         self._refuse_lost(after)
         self._refuse_merged_metadata()
@@ -495,7 +500,8 @@ class _Judge:
     def _refused(self, problem: str) -> RefusedError:
         return refusal(self.store, problem)
 
-    def _refuse_vacuumed(self) -> None:
+    def refuse_vacuumed(self) -> None:
+        """Refuse if a fragment that the change hid is gone."""
         meta = set(self.history.listing.meta)
         table = self.history.table
         effective = {table.name(row) for row in self.rules.fragments.tolist()}
@@ -579,6 +585,32 @@ class _Judge:
         left = sorted(self.record.added & after)
         if left:
             raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
+
+
+@dataclass(frozen=True, slots=True)
+class _StillThere:
+    """Look whether what shows again is still there; if a vacuum removed it, hide it again."""
+
+    key: bytes | None = field(repr=False)
+    record: Record
+    inverse: _Inverse
+    shown: tuple[Step, ...]
+
+    def __call__(self, store: Store) -> None:
+        """Look.
+
+        Raises:
+            RefusedError: A vacuum removed it; the change stands.
+        """
+        history = read_history(store, key=self.key)
+        try:
+            _Judge(store, history, self.record, self.inverse).refuse_vacuumed()
+        except RefusedError:
+            for step in self.shown:
+                lines = decode_vac(step.old, step.path)
+                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
+                    store.exchange(step.path, step.data, encode_exchanged(lines, step.data))
+            raise
 
 
 def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:

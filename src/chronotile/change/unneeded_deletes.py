@@ -29,13 +29,13 @@ from chronotile.change.plan import Seen, Stage, Step, put
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.change.vacuum_metadata import FilesThere
 from chronotile.check.findings import count_text
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.con_names import later_name_at
+from chronotile.format.commit_files import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
-from chronotile.history.columns_to_con import encode_rows
+from chronotile.history.con_files import encode_rows
 from chronotile.history.fragment_facts import named_fragments
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.view import tile_commits

@@ -22,7 +22,6 @@ from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
 from chronotile.history.listing import MEASURED
 from chronotile.history.read_history import read_history
-from chronotile.storage.measured_files import measure
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import LEFTOVER
 from chronotile.visibility.rules import Rules
@@ -139,7 +138,7 @@ def bytes_by_reason(
             strangers = [entry for entry in entries if _label_of(entry.path) == label]
             more = file_uses.bytes_by_reason(history, rules, strangers)
         else:
-            more = bytes_by_reason(below, inner, Rules(inner), measure(below, MEASURED))
+            more = bytes_by_reason(below, inner, Rules(inner), below.measure(MEASURED))
         sizes = {reason: size + more[reason] for reason, size in sizes.items()}
     return sizes
 

@@ -13,7 +13,7 @@ The order, so that a stop at any point leaves every window as it was:
   3. remove their folders, and then the `.vac` files that listed them;
   4. remove loose commits that a `.con`, read again just now, holds too; the files of deletes stay
      unless the caller asks, as the engine looks for them when it consolidates (F1);
-  5. remove `.con` files if another holds all of their effective commits (see `con_coverage`), and
+  5. remove `.con` files if another holds all of their effective commits (see `con_files`), and
      read those again that hold what went: if one is gone, put its commits back;
   6. put the `.ign` again if the engine has removed it and a `.con` needs it; remove `.ign` files
      that name no write of any `.con` that is left;
@@ -51,13 +51,13 @@ from chronotile.format.commit_files import (
     decode_ign,
     decode_vac,
     encode_lines,
+    later_name,
 )
-from chronotile.format.con_names import later_name
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
-from chronotile.history.con_coverage import Coverage, coverage
+from chronotile.history.con_files import Coverage, coverage
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:

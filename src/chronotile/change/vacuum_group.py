@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import VacuumFile
     from chronotile.storage.store import Store
-    from chronotile.visibility.windows_to_keep import Kept
+    from chronotile.visibility.lifelines import Kept
 
 
 def plan_vacuum_group(

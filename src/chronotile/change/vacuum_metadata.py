@@ -4,7 +4,7 @@ In: what was read of an array. Out: a plan, and then fewer files. Touches no com
 
 A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
 Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
-the later one by `con_names`. The engine keeps what ends last whatever it holds, so it may remove
+the later one by `commit_files`. The engine keeps what ends last whatever it holds, so it may remove
 the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from chronotile.change.merged_files import MergeFolder, array_metadata
 from chronotile.change.plan import Stage, Step
 from chronotile.errors import ChangedError, ChronotileError
-from chronotile.format.con_names import rank
+from chronotile.format.commit_files import rank
 from chronotile.format.kinds import FRAGMENT_META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import iso_time
-from chronotile.history.consolidated_footer_files import MetaFile, read_consolidated
+from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
-    from chronotile.visibility.windows_to_keep import Kept
+    from chronotile.visibility.lifelines import Kept
 
 Footers = Mapping[str, bytes]
 _SAME = "every window sees what it saw before, less the time travel that was announced"
@@ -126,7 +126,7 @@ class FootersThere:
         now = read_consolidated(store, self.history)
         for path, known in self.relied_on.items():
             found = now.get(path)
-            if not isinstance(found, MetaFile) or not known.items() <= found.footers.items():
+            if not isinstance(found, FooterFile) or not known.items() <= found.footers.items():
                 raise _changed(store, path)
 
 
@@ -185,7 +185,7 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
     return {
         path: {name: raw for name, raw in found.footers.items() if name in there}
         for path, found in read_consolidated(store, history).items()
-        if isinstance(found, MetaFile)
+        if isinstance(found, FooterFile)
     }
 
 

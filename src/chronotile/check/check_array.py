@@ -19,7 +19,7 @@ from chronotile.check.late_writes import hidden_writes, late_writes
 from chronotile.check.looked_at import LookedAt
 from chronotile.check.stored_files import stored
 from chronotile.check.unreadable_tags import unreadable_tags
-from chronotile.history.con_coverage import differing_tiles
+from chronotile.history.con_files import differing_tiles
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from chronotile.format.kinds import (
     TILES,
 )
 from chronotile.format.names import is_name
-from chronotile.history.con_coverage import coverage
+from chronotile.history.con_files import coverage
 from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def name_ranges(array: str, cons: Iterable[ConRange]) -> Iterator[Finding]:
             if f"{COMMITS}/__{first}_{last}_" < path:
                 yield finding(array, "con-name-range", path, message)
             else:
-                # A vacuum keeps it for one with a better name: see `con_coverage`.
+                # A vacuum keeps it for one with a better name: see `con_files`.
                 hint = _NAME_STAYS
                 yield finding(array, "con-name-range", path, message, severity="info", hint=hint)
 

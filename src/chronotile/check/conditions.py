@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import Finding, Severity, count_text, finding
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError

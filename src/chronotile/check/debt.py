@@ -15,7 +15,7 @@ from chronotile.check.read_tags import tags_of
 from chronotile.check.vacuumable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.visibility.windows_to_keep import kept_for
+from chronotile.visibility.lifelines import kept_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -25,8 +25,7 @@ from chronotile.errors import (
 )
 from chronotile.format.datatypes import Datatype
 from chronotile.format.filters import AES_256_GCM, Filter, Pipeline
-from chronotile.format.footer_layout import COORDS
-from chronotile.format.fragment_footer import METADATA
+from chronotile.format.fragment_footer import COORDS, METADATA
 from chronotile.format.fragment_metadata import decode_tile_lists
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
 from chronotile.history.read_footers import FooterReader, StoredFooter
@@ -35,7 +34,7 @@ from chronotile.storage.store import MissingObjectError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chronotile.format.footer_layout import Footer
+    from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_metadata import FileTiles, TileLists
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History

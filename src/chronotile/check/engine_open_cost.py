@@ -43,7 +43,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.consolidated_footer_files import read_consolidated
+from chronotile.history.footer_files import read_consolidated
 from chronotile.storage.place import PAGE, MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 
@@ -104,6 +104,8 @@ class OpenCost:
     fragments: Counted
     kept_commits: int
     """The files of `__commits` that stay when commits are consolidated and vacuumed."""
+    has_operations: bool = False
+    """Whether `__chronotile` is there: the engine looks whether it is a fragment."""
 
     @property
     def lists(self) -> int:
@@ -113,7 +115,7 @@ class OpenCost:
     @property
     def requests(self) -> int:
         """All requests."""
-        files = self.schemas + 2 * len(self.lines) + self.metas + self.large
+        files = self.schemas + 2 * len(self.lines) + self.metas + self.large + self.has_operations
         return self.lists + files + _PER_FRAGMENT * self.fragments.unconsolidated
 
     @property
@@ -128,14 +130,16 @@ class OpenCost:
         return self.requests - max(commits, 0) - max(footers, 0)
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
-        """The cost after some files were put and removed; the fragments stay as they are.
+        """Give the cost after some files were put and removed; the fragments stay as they are.
+
+        A change leaves a record.
 
         >>> empty = OpenCost(
         ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0,
         ...     fragments=Counted(), kept_commits=0
         ... )
         >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
-        (6, 8)
+        (6, 9)
         """
         names, lines = Counter(self.names), set(self.lines)
         metas, large = self.metas, self.large
@@ -147,7 +151,8 @@ class OpenCost:
                 if path.endswith(".meta"):
                     metas += sign
                     large += sign * ((size or 0) > READ_AHEAD)
-        return replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
+        found = replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
+        return replace(found, has_operations=True)
 
 
 class Consolidated(NamedTuple):
@@ -179,6 +184,7 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
         large=consolidated.large,
         fragments=count_fragments(rules, consolidated.fragments, end),
         kept_commits=sum(not name.endswith(_MERGED) for name in listing.commits),
+        has_operations=listing.has_operations,
     )
 
 

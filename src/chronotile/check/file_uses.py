@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.format.footer_layout import cell_files_of
-from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
+from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME, cell_files_of
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
@@ -54,6 +53,9 @@ REASONS = (
 )
 """Why a file is there. The first four are of fragments; `operations` are records of what this
 package did, and what it took out; `stray` is no part of an array."""
+
+BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
+"""Reason -> the column of `arrays` with the bytes that it takes."""
 
 _ABSENT = "uncommitted"
 """The state of a fragment that the log does not know: it was written after the log was read."""

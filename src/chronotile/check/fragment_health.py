@@ -29,12 +29,13 @@ from chronotile.errors import (
 from chronotile.format import tiles
 from chronotile.format.commit_files import is_commit_line
 from chronotile.format.consolidated_footers import consolidated_footers
-from chronotile.format.footer_layout import Footer, decode_footer
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
     METADATA,
+    Footer,
     decode_applied,
+    decode_footer,
     footer_size,
     schema_name,
 )
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
-READ_AT_ONCE = 32
-"""Fragments of a bucket that are inspected in parallel."""
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
 """Why nobody can tell the health of a fragment, and no change touches it."""
 _LISTED_SINGLY = 16
@@ -127,7 +126,6 @@ def inspect(
     """The health of each fragment, by its folder; `on_fragment` is called after each."""
     wanted = tuple(dict.fromkeys(paths))
     inspector = _Inspector(store, history)
-    threads = 1 if store.place.scheme == "file" else READ_AT_ONCE
     listed = _listed(store, wanted)
     inspected = {}
 
@@ -136,7 +134,7 @@ def inspect(
         size = sum(entry.size or 0 for entry in files.sizes.values())
         return inspector.inspect(path, files)._replace(size=size)
 
-    for health in ahead(look, wanted, threads):
+    for health in ahead(look, wanted, store.concurrency):
         inspected[health.path] = health
         if on_fragment is not None:
             on_fragment()
@@ -183,7 +181,7 @@ class _Files(NamedTuple):
 
 def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
     """Gives the files of a folder; many folders of a bucket are listed at once, beforehand."""
-    if store.place.scheme == "file" or len(paths) <= _LISTED_SINGLY:
+    if store.traits.pace == "quick" or len(paths) <= _LISTED_SINGLY:
 
         def one(path: str) -> _Files:
             folder = store.list_dir(path, sizes=True)

@@ -17,7 +17,7 @@ from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.con_coverage import coverage
+from chronotile.history.con_files import coverage
 from chronotile.history.missing_fragments import near_misses
 from chronotile.visibility.rules import schema_at
 

@@ -12,7 +12,7 @@ from chronotile.errors import KeyNeededError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import Doubt, Tags, tags_among
 from chronotile.format.timestamps import to_ms
-from chronotile.history.array_metadata_files import MetadataFile, merged_items, open_metadata
+from chronotile.history.read_history import MetadataFile, merged_items, open_metadata
 from chronotile.visibility.rules import visible_metadata
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from chronotile.check.fragment_health import Health
     from chronotile.history.read_history import History, VacuumFile
+    from chronotile.visibility.lifelines import Kept
     from chronotile.visibility.rules import Rules
-    from chronotile.visibility.windows_to_keep import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,21 @@
-"""The command line: one file for each command or family; `program` loads what is called.
+"""The command line: it opens, calls, prints.
 
-In: what the user typed. Out: a report on standard output, or a file. No command knows another.
+In: what the user typed. Out: a report on standard output, or a file. Decides nothing: a command is
+the method of the same name of `ct.open`, with the same options. No command knows another.
+
+    program    the names of all commands; loads the module of the one that is called
+    options    arguments and options that several commands share
+    log        the history
+    look       visible, explain, fragments, members, moments
+    rows       rows, diff, blame
+    check      check, usage
+    change     delete to publish, tag, and operations
+    files      show, conformance
+    pages      timeline, report
+    tables     the tables of a fleet
+    pipeline   the same with Spark; `pipeline_report` and `run_progress` print for it
+    demo       demo, guide
+    sample     the array and the dataset of the demo
 """
 
 from chronotile.cli.program import main, run

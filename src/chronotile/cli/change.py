@@ -1,7 +1,7 @@
-"""The commands that change an array or a group: `delete` to `publish`, and `tag`.
+"""The commands that change an array or a group, `delete` to `publish` and `tag`; and `operations`.
 
-In: a place and what to do. Out: the change, made by the method of the same name, and its report.
-Decides nothing: the options of a command are the arguments of the method.
+In: a place and what to do. Out: the change, made by the method of the same name, and its report;
+and what was done so far. Decides nothing: the options of a command are the arguments of the method.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from chronotile.cli.options import (
     array_argument,
     command,
     json_option,
+    reporting,
     say,
     shared_option,
     wrong_call,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.over_members import GroupReport
     from chronotile.format.tag_entries import Tags
     from chronotile.group import Group
+
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -60,7 +62,7 @@ class ChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line, a table of files, notes, and what is left to mend."""
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         report = self.report
         yield Text(f"{report.array}: {report.summary()}", "bold")
@@ -100,7 +102,7 @@ class GroupChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line for the group, then a few for each member."""
-        from chronotile.report.output import Text
+        from chronotile.show.output import Text
 
         report = self.report
         yield Text(f"{report.group}: {report.summary()}", "bold")
@@ -133,7 +135,7 @@ class Call:
     def show(self, done: Report | GroupReport) -> int:
         """Show a report; give the exit status."""
         from chronotile.change.plan import Report
-        from chronotile.report.output import emit
+        from chronotile.show.output import emit
 
         if isinstance(done, Report):
             emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
@@ -351,12 +353,11 @@ def consolidate(call: Call, **options: Any) -> int:
     help="How old they, or deletes that go, must be: 24h. A number is in hours.",
 )
 @click.option(
-    "--keep-deletes/--loose-deletes",
-    "keep_deletes",
-    default=True,
-    help="Keep files of deletes that a .con holds, or remove them: an engine that consolidates "
-    "commits looks for them. Kept.",
+    "--loose-deletes",
+    is_flag=True,
+    help="Remove also files of deletes that a .con holds: no engine consolidates commits then.",
 )
+@click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
 @click.option(
     "--deletes",
     is_flag=True,
@@ -373,12 +374,12 @@ def consolidate(call: Call, **options: Any) -> int:
 @click.option(
     "--keep-days", metavar="N", type=click.FloatRange(min=0), help="And of the last days."
 )
-def vacuum(call: Call, keep_deletes: bool, **options: Any) -> int:
+def vacuum(call: Call, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
     A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
     """
-    return call.show(call.place.vacuum(loose_deletes=not keep_deletes, **options, **call.how))
+    return call.show(call.place.vacuum(**options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
@@ -552,7 +553,7 @@ class TagList:
         """Give a line, and a table."""
         from chronotile.check.findings import count_text
         from chronotile.format.timestamps import time_text
-        from chronotile.report.output import Text, plain_table
+        from chronotile.show.output import Text, plain_table
 
         rows = self._rows()
         known = " that can be read" if self.tags.doubts else ""
@@ -577,10 +578,96 @@ def list_tags(array: str, access: Access, as_json: bool) -> int:
 
     Exits with 3 if metadata cannot be read, which may hold more.
     """
-    from chronotile.report.output import emit
+    from chronotile.show.output import emit
 
     place = access.open(array)
     tags = place.log.known_tags
     emit(TagList(array=place.uri, tags=tags), as_json=as_json)
     tags.checked(place.uri)
     return 0
+
+
+_STYLES = {"begun": "yellow", "failed": "red", "undone": "dim", "final": "dim"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationsReport:
+    """The operations of a place."""
+
+    uri: str
+    found: tuple[dict[str, Any], ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object for each operation."""
+        return list(self.found)
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a line for each operation."""
+        from chronotile.show.output import Text, count_text, plain_table
+
+        yield Text(f"{self.uri}: {count_text(len(self.found), 'operation')}", "bold")
+        if not self.found:
+            return
+        table = plain_table("id", "time", "command", "state", "author", "why and what")
+        for one in self.found:
+            words = [one["message"]] if one["message"] else []
+            words += [f"{count:,} rows {what}" for what, count in one["rows"].items()]
+            words += [f"{len(one['put']):,} put"] if one["put"] else []
+            words += [f"{len(one['hidden']):,} hidden"] if one["hidden"] else []
+            words += [f"{len(one['removed']):,} taken out"] if one["removed"] else []
+            words += [f"takes back {one['undoes']}"] if one["undoes"] else []
+            state = Text(one["state"], _STYLES.get(one["state"], ""))
+            told = "; ".join(words)
+            table.add_row(one["id"], one["time"], one["command"], state, one["author"] or "", told)
+        yield table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationReport:
+    """One operation, whole."""
+
+    document: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give its record."""
+        return self.document
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give its head, its notes and every file."""
+        from chronotile.show.output import Text, plain_table
+
+        document = self.document
+        yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")
+        for name in ("time", "author", "message", "options", "rows", "undoes", "group"):
+            if document.get(name):
+                yield Text(f"{name}: {document[name]}")
+        for note in document.get("notes", ()):
+            yield Text(f"note: {note}", "yellow")
+        parts = [("", document)]
+        parts += [(item.get("member") or "", item) for item in document.get("members", ())]
+        table = plain_table("size", "what", "file", "why", right=1)
+        for member, part in parts:
+            for step in part.get("steps", ()):
+                size = "?" if step.get("size") is None else f"{step['size']:,}"
+                path = f"{member}: {step['path']}" if member else step["path"]
+                table.add_row(size, step["op"], path, step["reason"])
+        yield table
+
+
+@command(epilog="\b\nExample:\n  chronotile operations demo/array")
+@array_argument
+@click.argument("id_", metavar="[ID]", required=False)
+@access_options
+@reporting
+def operations(array: str, id_: str | None, access: Access) -> OperationsReport | OperationReport:
+    """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
+
+    Each has who, when, why, its state, and what it put, hid and took out. `chronotile undo ARRAY
+    ID` takes one back.
+    """
+    place = access.open(array)
+    if id_ is None:
+        from chronotile.change.operations import describe_operations
+
+        return OperationsReport(uri=place.uri, found=tuple(describe_operations(place.store)))
+    return OperationReport(document=place.operation(id_))

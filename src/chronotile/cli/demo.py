@@ -1,7 +1,8 @@
-"""`chronotile demo`: a sample, and a walk through the commands.
+"""For people who are new: `demo` walks through the commands, `guide` shows the guides.
 
-In: a folder. Out: a sample array and dataset in it, and each answer as a file beside them. Each
-step is a command as a user types it.
+In: a folder, or a topic. Out: a sample array and dataset in the folder, and each answer as a file
+beside them; or a guide, in a pager on a terminal and as it is written in a pipe. Each file in
+`chronotile/guides` is a topic.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import contextlib
 import io
 import shutil
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from chronotile.cli import sample
-from chronotile.cli.options import Place, command, json_option
+from chronotile.cli.options import Place, command, json_option, reporting, wrong_call
 from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
+
 
 OWN = ".chronotile-demo"
 """The file that marks the folder of an earlier demo."""
@@ -57,13 +60,13 @@ class DemoReport:
     outcomes: tuple[Outcome, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The folder, the array, and each step."""
+        """Give the folder, the array, and each step."""
         steps = [outcome._asdict() for outcome in self.outcomes]
         return {"folder": self.folder, "array": self.array, "steps": steps}
 
     def to_text(self) -> Iterator[RenderableType]:
-        """Each file, and the command behind it."""
-        from chronotile.report.output import Text
+        """Give each file, and the command behind it."""
+        from chronotile.show.output import Text
 
         yield ""
         yield Text(f"All of this is in {self.folder}:", "bold")
@@ -98,7 +101,7 @@ def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[Step]:
 
 
 def _way_back(folder: Path, made: sample.Sample) -> Iterator[Step]:
-    """A delete that took too much: found, tried without, taken out of a clone, and put back."""
+    """Find a delete that took too much, try without it, take it out of a clone, put it back."""
     array, trial = str(made.array), str(folder / "trial")
     delete = max((made.array / "__commits").glob("*.del")).stem
     found = ("log", array, "--kind", "delete", "-n", "1")
@@ -152,9 +155,109 @@ def demo(folder: str, spark: bool, as_json: bool) -> None:
     fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk needs
     no TileDB. Each answer is kept in the folder.
     """
-    from chronotile.report.output import emit
+    from chronotile.show.output import emit
 
     place = Path(folder)
     made = _make(place)
     outcomes = tuple(_walk(step, place, quiet=as_json) for step in _steps(place, made, spark=spark))
     emit(DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes), as_json=as_json)
+
+
+_MOST = 100
+"""Columns of a line on a wide terminal: longer ones are hard to read."""
+
+
+def read_guides() -> dict[str, str]:
+    """Read every guide: its topic and its text.
+
+    >>> sorted(read_guides())[:3]
+    ['changes', 'datasets', 'faults']
+    """
+    folder = files("chronotile") / "guides"
+    pages = sorted(folder.iterdir(), key=lambda page: page.name)
+    return {page.name.removesuffix(".md"): page.read_text("utf-8") for page in pages}
+
+
+def title_of(text: str) -> str:
+    r"""Give the title of a guide.
+
+    >>> title_of("# Speed\n\nAs fast as …")
+    'Speed'
+    """
+    return text.partition("\n")[0].removeprefix("# ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """The list of guides."""
+
+    guides: dict[str, str]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give a topic and a title each."""
+        return [{"topic": topic, "title": title_of(text)} for topic, text in self.guides.items()]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a line for each topic."""
+        from chronotile.show.output import plain_table
+
+        table = plain_table("topic", "what it is about")
+        for topic, text in self.guides.items():
+            table.add_row(topic, title_of(text))
+        yield table
+        yield ""
+        yield "chronotile guide TOPIC shows one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """One guide."""
+
+    topic: str
+    text: str
+    is_live: bool = False
+    """A guide is all there at once."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give its topic, its title and its text in Markdown."""
+        return {"topic": self.topic, "title": title_of(self.text), "text": self.text}
+
+    def json_lines(self) -> Iterator[Any]:
+        """Give the same."""
+        yield self.to_json()
+
+    def to_text(self) -> Iterator[str]:
+        """Give the lines for a pipe."""
+        return self.lines(width=None, colour=False)
+
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """Lay the guide out for a terminal; for a pipe, give it as it is written."""
+        if width is None:
+            return iter(self.text.splitlines())
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        page = io.StringIO()
+        Console(
+            file=page,
+            width=min(width, _MOST),
+            force_terminal=colour,
+            color_system="standard" if colour else None,
+        ).print(Markdown(self.text, hyperlinks=False, code_theme="ansi_dark"))
+        return iter([line.rstrip() for line in page.getvalue().splitlines()])
+
+
+@command(epilog="\b\nExample:\n  chronotile guide\n  chronotile guide time-machine")
+@click.argument("topic", metavar="[TOPIC]", required=False)
+@reporting
+def guide(topic: str | None) -> Topics | Guide:
+    """Show the guide on TOPIC, or list all topics.
+
+    On a terminal it opens in a pager; in a pipe it is Markdown.
+    """
+    guides = read_guides()
+    if topic is None:
+        return Topics(guides=guides)
+    if topic not in guides:
+        raise wrong_call(f"expected one of {', '.join(guides)}, found {topic!r}")
+    return Guide(topic=topic, text=guides[topic])

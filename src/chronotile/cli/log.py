@@ -1,12 +1,15 @@
-"""`chronotile log`: the history of an array.
+"""`chronotile log`: the history of an array or a group.
 
-In: an array, and which events to show. Out: each event, the newest first; or new events as they
-come. `story` finds the words for an event, `log_lines` lays them out.
+In: a place, and which events to show. Out: each event, the newest first; or new events as they
+come. Lays lines out itself, as there may be hundreds of thousands of them: with colour and
+shortened names for a terminal, whole and plain for a pipe. `show.story` finds the words.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
+import textwrap
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,23 +24,168 @@ from chronotile.cli.options import (
     command,
     member_option,
     reporting,
-    wrong_call,
 )
-from chronotile.errors import BadTimeError, ReadError
+from chronotile.errors import BadTimeError, ReadError, printable
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
+from chronotile.format.timestamps import span_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from chronotile.cli.group_log import GroupLogReport
-    from chronotile.cli.log_lines import Lines
     from chronotile.cli.options import Access
+    from chronotile.dataset.dataset_events import MemberEvent, Told
+    from chronotile.dataset.follow_members import DatasetFollowing
     from chronotile.format.timestamps import Moment
-    from chronotile.log import Log
-    from chronotile.log.events import Event
-    from chronotile.log.follow_log import Following
-    from chronotile.log.story import Story, Window
-    from chronotile.storage.store import Store
+    from chronotile.group import Group
+    from chronotile.log import Following, Log
+    from chronotile.show.events import Event
+    from chronotile.show.story import EventFilter, Story
+
+
+_COLOURS = {
+    "when": "33",
+    "kind": "1",
+    "visible": "32",
+    "partial": "33",
+    "hidden": "2",
+    "done": "32",
+    "final": "32",
+    "undone": "2",
+    "begun": "33",
+    "failed": "31",
+    "note": "31",
+}
+"""Part of an event -> the code of its colour on a terminal."""
+_HOW = {"missing": "its files, though committed by", "unreadable": "in"}
+"""Reason -> the words between it and the file that decides."""
+_STATES = {
+    "begun": "not finished",
+    "done": "done",
+    "failed": "failed",
+    "undone": "undone",
+    "final": "done, cannot be undone",
+}
+"""State of an operation -> words for it."""
+_PLAIN = re.compile(r"[ -~\n]*\Z")
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """How lines look: for a terminal of a width, or for a pipe."""
+
+    width: int | None = None
+    """Columns of the terminal; None for a pipe, whose lines are never cut."""
+    colour: bool = False
+    id_length: int = 8
+    """Characters of a short id."""
+
+    def event(self, event: Event) -> Iterator[str]:
+        """Give an event in a few lines."""
+        if self.width is None:
+            yield self._block(event)
+            return
+        yield from self._head(span_text(event.t1, event.t2), event)
+        yield from self._wrapped(event.text)
+        for note in event.notes:
+            yield from self._wrapped(f"note: {note}", "note")
+        yield from self._wrapped(_where(event), "hidden")
+
+    def under(self, events: Iterable[Event]) -> Iterator[str]:
+        """Lay out the commits of an operation, further in."""
+        for event in events:
+            for block in self.event(event._replace(operation=None)):
+                yield from (f"{_INDENT}{line}" for line in block.split("\n"))
+
+    def _block(self, event: Event) -> str:
+        """Give all lines of an event for a pipe, at once."""
+        lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {_state(event)}"]
+        lines += [f"{_INDENT}{event.text}", *(f"{_INDENT}note: {note}" for note in event.notes)]
+        lines.append(f"{_INDENT}{_where(event)}")
+        block = "\n".join(lines)
+        if block.isascii() and block.count("\n") == len(lines) - 1 and _PLAIN.match(block):
+            return block
+        return "\n".join(map(printable, lines))
+
+    def oneline(self, event: Event) -> str:
+        """Give an event in one line: time, kind, short id, words."""
+        from chronotile.format.short_ids import uuid_of
+
+        when = "at an unknown time" if event.t2 is None else time_text(event.t2)
+        short = (uuid_of(event.name) or event.name)[: self.id_length]
+        line = printable(f"{when}  {event.kind:<12} {short}  {event.text}")
+        if self.width is not None and len(line) > self.width:
+            line = f"{line[: self.width - 1]}…"
+        if not self.colour:
+            return line
+        return line.replace(when, self._styled(when, "when"), 1)
+
+    def _head(self, when: str, event: Event) -> Iterator[str]:
+        from chronotile.show.terminal_fit import shortened
+
+        assert self.width is not None
+        state = printable(_state(event))
+        if len(when) + len(event.kind) + len(state) + 4 > self.width:
+            state = shortened(state)
+        parts = (self._styled(when, "when"), self._styled(event.kind, "kind"))
+        status = self._styled(state, event.status)
+        if len(when) + len(event.kind) + len(state) + 4 <= self.width:
+            yield "  ".join((*parts, status))
+            return
+        if len(when) + len(event.kind) + 2 <= self.width:
+            yield "  ".join(parts)
+        else:
+            first, last = span_text(event.t1, event.t1), span_text(event.t2, event.t2)
+            yield f"{self._styled(first, 'when')} to"
+            yield "  ".join((self._styled(last, "when"), parts[1]))
+        yield from self._wrapped(state, event.status)
+
+    def _wrapped(self, text: str, style: str = "") -> Iterator[str]:
+        from chronotile.show.terminal_fit import shortened
+
+        assert self.width is not None
+        lines, room = [printable(text)], max(self.width - len(_INDENT), 40)
+        if len(lines[0]) > room:
+            # A name is shortened in the middle, so that no line breaks inside of it.
+            short = shortened(lines[0])
+            lines = textwrap.wrap(short, room, break_long_words=False, break_on_hyphens=False)
+        for line in lines:
+            yield f"{_INDENT}{self._styled(line, style)}"
+
+    def _styled(self, text: str, style: str) -> str:
+        code = _COLOURS.get(style)
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+
+
+def _where(event: Event) -> str:
+    """Give the cells and bytes of an event, and the files that hold it."""
+    from chronotile.show.output import count_text, size_text
+
+    if event.is_operation:
+        return event.source
+    size = f"{size_text(event.size)}, " if event.size is not None else ""
+    if event.cells is not None:
+        size = f"{count_text(event.cells, 'cell')}, {size}"
+    name = "" if event.name in event.source else f"{event.name}, "
+    offset = f" at byte {event.offset}" if event.offset else ""
+    also = "".join(f", also in {other}" for other in event.also)
+    written = "" if event.written is None else f", written {time_text(event.written)}"
+    by = "" if event.operation is None else f", by operation {event.operation}"
+    return f"{size}{name}in {event.source}{offset}{also}{written}{by}"
+
+
+def _state(event: Event) -> str:
+    if event.is_operation:
+        return f"{_STATES[event.status]}{f' by {event.because}' if event.because else ''}"
+    if event.status == "hidden":
+        how = _HOW.get(event.reason, "by") if event.because else ""
+        return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
+    if event.kind in ("delete", "update", "schema"):
+        return "in force now"
+    if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):
+        return "read by an open now"
+    return "partly visible now" if event.status == "partial" else "visible now"
+
 
 E = TypeVar("E")
 
@@ -51,18 +199,23 @@ POLL_SECONDS = 2.0
 class LogReport:
     """The history of one array."""
 
+    log: Log
     story: Story
-    window: Window
+    window: EventFilter
     reverse: bool
     limit: int | None
     oneline: bool
+    commits: bool
+    """Show the commits of each operation under it."""
+    undone: bool
+    """Show operations that were undone, too."""
     following: Following | None = None
     """Tells new events; None to end after the history."""
     wait_s: float = POLL_SECONDS
 
     @property
     def is_live(self) -> bool:
-        """Whether the lines come as things happen."""
+        """True if the lines come as things happen."""
         return self.following is not None
 
     def _events(self) -> Iterator[Event]:
@@ -70,29 +223,29 @@ class LogReport:
         return itertools.islice(self.story.events(self.window, reverse=reverse), self.limit)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object for each event."""
+        """Give one object for each event."""
         return [event.to_dict() for event in self._events()]
 
     def to_text(self) -> Iterator[str]:
-        """The lines for a pipe."""
+        """Give the lines for a pipe."""
         return self.lines(width=None, colour=False)
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """A line on the array, then one or a few lines for each event."""
-        from chronotile.cli.log_lines import Lines
-        from chronotile.report.explain_words import NO_KEY, lacks_key
+        """Give a line on the array, then one or a few lines for each event."""
+        from chronotile.show.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
         if not self.oneline:
             yield self._headline()
-        if lacks_key(self.story.log.history):
+        if lacks_key(self.log.history):
             yield NO_KEY
-        yield from self._laid_out(self._chosen(), lines)
+        yield from lay_out(self._folded(), lines, oneline=self.oneline)
         if self.following is not None:
-            yield from self._laid_out(coming(self.following.look, self.wait_s), lines)
+            new = coming(self.following.look, self.wait_s)
+            yield from lay_out(((event, ()) for event in new), lines, oneline=self.oneline)
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
-        """One object for each event, also for those that come."""
+        """Give one object for each event, also for those that come."""
         yield from (event.to_dict() for event in self._chosen())
         if self.following is not None:
             events = coming(self.following.look, self.wait_s)
@@ -105,22 +258,23 @@ class LogReport:
             return iter(list(newest)[::-1])
         return self._events()
 
-    def _laid_out(self, events: Iterator[Event], lines: Lines) -> Iterator[str]:
-        for event in events:
-            if self.oneline:
-                yield lines.oneline(event)
-            else:
-                yield ""
-                yield from lines.event(event)
+    def _folded(self) -> Iterator[tuple[Event, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        how = {"undone": self.undone, "unfold": self.commits}
+        if self.is_live and self.limit is not None:
+            newest = itertools.islice(self.story.folded(self.window, **how), self.limit)
+            return iter(list(newest)[::-1])
+        reverse = self.reverse or self.is_live
+        return itertools.islice(self.story.folded(self.window, reverse=reverse, **how), self.limit)
 
     def _id_length(self) -> int:
-        return self.story.log.id_length if self.oneline else 8
+        return self.log.id_length if self.oneline else 8
 
     def _headline(self) -> str:
         from chronotile.errors import printable
-        from chronotile.report.output import count_text, place_text
+        from chronotile.show.output import count_text, place_text
 
-        view, history = self.story.view, self.story.log.history
+        view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
@@ -131,43 +285,53 @@ class LogReport:
         return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
 
 
+def lay_out(
+    events: Iterable[tuple[Event, tuple[Event, ...]]], lines: Lines, *, oneline: bool
+) -> Iterator[str]:
+    """Lay out events, and the commits under each, further in."""
+    for event, commits in events:
+        if oneline:
+            yield lines.oneline(event)
+            yield from (f"  {lines.oneline(one)}" for one in commits)
+            continue
+        yield ""
+        yield from lines.event(event)
+        yield from lines.under(commits)
+
+
 def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
-    """New events, as they come; what cannot be read now is looked at later."""
+    """Give new events as they come; look later at what cannot be read now."""
     while True:
         time.sleep(wait_s)
         with suppress(ReadError):
             yield from look()
 
 
-def _window(log: Log, since: Moment, until: Moment | None, kinds: tuple[str, ...]) -> Window:
-    from chronotile.log.story import Window
+def _window(
+    place: Log | Group, start: Moment, end: Moment | None, kinds: tuple[str, ...]
+) -> EventFilter:
+    """Say which events to show.
 
-    first, last = log.moment(since, "--start"), None
-    if until is not None:
-        last = log.moment(until, "--end")
+    Raises:
+        BadTimeError: An end is no time, or the window ends before it starts.
+    """
+    from chronotile.show.story import EventFilter
+
+    first, last = place.moment(start, "--start"), None
+    if end is not None:
+        last = place.moment(end, "--end")
         if last < first:
             problem = f"expected a window that ends after it starts, found {first} to {last}"
             raise BadTimeError("--end", problem)
-    return Window(since=first, until=last, kinds=frozenset(kinds or EVENTS))
+    return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 
 
-def _cells(log: Log) -> dict[str, int]:
-    """The cells of each fragment whose metadata could be read."""
-    facts = log.fragments().select(["name", "cells"]).to_pylist()
-    return {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
+def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
+    from chronotile.show.output import progress
 
-
-def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> Story:
-    from chronotile.log.story import Story, list_files
-    from chronotile.report.output import progress
-
-    opened = access.read_log(store)
-    listed = None
-    if size or (size is None and opened.history.table.commit_count <= MANY):
-        with progress("adding up the files"):
-            listed = list_files(store.list_prefix(sizes=True))
-    counts = _cells(opened) if cells else None
-    return Story(opened, opened.view(), listed, counts, look=size is not False)
+    sizes = size or (size is None and log.history.table.commit_count <= MANY)
+    with progress("adding up the files"):
+        return log.story(sizes=sizes, cells=cells, look=size is not False)
 
 
 @command(
@@ -175,14 +339,24 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--start", "since", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
-@click.option("--end", "until", metavar="TIME", type=MOMENT, help="Not after this.")
+@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
+@click.option("--end", metavar="TIME", type=MOMENT, help="Not after this.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most this many.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
+@click.option(
+    "--commits",
+    is_flag=True,
+    help="Under each operation of chronotile, show its commits; else it is one event.",
+)
+@click.option(
+    "--undone/--no-undone",
+    default=True,
+    help="Show operations that were undone, or leave them out.",
+)
 @click.option(
     "--follow",
     is_flag=True,
@@ -206,8 +380,8 @@ def _story(store: Store, access: Access, *, cells: bool, size: bool | None) -> S
 @reporting
 def log(
     array: str,
-    since: Moment,
-    until: Moment | None,
+    start: Moment,
+    end: Moment | None,
     kinds: tuple[str, ...],
     follow: bool,
     every: float,
@@ -217,38 +391,159 @@ def log(
     access: Access,
     **layout: Any,
 ) -> LogReport | GroupLogReport:
-    """The history of ARRAY: what happened, when, and whether an open now still sees it.
+    """Show the history of ARRAY: what happened, when, and if an open now still sees it.
 
     The newest comes first, in a pager on a terminal. A fragment is what one write left behind. A
     delete or update changes no fragment: it is a condition that every read applies to rows written
     up to its time.
     """
-    from chronotile.group import Group
-    from chronotile.log.follow_log import Following
-    from chronotile.storage.read_once import remembering
+    from chronotile.array import Array
 
-    place = access.open(array)
-    if isinstance(place, Group):
-        from chronotile.cli.group_log import group_log
-
-        asked: dict[str, Any] = {"since": since, "until": until, "kinds": kinds, "size": size}
-        return group_log(
-            place.dataset, member.get("member"), follow=follow, every=every, **asked, **layout
-        )
-    if member:
-        raise wrong_call("--member: expected a group, found an array")
-    store = remembering(place.store) if follow else place.store
-
-    def story() -> Story:
-        return _story(store, access, cells=cells, size=size)
-
-    def window(story: Story) -> Window:
-        return _window(story.log, since, until, kinds)
-
+    place = access.open(array, member)
+    if not isinstance(place, Array):
+        window = _window(place, start, end, kinds or DATASET_EVENTS)
+        pattern = member.get("member")
+        return _group_log(place, pattern, window, size=size, follow=follow, every=every, **layout)
+    store, watch = place.store, None
     if follow:
-        following = Following(store, story, window)
-        told = {"story": following.story, "window": following.window, "following": following}
-    else:
-        first = story()
-        told = {"story": first, "window": window(first)}
-    return LogReport(**told, wait_s=every, **layout)  # type: ignore[arg-type]
+        from chronotile.history.log_watch import LogWatch
+        from chronotile.storage.overlay import remembering
+
+        store = remembering(store)
+        watch = LogWatch(store)
+    opened = access.log_of(Array(store, place.key))
+    story = _story(opened, cells=cells, size=size)
+    window = _window(opened, start, end, kinds or EVENTS)
+    following = None
+    if watch is not None:
+        from chronotile.log import Following
+
+        def again() -> Story:
+            return _story(access.log_of(Array(store, place.key)), cells=cells, size=size)
+
+        following = Following(watch, story, window, again)
+    return LogReport(
+        log=opened, story=story, window=window, following=following, wait_s=every, **layout
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLogReport:
+    """The history of a dataset."""
+
+    group: str
+    arrays: int
+    told: Told
+    limit: int | None
+    oneline: bool
+    reverse: bool
+    commits: bool
+    """Show the commits of each operation under it."""
+    following: DatasetFollowing | None = None
+    """Tells new events; None to end after the history."""
+    wait_s: float = 0.0
+
+    @property
+    def is_live(self) -> bool:
+        """True if the lines come as things happen."""
+        return self.following is not None
+
+    @property
+    def status(self) -> int:
+        """3 if a member could not be read."""
+        return 3 if self.told.errors else 0
+
+    def _events(self) -> tuple[MemberEvent, ...]:
+        if self.is_live and self.limit is not None:
+            # The last few, in the order in which more will follow.
+            return self.told.events[max(len(self.told.events) - self.limit, 0) :]
+        return self.told.events[: self.limit]
+
+    def _every(self) -> Iterator[MemberEvent]:
+        """Give the chosen events, and those that come."""
+        yield from self._events()
+        if self.following is not None:
+            yield from coming(self.following.look, self.wait_s)
+
+    def _folded(self) -> Iterator[tuple[MemberEvent, tuple[Event, ...]]]:
+        """Give what the text shows: each operation is one event, with its commits under it."""
+        if self.is_live:
+            yield from ((event, ()) for event in self._every())
+            return
+        yield from self.told.folded(reverse=self.reverse)[: self.limit]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object for each event."""
+        return [event.to_dict() for event in self._events()]
+
+    def json_lines(self) -> Iterator[dict[str, Any]]:
+        """Give one object for each event, also for those that come."""
+        return (event.to_dict() for event in self._every())
+
+    def to_text(self) -> Iterator[str]:
+        """Give the lines for a pipe."""
+        return self.lines(width=None, colour=False)
+
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """Give a line on the group, then one or a few lines for each event."""
+        from chronotile.show.output import count_text, place_text
+
+        laid_out = Lines(width=width, colour=colour)
+        events = count_text(len(self.told.events), "event")
+        head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
+        if not self.oneline:
+            yield printable(head)
+        for event, under in self._folded():
+            member = printable(event.member or "the group itself")
+            commits = under if self.commits else ()
+            if self.oneline:
+                yield f"{laid_out.oneline(event.event)}  ({member})"
+                yield from (f"  {laid_out.oneline(one)}" for one in commits)
+                continue
+            yield ""
+            yield member
+            yield from laid_out.event(event.event)
+            yield from laid_out.under(commits)
+        for path, error in self.told.errors.items():
+            yield ""
+            yield printable(f"{path} cannot be read: {error}")
+
+
+def _group_log(
+    place: Group,
+    pattern: str | None,
+    window: EventFilter,
+    *,
+    limit: int | None,
+    reverse: bool,
+    size: bool | None,
+    oneline: bool,
+    commits: bool,
+    undone: bool,
+    follow: bool,
+    every: float,
+) -> GroupLogReport:
+    """Report on the history of a group and of everything in it."""
+    from chronotile.dataset.dataset_events import member_events
+    from chronotile.dataset.follow_members import DatasetFollowing
+    from chronotile.show.output import progress
+
+    asked: dict[str, Any] = {"pattern": pattern, "sizes": size is not False}
+    nodes, following = place.nodes(pattern), None
+    with progress("reading members"):
+        if follow:
+            following = DatasetFollowing(place.dataset.reopened, window, **asked)
+            told = following.told
+        else:
+            told = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
+    return GroupLogReport(
+        group=place.uri,
+        arrays=sum(node.found == "array" for node in nodes),
+        told=told,
+        limit=limit,
+        oneline=oneline,
+        reverse=reverse,
+        commits=commits,
+        following=following,
+        wait_s=every,
+    )

@@ -17,15 +17,15 @@ import click
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from click.shell_completion import CompletionItem
 
     from chronotile.array import Array
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
-    from chronotile.log import Log, View
-    from chronotile.storage.store import Store
+    from chronotile.log import Log
+    from chronotile.visibility.view import View
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -44,7 +44,7 @@ class Place(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         param: click.Parameter,  # noqa: ARG002  (click's)
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Lets the shell complete paths."""
+        """Let the shell complete paths."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type=self.completes)]
@@ -58,7 +58,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parses the text; a default that is a value already stays as it is."""
+        """Parse the text; a default that is a value already stays as it is."""
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ChronotileError as error:
@@ -66,7 +66,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
 
 
 def _parse_time(text: str) -> int | str:
-    """The text of a time, or the number; a word that is none may be a tag of the array.
+    """Check the text of a time; a word that is none may be a tag of the array.
 
     What is no number stays a text: `Log.moment` takes numbers for seconds that look like them.
     """
@@ -97,7 +97,7 @@ def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> No
 
 
 def json_option(function: F) -> F:
-    """Adds `--json`, and `--local`, which sets the clock for all that the command prints."""
+    """Add `--json`, and `--local`, which sets the clock for all that the command prints."""
     as_json = shared_option("--json", "as_json", is_flag=True, help="One JSON document.")
     local = shared_option(
         "--local",
@@ -116,11 +116,18 @@ class Access:
     key: bytes | None = field(repr=False)
     storage: dict[str, str] = field(repr=False)
 
-    def open(self, uri: str) -> Array | Group:
-        """Open an array or a group."""
+    def open(self, uri: str, member: Mapping[str, str] | None = None) -> Array | Group:
+        """Open an array or a group; a group, if members are named."""
         from chronotile.handle import open_at
+        from chronotile.storage.store import open_store
 
-        return open_at(self.open_store(uri), self.key)
+        place = open_at(open_store(uri, self.storage), self.key)
+        if member:
+            from chronotile.array import Array
+
+            if isinstance(place, Array):
+                raise wrong_call("--member: expected a group, found an array")
+        return place
 
     def open_group(self, uri: str) -> Group:
         """Open a group.
@@ -135,27 +142,12 @@ class Access:
             raise ArrayNotFoundError(place.uri, "expected a group, found an array")
         return place
 
-    def open_store(self, array: str) -> Store:
-        """Opens the storage of an array."""
-        from chronotile.storage.store import open_store
-
-        return open_store(array, self.storage)
-
     def log_of(self, array: Array) -> Log:
-        """Read the log of an array, which keeps it."""
-        log = self.read_log(array.store)
-        array.__dict__["log"] = log
-        return log
-
-    def read_log(self, store: Store) -> Log:
         """Read the log of an array; a terminal shows how many files have been read."""
-        from chronotile.history.read_history import read_history
-        from chronotile.log import Log
-        from chronotile.report.output import progress
+        from chronotile.show.output import progress
 
         with progress("reading the commit log") as step:
-            watched = store.watched(lambda what, _: step() if what == "read.done" else None)
-            return Log(read_history(watched, key=self.key), store)
+            return array.read(step)
 
 
 def moments_of_group(place: Array | Group, window: Ends) -> Ends:
@@ -246,7 +238,7 @@ def member_option(function: F) -> F:
 
 
 def access_options(function: F) -> F:
-    """Adds `--key-file` and `--storage`, which the command gets as `access`."""
+    """Add `--key-file` and `--storage`, which the command gets as `access`."""
 
     @shared_option(
         "--key-file",
@@ -271,7 +263,7 @@ def access_options(function: F) -> F:
 
 
 def window_options(function: F) -> F:
-    """Adds `--start` and `--end`, which the command gets as `window`."""
+    """Add `--start` and `--end`, which the command gets as `window`."""
 
     @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
     @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
@@ -283,12 +275,12 @@ def window_options(function: F) -> F:
 
 
 def reporting(function: F) -> F:
-    """Adds `--json`, emits the report that the command returns, and exits with its `status`."""
+    """Add `--json`, emit the report that the command returns, and exit with its `status`."""
 
     @json_option
     @functools.wraps(function)
     def call(*args: Any, as_json: bool, **rest: Any) -> int:
-        from chronotile.report.output import emit
+        from chronotile.show.output import emit
 
         report = function(*args, **rest)
         emit(report, as_json=as_json)
@@ -298,8 +290,8 @@ def reporting(function: F) -> F:
 
 
 def say(words: str) -> None:
-    """Writes a message to standard error, beside the report."""
-    from chronotile.report.error_messages import unless_closed
+    """Write a message to standard error, beside the report."""
+    from chronotile.show.error_messages import unless_closed
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)
@@ -317,12 +309,12 @@ def say_gap(view: View, command: str) -> None:
 
 
 def wrong_call(message: str) -> click.UsageError:
-    """The error of a call that makes no sense; its exit status is 2."""
+    """Make the error of a call that makes no sense; its exit status is 2."""
     return click.UsageError(message, click.get_current_context(silent=True))
 
 
 def form_of(output: str, forms: tuple[str, ...], otherwise: str = "") -> str:
-    """The form of a file to write, by how its name ends; `otherwise` names another way to say it.
+    """Tell the form of a file to write by the end of its name; `otherwise` names another way.
 
     Raises:
         click.UsageError: It ends otherwise.
@@ -338,7 +330,7 @@ def form_of(output: str, forms: tuple[str, ...], otherwise: str = "") -> str:
 
 
 def read_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
-    """The values of an option that takes NAME=VALUE.
+    """Read the values of an option that takes NAME=VALUE.
 
     >>> read_pairs("--storage", ("region=eu-west-1",))
     {'region': 'eu-west-1'}
@@ -353,7 +345,7 @@ def read_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _read_key(path: str | None) -> bytes | None:
-    """The key in a file, without the line break at its end."""
+    """Read the key in a file, without the line break at its end."""
     if path is None:
         return None
     data = Path(path).read_bytes()

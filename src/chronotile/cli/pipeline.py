@@ -33,7 +33,7 @@ from chronotile.cli.options import (
 from chronotile.cli.pipeline_report import NEVER, PipelineReport
 from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
-from chronotile.report.error_messages import status_of
+from chronotile.show.error_messages import status_of
 from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
 from chronotile.storage.place import find_place
 

@@ -44,7 +44,7 @@ class PipelineReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """The numbers, the findings, the costliest arrays, and what maintenance saves."""
-        from chronotile.report.output import Text, count_text, plain_table, size_text
+        from chronotile.show.output import Text, count_text, plain_table, size_text
 
         summary, totals = self.summary, self.summary.totals
         yield (

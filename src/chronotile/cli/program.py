@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from chronotile.report.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
+from chronotile.show.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,18 +35,18 @@ class Entry(NamedTuple):
 COMMANDS = {
     "Look": {
         "log": Entry("log:log", "The history: every commit, in words."),
-        "show": Entry("show:show", "One file of any kind, decoded."),
-        "visible": Entry("visible:visible", "What an open at a window sees."),
-        "fragments": Entry("fragments:fragments", "What each fragment holds: cells, bytes."),
+        "show": Entry("files:show", "One file of any kind, decoded."),
+        "visible": Entry("look:visible", "What an open at a window sees."),
+        "fragments": Entry("look:fragments", "What each fragment holds: cells, bytes."),
         "rows": Entry("rows:rows", "The rows of a window, updates carried out."),
-        "diff": Entry("diff:diff", "What changed between two moments."),
-        "blame": Entry("blame:blame", "Every commit that had to do with a row."),
-        "operations": Entry("operations:operations", "What chronotile did, with a way back."),
-        "explain": Entry("explain:explain", "Why something is, or is not, visible."),
-        "usage": Entry("usage:usage", "Why it is so large, and what frees it."),
-        "timeline": Entry("timeline:timeline", "A picture of the history: HTML, SVG or PNG."),
-        "members": Entry("members:members", "The members of a group, as a tree."),
-        "moments": Entry("members:moments", "When all members of a group can be read whole."),
+        "diff": Entry("rows:diff", "What changed between two moments."),
+        "blame": Entry("rows:blame", "Every commit that had to do with a row."),
+        "operations": Entry("change:operations", "What chronotile did, with a way back."),
+        "explain": Entry("look:explain", "Why something is, or is not, visible."),
+        "usage": Entry("check:usage", "Why it is so large, and what frees it."),
+        "timeline": Entry("pages:timeline", "A picture of the history: HTML, SVG or PNG."),
+        "members": Entry("look:members", "The members of a group, as a tree."),
+        "moments": Entry("look:moments", "When all members of a group can be read whole."),
         "check": Entry("check:check", "What is wrong, surprising or overdue."),
     },
     "Change": {
@@ -67,9 +67,10 @@ COMMANDS = {
     },
     "More": {
         "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
-        "report": Entry("report:report", "A page on a whole fleet, that works offline."),
+        "report": Entry("pages:report", "A page on a whole fleet, that works offline."),
         "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
-        "conformance": Entry("conformance:conformance", "Check any reader of the format."),
+        "conformance": Entry("files:conformance", "Check any reader of the format."),
+        "guide": Entry("demo:guide", "Guides to all this, by topic."),
         "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }
@@ -82,11 +83,11 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name, and loads the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's)
-        """Every command, in the order of the help."""
+        """List every command, in the order of the help."""
         return list(_ALL)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Loads a command."""
+        """Load a command."""
         entry = _ALL.get(cmd_name)
         if entry is None:
             return None
@@ -104,7 +105,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command, or suggests one with a similar name."""
+        """Find the command, or suggest one with a similar name."""
         name = args[0]
         if name in _ALL or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -117,14 +118,14 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002  (click's)
         formatter: click.HelpFormatter,
     ) -> None:
-        """Lists the commands without loading them."""
+        """List the commands without loading them."""
         width = max(map(len, _ALL))
         for section, commands in COMMANDS.items():
             with formatter.section(section):
                 formatter.write_dl([(n.ljust(width), entry.words) for n, entry in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completes a command's name without loading it."""
+        """Complete a command's name without loading it."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -157,7 +158,7 @@ Completion of commands and options in the shell:
 @click.version_option(None, "-V", "--version", package_name="chronotile", prog_name="chronotile")
 @click.pass_context
 def chronotile(ctx: click.Context) -> None:
-    """Reads, explains and looks after the commit log of TileDB arrays, without the engine.
+    """Read, explain and look after the commit log of TileDB arrays, without the engine.
 
     ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. A time is in ms since the
     epoch, ISO-8601 (UTC, unless it says otherwise), now, or a time ago: 30m, 2h, 3d, yesterday.
@@ -168,7 +169,7 @@ def chronotile(ctx: click.Context) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command.
+    """Run one command.
 
     Args:
         argv: The arguments, without the program's name; those of the process if left out.
@@ -194,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str]) -> Any:
-    """Runs one command, as click's `main` does, which takes every broken pipe for a reader's."""
+    """Run one command, as click's `main` does, which takes every broken pipe for a reader's."""
     if COMPLETES in os.environ:
         return chronotile.main(arguments, "chronotile")
     try:
@@ -207,7 +208,7 @@ def _call(arguments: list[str]) -> Any:
 
 
 def run() -> NoReturn:
-    """The entry point of the process."""
+    """Run the command of this process."""
     # Without a standard output, as after `>&-`, the next file that is opened would take its place.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  (until the end)
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (likewise)

@@ -40,7 +40,7 @@ class TablesReport:
 
     def to_text(self) -> Iterator[str]:
         """A line for each table."""
-        from chronotile.report.output import count_text
+        from chronotile.show.output import count_text
 
         arrays = count_text(self.made.tables["arrays"].num_rows, "array")
         yield f"{arrays}, {count_text(len(self.files), 'table')}"
@@ -85,7 +85,7 @@ def tables(
 
     They are those of the pipeline: arrays, commits, conditions, fragments, findings.
     """
-    from chronotile.report.output import progress
+    from chronotile.show.output import progress
     from chronotile.tables.fleet_without_spark import fleet_tables
     from chronotile.tables.stored_tables import write_tables
 

@@ -83,9 +83,9 @@ def decode(payload: bytes, where: str = "condition") -> Condition:
     leaf = _plain_leaf(payload)
     if leaf is not None:
         return leaf
-    reader = _Reader(payload, where)
-    node = reader.tree()
-    reader.finish()
+    cursor = _Cursor(payload, where)
+    node = cursor.tree()
+    cursor.finish()
     return node
 
 
@@ -117,14 +117,14 @@ def decode_update(
     >>> decode_update(encode_update(node, ()))[0] == node
     True
     """
-    reader = _Reader(payload, where)
-    node = reader.tree()
-    count = reader.u64("a number of values", reader.left(8) // 16)
+    cursor = _Cursor(payload, where)
+    node = cursor.tree()
+    count = cursor.u64("a number of values", cursor.left(8) // 16)
     values = []
     for _ in range(count):
-        field = reader.text(reader.u64("the size of a name", reader.left(8)))
-        values.append(UpdateValue(field, reader.take(reader.u64("a size", reader.left(8)))))
-    reader.finish()
+        field = cursor.text(cursor.u64("the size of a name", cursor.left(8)))
+        values.append(UpdateValue(field, cursor.take(cursor.u64("a size", cursor.left(8)))))
+    cursor.finish()
     return node, tuple(values)
 
 
@@ -138,7 +138,7 @@ def _leaf_bytes(leaf: Compare) -> bytes:
     return b"".join(parts)
 
 
-class _Reader:
+class _Cursor:
     """A position in the bytes; it checks each size against the bytes left before it uses it."""
 
     __slots__ = ("data", "position", "where")

@@ -1,13 +1,13 @@
 """The predicate language.
 
 In: text as users of TileDB type it, and a schema. Out: the predicate as a tree, flat and typed;
-negate it to store it. Refuses what the engine could not read back, or would read as another.
-Knows no bytes on disk.
+negate it to store it. Refuses comparisons that the engine could not read back, or would read as
+something else. Knows no bytes on disk.
 
     a < 3 and s in ['x', 'y'] or not f >= 2.5      1 < a <= 5      attr("x y") == 3
     dim("d") < val(7)      t >= '2020-01-01'       s is null       c == hex("00ff")
 
-Python's grammar tells which part belongs to which; nothing is evaluated. Python never sees a field
+Python's grammar tells which parts belong together; nothing is evaluated. Python never sees a field
 or a value: a name of the same length stands for each. So a field may be called `class`, a literal
 costs nothing before its size is known, and columns stay true. As in Python, `&` and `|` bind
 tighter than comparisons, which need parentheses beside them.
@@ -18,19 +18,22 @@ from __future__ import annotations
 import ast
 import difflib
 import itertools
+import math
 import re
 import unicodedata
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from chronotile.conditions.predicate_literals import LiteralValue, Raw, comparison, raw_value
-from chronotile.conditions.text import CALLS, WORDS, field_name
+from chronotile.conditions.text import CALLS, COMPARABLE_TEXT, WORDS, field_name
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, member_of
 from chronotile.errors import PredicateError
+from chronotile.format import cell_values
+from chronotile.format.datatypes import Datatype
 from chronotile.format.schema import Field, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
 
 T = TypeVar("T")
 
@@ -80,6 +83,16 @@ _OPS: dict[type[ast.cmpop], Op] = {
 _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _ALWAYS = {"always_true": Op.ALWAYS_TRUE, "always_false": Op.ALWAYS_FALSE}
 _CONSTANTS = {"None": None, "True": True, "False": False}
+
+
+class Hex(NamedTuple):
+    """Bytes that the user gave as hex."""
+
+    raw: bytes
+
+
+LiteralValue = int | Decimal | float | str | bytes | Hex | None
+"""A number with a point or an exponent is a Decimal: its digits are checked, not rounded."""
 
 
 def parse_predicate(text: str, schema: Schema) -> Condition:
@@ -171,7 +184,7 @@ class _Parser:
             raise self.fail("expected fewer parts in each other, found too many", 0) from None
 
     def mask(self, word: re.Match[str]) -> str:
-        """Give what Python reads in place of a word; it is as long."""
+        """Replace a word by one of the same length that Python can read."""
         text = word.group()
         if word["wrong"]:
             raise self.fail(self.unknown(word.start()), word.start())
@@ -195,7 +208,7 @@ class _Parser:
         return f"expected a word of the language, found {rest[:20]!r}"
 
     def bound(self, masked: str) -> None:
-        """Refuse what nests so deep that Python might not read it."""
+        """Refuse nesting so deep that Python might not read it."""
         depths = itertools.accumulate((sign in "([") - (sign in ")]") for sign in masked)
         deepest = next((at for at, depth in enumerate(depths) if depth > MAX_NESTED), None)
         if deepest is not None:
@@ -266,7 +279,7 @@ class _Parser:
             raise self.fail("expected a field on one side, found two values", left)
         if isinstance(other, Field):
             raise self.fail("expected a value on one side, found two fields", right)
-        return self.typed(comparison, one, op, other, right)
+        return self.typed(_comparison, one, op, other, right)
 
     def membership(self, field: Field, op: Op, node: ast.expr, *, is_listed: bool) -> Compare:
         values = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
@@ -274,19 +287,19 @@ class _Parser:
             raise self.mismatch("[", node)
         if not values:
             raise self.fail("expected at least one value, found none", node)
-        members = [self.typed(raw_value, field, op, self.value(one), one) for one in values]
+        members = [self.typed(_raw_value, field, op, self.value(one), one) for one in values]
         if not any(members):
             equal = f"{field_name(field.name, field)} {'==' if op is Op.IN else '!='} ''"
             raise self.fail(f"expected a member that is not empty: write {equal}", node)
         return member_of(field.name, op, tuple(members))
 
     def constant(self, op: Op, name: ast.expr, more: Sequence[ast.expr]) -> Compare:
-        field, raw = self.operand(name), Raw(b"")
+        field, raw = self.operand(name), Hex(b"")
         if not isinstance(field, Field):
             raise self.fail("expected a field, found a value", name)
         for one in more:
             value = self.value(one)
-            if not isinstance(value, Raw) or len(more) > 1:
+            if not isinstance(value, Hex) or len(more) > 1:
                 raise self.mismatch('one hex("…") after the field', one)
             raw = value
         return Compare(field=field.name, op=op, value=raw.raw)
@@ -346,7 +359,7 @@ class _Parser:
             raise self.mismatch(f"text in {name}()", argument)
         try:
             if name == "hex":
-                return Raw(bytes.fromhex(value))
+                return Hex(bytes.fromhex(value))
             if name == "float":
                 return float(value)
         except ValueError:
@@ -416,3 +429,102 @@ def _joined(parts: Sequence[Condition], *, any_of: bool) -> Condition:
     if len(parts) == 1:
         return parts[0]
     return AnyOf(parts=tuple(parts)) if any_of else AllOf(parts=tuple(parts))
+
+
+def _comparison(field: Field, op: Op, value: LiteralValue) -> Compare:
+    """Compare a field with a literal.
+
+    Raises:
+        PredicateError: The comparison would not do what it says.
+
+    >>> from chronotile.format.schema import Field
+    >>> s = Field(name="s", datatype=Datatype.CHAR, cell_val_num=2**32 - 1, nullable=True)
+    >>> _comparison(s, Op.EQ, "").is_empty_text, _comparison(s, Op.EQ, None).is_empty_text
+    (True, False)
+    """
+    raw = _raw_value(field, op, value)
+    can_be_null = not raw and field.nullable and op in (Op.EQ, Op.NE)
+    is_empty_text = can_be_null and isinstance(value, str | bytes)
+    return Compare(field=field.name, op=op, value=raw, is_empty_text=is_empty_text)
+
+
+def _raw_value(field: Field, op: Op, value: LiteralValue) -> bytes:
+    """Type a literal, or one member of the list of an `in`, by the field that it is compared with.
+
+    Raises:
+        PredicateError: The comparison would not do what it says.
+
+    >>> from chronotile.format.schema import Field
+    >>> _raw_value(Field(name="a", datatype=Datatype.INT8), Op.LT, Decimal("3.0")).hex()
+    '03'
+    """
+    if value is None:
+        _check_null(field, op)
+        return b""
+    _check_comparable(field, op)
+    if isinstance(value, float) and math.isnan(value) and not op.is_set:
+        problem = f"expected a number, found NaN: nothing is {op.symbol} NaN"
+        raise PredicateError(field.name, f"{problem}; it can stand in a list after in")
+    return encoded(field, value)
+
+
+def encoded(field: Field, value: LiteralValue) -> bytes:
+    """Give the raw bytes of a literal for a field.
+
+    Raises:
+        PredicateError: The field cannot hold the literal.
+
+    >>> from chronotile.format.schema import Field
+    >>> encoded(Field(name="f", datatype=Datatype.INT16), Hex(b"xy"))
+    b'xy'
+    """
+    if isinstance(value, Hex):
+        size = field.cell_size
+        if size is not None and len(value.raw) != size:
+            raise PredicateError(field.name, f"expected {size} bytes, found {len(value.raw)}")
+        return value.raw
+    return cell_values.encode(field, _exact(field, value) if isinstance(value, Decimal) else value)
+
+
+def _check_null(field: Field, op: Op) -> None:
+    name = field_name(field.name, field)
+    if op.is_set:
+        raise PredicateError(field.name, "expected a value, found None: NULL is in no list")
+    if op not in (Op.EQ, Op.NE):
+        raise PredicateError(field.name, f"expected a value after {op.symbol}, found None")
+    if not field.nullable:
+        kind = "a dimension" if field.is_dimension else "not nullable"
+        problem = f"expected a value, found None: {name} is never NULL, as it is {kind}"
+        raise PredicateError(field.name, problem)
+
+
+def _check_comparable(field: Field, op: Op) -> None:
+    name = field_name(field.name, field)
+    problem = None
+    if field.datatype in COMPARABLE_TEXT:
+        several = not field.is_var and field.cell_val_num > 1
+        if several and field.datatype is Datatype.CHAR and not op.is_set:
+            problem = f"expected in or not in for {name}, found {op.symbol}"
+            problem += ": the engine would compare its first byte only"
+    elif field.datatype.code is None:
+        problem = f"expected a field that can be compared, found {name}"
+        problem += f", which is {field.datatype.name}"
+    elif field.cell_val_num != 1:
+        problem = f"expected one value in each cell, found {name} with more"
+    if field.enumeration is not None and op.is_order and not field.enumeration.ordered:
+        problem = f"expected ==, != or in, found {op.symbol}: the labels of {name} have no order"
+    if problem:
+        raise PredicateError(field.name, problem)
+
+
+def _exact(field: Field, exact: Decimal) -> float:
+    """Return the float that a decimal stands for; refuse digits that the field cannot hold."""
+    number, datatype = float(exact), field.value_datatype
+    if math.isinf(number) or (number == 0.0 and exact):
+        raise PredicateError(field.name, f"expected a number within range, found {exact}")
+    # `cell_values.encode` judges a 32-bit float: it knows how few digits tell it apart.
+    fits = exact == Decimal(number) or datatype is Datatype.FLOAT32
+    if not fits and not (datatype.is_float and exact == Decimal(repr(number))):
+        problem = f"expected a number that {datatype.name} holds, found {exact}"
+        raise PredicateError(field.name, problem)
+    return number

@@ -1,4 +1,4 @@
-"""Where a delete does not do what it says.
+"""Side effects: where a delete does not do what its author asked for.
 
 In: a stored condition and a schema. Out: in words, the rows that it also removes or also keeps,
 and why the engine would refuse to read it. Reads no rows: it reasons on the tree.
@@ -11,7 +11,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.conditions.text import field_name, to_text
+from chronotile.conditions.text import COMPARABLE_TEXT, field_name, to_text
 from chronotile.conditions.tree import (
     AllOf,
     AnyOf,
@@ -27,14 +27,12 @@ from chronotile.conditions.tree import (
 )
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format import cell_values
-from chronotile.format.datatypes import Datatype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.format.schema import Field, Schema
 
-_COMPARABLE_TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 _MOST_CASES = 500
 
 
@@ -53,6 +51,7 @@ def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
     most. `s == None` counts as asking for NULL; on disk it is the same as `s == ''`. A field that
     the schema lacks is passed over.
 
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
     >>> a = Field(name="a", datatype=Datatype.INT8, nullable=True)
     >>> schema = Schema(version=22, attributes=(a,))
@@ -70,6 +69,7 @@ def also_removes(stored: Condition, schema: Schema) -> tuple[str, ...]:
 def also_keeps(stored: Condition, schema: Schema) -> tuple[str, ...]:
     """Say which rows a delete keeps although its author asked for them.
 
+    >>> from chronotile.format.datatypes import Datatype
     >>> from chronotile.format.schema import Field, Schema
     >>> s = Field(name="s", datatype=Datatype.STRING_UTF8, cell_val_num=2**32 - 1, nullable=True)
     >>> also_keeps(Compare(field="s", op=Op.EQ), Schema(version=22, attributes=(s,)))
@@ -113,7 +113,7 @@ def engine_refuses(stored: Condition, schema: Schema) -> tuple[str, ...]:
 
 def _refusals(leaf: Compare, field: Field) -> Iterator[str]:
     name, op = field_name(leaf.field, field), leaf.op
-    text = field.datatype in _COMPARABLE_TEXT
+    text = field.datatype in COMPARABLE_TEXT
     size = field.cell_size
     if not text and field.cell_val_num != 1:
         yield f"{name} has more than one value in each cell"
@@ -161,7 +161,7 @@ def _sentences(
 
 
 def _cases(stored: Condition, schema: Schema) -> Iterator[tuple[_SpecialCell, ...]]:
-    """Every choice of special cells for some of the fields, the smallest choice first."""
+    """List every choice of special cells for some of the fields, the smallest choice first."""
     per_field = [
         cells
         for name in fields(stored)
@@ -193,7 +193,7 @@ def _special_cells(field: Field, stored: Condition) -> tuple[_SpecialCell, ...]:
 
 
 def _truths(cell: bytes | Cell, field: Field, own: list[Compare]) -> list[bool]:
-    """What a cell makes of each comparison of its field, as stored and as asked."""
+    """Tell which comparisons of its field a cell satisfies, as stored and as asked."""
     asked = [leaf for stored in own for leaf in leaves(negate(stored))]
     return [
         *(leaf_truth(leaf, field, cell, Sense.STORED) for leaf in own),
@@ -202,7 +202,7 @@ def _truths(cell: bytes | Cell, field: Field, own: list[Compare]) -> list[bool]:
 
 
 def _given(node: Condition, case: tuple[_SpecialCell, ...], sense: Sense) -> Condition | bool:
-    """What is left of a flat condition once some cells are known."""
+    """Simplify a flat condition by cells that are known."""
 
     def leaf(node: Compare) -> Condition | bool:
         for known in case:

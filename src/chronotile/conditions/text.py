@@ -14,11 +14,11 @@ from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, fo
 from chronotile.conditions.truth import asks_for_null
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
+from chronotile.format.datatypes import Datatype
 from chronotile.format.datetime_values import ticks_to_text
 
 if TYPE_CHECKING:
     from chronotile.format.cell_values import Json, Scalar
-    from chronotile.format.datatypes import Datatype
     from chronotile.format.schema import Field, Schema
 
 CALLS = ("attr", "dim", "val", "hex", "float")
@@ -27,6 +27,8 @@ WORDS = frozenset(
     ("and", "or", "not", "in", "is", "None", "True", "False", "always_true", "always_false", *CALLS)
 )
 """Names with a meaning in the predicate language: none can be a bare field."""
+COMPARABLE_TEXT = (Datatype.CHAR, Datatype.STRING_ASCII, Datatype.STRING_UTF8)
+"""The types of text that the engine compares."""
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -111,7 +113,7 @@ def _joined_text(node: AllOf | AnyOf | Not, texts: list[str]) -> str:
 
 
 def _is_and(node: Condition) -> bool:
-    """Whether it needs no parentheses in an `or`: `and` binds tighter."""
+    """Return True if it needs no parentheses in an `or`: `and` binds tighter."""
     return isinstance(node, AllOf) and len(node.parts) > 1
 
 

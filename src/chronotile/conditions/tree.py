@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Op(enum.IntEnum):
-    """What a comparison does, numbered as on disk.
+    """The op of a comparison, numbered as on disk.
 
     >>> Op.LT.symbol, Op.LT.negated.symbol, Op.NOT_IN.is_set
     ('<', '>=', True)
@@ -47,17 +47,17 @@ class Op(enum.IntEnum):
 
     @property
     def is_set(self) -> bool:
-        """Whether it compares with a list of members."""
+        """True if it compares with a list of members."""
         return self in (Op.IN, Op.NOT_IN)
 
     @property
     def is_order(self) -> bool:
-        """Whether it asks which of two values is larger."""
+        """True if it asks which of two values is larger."""
         return self <= Op.GE
 
     @property
     def is_constant(self) -> bool:
-        """Whether it compares nothing."""
+        """True if it compares nothing."""
         return self >= Op.ALWAYS_TRUE
 
 
@@ -84,7 +84,7 @@ class Compare:
     offsets: tuple[int, ...] = ()
     """Where each member of an `in` or `not in` starts in the value."""
     is_empty_text: bool = False
-    """Whether no bytes mean the empty string, and not NULL. A file does not say which."""
+    """True if no bytes mean the empty string, and not NULL. A file does not say which."""
 
     @property
     def members(self) -> tuple[bytes, ...]:
@@ -136,7 +136,7 @@ def member_of(field: str, op: Op, members: tuple[bytes, ...]) -> Compare:
 
 
 def fields(node: Condition) -> tuple[str, ...]:
-    """The fields that a condition names, each once, in the order of the tree.
+    """List the fields that a condition names, each once, in the order of the tree.
 
     >>> a, b = Compare(field="a", op=Op.LT), Compare(field="b", op=Op.GT)
     >>> fields(AllOf(parts=(b, a, b)))
@@ -176,7 +176,7 @@ def fold(
 
 
 def leaves(node: Condition) -> tuple[Compare, ...]:
-    """The comparisons of a condition, from left to right.
+    """List the comparisons of a condition, from left to right.
 
     >>> [leaf.field for leaf in leaves(Not(part=Compare(field="a", op=Op.LT)))]
     ['a']
@@ -195,21 +195,22 @@ def negate(node: Condition) -> Condition:
     'GE'
     """
 
-    def opposite(leaf: Compare) -> Condition:
-        return Compare(
-            field=leaf.field,
-            op=leaf.op.negated,
-            value=leaf.value,
-            offsets=leaf.offsets,
-            is_empty_text=leaf.is_empty_text,
-        )
-
     def join(node: AllOf | AnyOf | Not, parts: list[Condition]) -> Condition:
         if isinstance(node, Not):
             return node.part
         return (AnyOf if isinstance(node, AllOf) else AllOf)(parts=tuple(parts))
 
-    return fold(node, opposite, join)
+    return fold(node, _opposite, join)
+
+
+def _opposite(leaf: Compare) -> Condition:
+    return Compare(
+        field=leaf.field,
+        op=leaf.op.negated,
+        value=leaf.value,
+        offsets=leaf.offsets,
+        is_empty_text=leaf.is_empty_text,
+    )
 
 
 def flatten(node: Condition) -> Condition:

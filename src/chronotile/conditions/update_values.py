@@ -9,8 +9,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from chronotile.conditions.predicate_literals import encoded
-from chronotile.conditions.predicate_parser import parse_literal
+from chronotile.conditions.predicate_parser import encoded, parse_literal
 from chronotile.conditions.tree import Compare, Op, UpdateValue
 from chronotile.errors import PredicateError
 from chronotile.format import cell_values
@@ -18,7 +17,7 @@ from chronotile.format import cell_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from chronotile.conditions.predicate_literals import LiteralValue
+    from chronotile.conditions.predicate_parser import LiteralValue
     from chronotile.format.cell_values import Json
     from chronotile.format.schema import Field, Schema
 

@@ -20,13 +20,12 @@ from chronotile.check.findings import (
 from chronotile.check.stored_files import group_metadata
 from chronotile.dataset.check_all import unreadable
 from chronotile.dataset.check_tags import check_tags
-from chronotile.dataset.member_place import is_below
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.folder_kinds import is_array, is_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
 
@@ -49,8 +48,10 @@ _GONE = {
 }
 
 
-def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding, ...]:
-    """The findings on a group, on the groups in it, and on every array."""
+def check_dataset(
+    dataset: Dataset, *, log_only: bool = False, deep: bool = False
+) -> tuple[Finding, ...]:
+    """Find what is wrong with a group, with the groups in it, and with every array."""
     now = now_ms()
     findings = list(check_group(dataset, now))
     try:
@@ -61,7 +62,7 @@ def check_dataset(dataset: Dataset, *, log_only: bool = False) -> tuple[Finding,
         if isinstance(log, ChronotileError):
             findings.append(unreadable(node.uri, log))
             continue
-        findings += check(log.history, log.rules, None if log_only else node.store)
+        findings += check(log.history, log.rules, None if log_only else node.store, deep=deep)
     return tuple(findings)
 
 
@@ -142,7 +143,7 @@ def _members(
 
 def _twin(node: Node, store: Store, beside: dict[str, str]) -> str | None:
     """The folder in the group that a member was copied with, if its URI leads elsewhere."""
-    if node.member.is_relative or node.store is None or is_below(node.store.place, store.place):
+    if node.member.is_relative or node.store is None or node.store.place.is_below(store.place):
         return None
     last = node.store.place.root.rpartition("/")[2]
     return last if last in beside else None
@@ -158,7 +159,6 @@ def _strays(uri: str, store: Store, places: set[str], beside: dict[str, str]) ->
 def _folders(store: Store) -> dict[str, str]:
     """The arrays and groups that lie right in a group's folder: name -> what it is."""
     names = [name for name in store.list_dir().folders if not name.startswith("__")]
-    bucket = store.place.scheme != "file"
 
     def kind(name: str) -> str | None:
         try:
@@ -167,7 +167,7 @@ def _folders(store: Store) -> dict[str, str]:
             return None
         return "array" if is_array(folder) else "group" if is_group(folder) else None
 
-    kinds = ahead(kind, names, min(64, len(names)) if bucket else 1)
+    kinds = ahead(kind, names, min(store.concurrency, len(names)))
     return {name: found for name, found in zip(names, kinds, strict=True) if found is not None}
 
 

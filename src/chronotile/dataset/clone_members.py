@@ -10,7 +10,6 @@ groups, the innermost first: before that the place is no group.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.clone import clone
@@ -21,8 +20,8 @@ from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 from chronotile.format.names import try_parse
+from chronotile.format.short_ids import find_name
 from chronotile.format.timestamps import now_ms
-from chronotile.log.short_ids import find_name
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outc
 def _below(root: Store, inner: Store, target: Store) -> Store:
     """The place in the clone of a folder of the dataset."""
     path = inner.place.root[len(root.place.root) :].strip("/")
-    return replace(target, place=target.place.child(path))
+    return target.at(target.place.child(path))
 
 
 def _clone_group(source: Store, target: Store, dataset: Dataset, end: Moment | None) -> None:

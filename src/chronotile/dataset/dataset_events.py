@@ -1,7 +1,7 @@
 """What happened in a dataset: the events of all members in one order of time.
 
 In: a dataset. Out: the events of every array, each with its member, and of every list of members;
-one by one, or as a table. Finds no words for arrays: `log.events` does.
+one by one, or as a table. Finds no words for arrays: `show.story` does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import DATASET_EVENTS, GROUP_EVENT
-from chronotile.history.time_columns import with_times
-from chronotile.log.events import Event, events_table
-from chronotile.log.story import Story, Window, list_files
+from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
+from chronotile.history.text_columns import with_times
+from chronotile.show.events import Event, events_table
+from chronotile.show.operation_words import Operations
+from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Mapping
 
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.groups import GroupEntry
@@ -46,16 +48,49 @@ class Told(NamedTuple):
     events: tuple[MemberEvent, ...]
     errors: dict[str, ChronotileError]
     """Path of a member -> why."""
+    operations: tuple[MemberEvent, ...] = ()
+    """Operations of this package, of members and of groups, the newest first."""
+    parts: Mapping[tuple[str, str], str] = {}
+    """Path of a member, and the id of its operation -> the operation of a group around it."""
+
+    def folded(self, *, reverse: bool = False) -> list[tuple[MemberEvent, tuple[Event, ...]]]:
+        """Give the events with one for all that an operation did, and those that it stands for.
+
+        An operation of a group stands for all that it did to members.
+        """
+        ids = {one.event.name for one in self.operations}
+        under: dict[tuple[str, str], list[Event]] = {}
+        others = []
+        for one in self.events:
+            whole = self._whole(one.member, one.event.operation or "")
+            if whole[1] in ids:
+                under.setdefault(whole, []).append(one.event)
+            else:
+                others.append(one)
+        shown = [
+            one
+            for one in self.operations
+            if self.parts.get((one.member, one.event.name)) not in ids
+        ]
+        both = sorted([*others, *shown], key=_order, reverse=not reverse)
+        keys = [self._whole(one.member, one.event.name) for one in both]
+        return [(one, tuple(under.get(key, ()))) for one, key in zip(both, keys, strict=True)]
+
+    def _whole(self, member: str, operation: str) -> tuple[str, str]:
+        """Name the operation that stands for one of a member."""
+        around = self.parts.get((member, operation))
+        return (member, operation) if around is None else ("", around)
 
 
 def member_events(
     dataset: Dataset,
-    window: Window | None = None,
+    window: EventFilter | None = None,
     *,
     pattern: str | None = None,
     sizes: bool = True,
     reverse: bool = False,
     only: Container[str] | None = None,
+    undone: bool = True,
 ) -> Told:
     """The events of all members, the newest first.
 
@@ -66,16 +101,22 @@ def member_events(
         sizes: Add up the files of each array.
         reverse: The oldest first.
         only: Of arrays, only those at these places; all if left out.
+        undone: Also operations that were undone.
     """
-    window = window or Window(kinds=frozenset(DATASET_EVENTS))
+    window = window or EventFilter(kinds=frozenset(DATASET_EVENTS))
     found: list[MemberEvent] = []
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
+    of_groups = {"": Operations(tell_operations(dataset.store), noun="group")}
+    operations: list[MemberEvent] = []
+    parts: dict[tuple[str, str], str] = {}
     for node in dataset.tree():
         if not node.fits(pattern):
             continue
         if node.history is not None:
             groups.append((node.path, node.history))
+            if node.store is not None:
+                of_groups[node.path] = Operations(tell_operations(node.store), noun="group")
         if node.found != "array" or node.store is None:
             continue
         if only is not None and node.uri not in only:
@@ -84,23 +125,39 @@ def member_events(
         if isinstance(log, ChronotileError):
             errors[node.path] = log
             continue
-        listed = list_files(node.store.list_prefix(sizes=True)) if sizes else None
-        story = Story(log, log.view(), listed, look=sizes)
+        story = log.story(sizes=sizes)
         found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
+        own = story.operations(window, undone=undone)
+        operations += [MemberEvent(node.path, node.uri, event) for event in own]
+        parts |= {(node.path, id_): around for id_, around in log.operations.group_of.items()}
     for path, history in groups:
         if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
-            found += [MemberEvent(path, history.group, e) for e in _lists(history, window)]
+            known = of_groups.get(path, Operations())
+            for event in _lists(history, window):
+                by = known.of_name.get(event.name)
+                found.append(MemberEvent(path, history.group, event._replace(operation=by)))
+            if window.kinds.issuperset(EVENTS):
+                own = [one for one in known.events(undone=undone) if window.holds(one)]
+                operations += [MemberEvent(path, history.group, event) for event in own]
+            parts |= {(path, id_): around for id_, around in known.group_of.items()}
     found.sort(key=_order, reverse=not reverse)
-    return Told(tuple(found), errors)
+    operations.sort(key=_order, reverse=True)
+    return Told(tuple(found), errors, tuple(operations), parts)
 
 
-def dataset_events(dataset: Dataset) -> pa.Table:
-    """The events of all members as a table, the newest first: the columns of `log.events()` too.
+def dataset_events(
+    dataset: Dataset,
+    window: EventFilter | None = None,
+    *,
+    pattern: str | None = None,
+    sizes: bool = True,
+) -> pa.Table:
+    """Give the events of all members as a table, with the columns of `log.events()` too.
 
     Raises:
         ChronotileError: A member cannot be read.
     """
-    told = member_events(dataset)
+    told = member_events(dataset, window, pattern=pattern, sizes=sizes)
     for error in told.errors.values():
         raise error
     table = with_times(events_table(one.event for one in told.events))
@@ -113,7 +170,7 @@ def _order(one: MemberEvent) -> tuple[int, int, str, str]:
     return (one.event.t2 or 0, -(one.event.t1 or 0), one.member, one.event.name)
 
 
-def _lists(history: GroupHistory, window: Window) -> Iterator[Event]:
+def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
     """Each list of members, and what it changed."""
     before: dict[str, GroupEntry] = {}
     for file in history.files:

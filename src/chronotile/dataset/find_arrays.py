@@ -27,8 +27,8 @@ from chronotile.dataset.member_place import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms
-from chronotile.history.folder_kinds import OF_GROUPS, is_array, is_group
 from chronotile.history.group_reading import read_group
+from chronotile.history.listing import OF_GROUPS, is_array, is_group
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import members_at
 
@@ -135,8 +135,8 @@ def find_arrays(
     visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
     search = _Search(visit, known, most)
     fresh = search.fresh(stores)
-    left = search.on_disk([store for store in fresh if store.place.scheme == "file"])
-    remote = [store for store in fresh if store.place.scheme != "file"]
+    left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
+    remote = [store for store in fresh if store.traits.pace == "slow"]
     left += search.in_buckets(remote, max(concurrency, 1))
     for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
         if not root.missing:

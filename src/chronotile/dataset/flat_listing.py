@@ -19,8 +19,7 @@ import pyarrow as pa
 from chronotile.dataset.inventory import OBJECTS
 from chronotile.dataset.inventory_arrays import NAMES, listing_rows
 from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA, OWN
-from chronotile.history.folder_kinds import OF_ARRAYS
-from chronotile.storage.key_pages import PAGED, can_begin_at, page_after
+from chronotile.history.listing import OF_ARRAYS
 from chronotile.storage.place import PAGE
 from chronotile.storage.store import open_store
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.storage.store import Entry, Store
+
 
 FEWEST = 16
 """Folders in a folder from which on they are listed flat."""
@@ -77,9 +77,7 @@ def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
     True
     """
     ordered = sorted(names, key=lambda name: f"{name}/")
-    if store.place.scheme not in PAGED or len(ordered) < FEWEST:
-        return None
-    if not all(map(can_begin_at, (store.place.root, *ordered))):
+    if len(ordered) < FEWEST or not all(map(store.can_list_after, ordered)):
         return None
     return Neighbours(store.uri, tuple(ordered))
 
@@ -121,7 +119,7 @@ class _Listing:
         after, last = f"{self._names[0]}.", f"{self._names[-1]}/"
         array, in_array = "", 0
         while True:
-            page = page_after(self._store, after)
+            page = self._store.list_after(after)
             self.pages += 1
             for entry in page:
                 if entry.path.partition("/")[0] in self._wanted:
@@ -136,7 +134,7 @@ class _Listing:
             if array and in_array + 1 >= PAGES_OF_ARRAY:
                 self._large.add(array)
                 begin_at = f"{array}0"  # the first text behind all that begin with `array/`
-            if not can_begin_at(begin_at) or begin_at <= after:
+            if not self._store.can_list_after(begin_at) or begin_at <= after:
                 self.left = self._not_seen(page[-1].path)
                 return
             after = begin_at
@@ -169,7 +167,6 @@ class _Listing:
 
     def rows(self) -> pa.Table:
         place = self._store.place
-        bucket = f"{place.scheme}://{place.bucket}"
         # What lies inside an array is a part of it.
         large = {self._outermost(f"{array}/") for array in self._large}
         inside = tuple(f"{array}/" for array in large)
@@ -180,7 +177,7 @@ class _Listing:
             "modified_ms": [entry.modified_ms for entry in own],
             "etag": [entry.etag for entry in own],
         }
-        rows = listing_rows(pa.table(columns, schema=OBJECTS), bucket)
+        rows = listing_rows(pa.table(columns, schema=OBJECTS), place.top.uri)
         return pa.concat_tables([rows, unlisted_rows(map(self._store.uri_of, large))])
 
 

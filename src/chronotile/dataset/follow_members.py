@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chronotile.dataset.dataset_events import MemberEvent, Told
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.log.story import Window
+    from chronotile.show.story import EventFilter
     from chronotile.storage.store import Store
 
 
@@ -27,7 +27,7 @@ class DatasetFollowing:
     def __init__(
         self,
         open_again: Callable[[], Dataset],
-        window: Window,
+        window: EventFilter,
         *,
         pattern: str | None = None,
         sizes: bool = True,

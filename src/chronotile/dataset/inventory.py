@@ -117,9 +117,9 @@ def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) 
 
 
 def _beside(place: str, home: str, key: str) -> str:
-    """A file of an inventory; on a disk, where somebody has copied it, below the manifest."""
+    """Give the place of a file of an inventory; on a disk, to which it was copied, beside it."""
     manifest = find_place(place)
-    if manifest.scheme != "file":
+    if manifest.local_path is None:
         return f"{home}/{key}"
     return f"{manifest.uri.rpartition('/')[0]}/{key.rpartition('/')[2]}"
 
@@ -137,7 +137,7 @@ def prefixes_in(inventory: Inventory, roots: Iterable[str]) -> tuple[str, ...]:
     home, prefixes = find_place(inventory.bucket), []
     for root in roots:
         place = find_place(root)
-        if (place.scheme, place.bucket) != (home.scheme, home.bucket) or "*" in root:
+        if not place.is_below(home) or "*" in root:
             problem = f"expected a folder of {home.uri}, which the inventory is of"
             raise ChronotileError(root, problem)
         prefixes.append(place.root)

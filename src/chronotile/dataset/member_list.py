@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chronotile.dataset.member_place import member_store
 from chronotile.errors import ChronotileError
-from chronotile.storage.place import are_plain
+from chronotile.storage.place import plain_names
 from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def direct_members(store: Store, history: GroupHistory, end: int) -> Members:
         ChronotileError: A list of members cannot be read.
     """
     entries = members_at(history, 0, end).values()
-    if not all(entry.is_relative for entry in entries) or not are_plain([e.uri for e in entries]):
+    if not all(one.is_relative for one in entries) or plain_names([e.uri for e in entries]) is None:
         return Members(member_at(store, entry)[0] for entry in entries)
     # What nearly all groups are like: a name below the group needs no closer look.
     below, group = f"{store.uri.rstrip('/')}/", store.uri

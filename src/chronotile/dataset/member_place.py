@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.errors import BadNameError, StorageError, printable
 from chronotile.storage.place import Place, find_place
-from chronotile.storage.store import Store
 
 if TYPE_CHECKING:
     from chronotile.format.groups import GroupEntry
+    from chronotile.storage.store import Store
 
 
 def member_store(group: Store, entry: GroupEntry) -> Store:
@@ -42,23 +42,7 @@ def member_store(group: Store, entry: GroupEntry) -> Store:
         place = group.place.child(path) if path else group.place
     else:
         place = _absolute(entry.uri, group.uri)
-    options = group.options if place.scheme == group.place.scheme else ()
-    return Store(place=place, options=options, retry=group.retry, on_operation=group.on_operation)
-
-
-def is_below(place: Place, root: Place) -> bool:
-    """Whether a place is a folder, or below it.
-
-    >>> root = Place(scheme="s3", bucket="lake", root="a")
-    >>> is_below(Place(scheme="s3", bucket="lake", root="a/b"), root)
-    True
-    >>> is_below(Place(scheme="s3", bucket="lake", root="ab"), root)
-    False
-    """
-    if (place.scheme, place.bucket) != (root.scheme, root.bucket):
-        return False
-    top = root.root.rstrip("/")
-    return place.root == root.root or not top or place.root.startswith(f"{top}/")
+    return group.at(place)
 
 
 def _absolute(uri: str, where: str) -> Place:

@@ -14,10 +14,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chronotile.dataset.member_list import member_at
-from chronotile.dataset.member_place import is_below
 from chronotile.errors import ArrayNotFoundError, ChronotileError
-from chronotile.history.folder_kinds import is_array, is_group
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 
@@ -38,8 +37,6 @@ LOST = ("missing", "neither", "refused", "unreadable")
 
 MOST_NESTED = 64
 """Groups in groups that are followed: a file that lies must not exhaust the program."""
-
-_CONCURRENCY = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +126,7 @@ class _Search:
         known = self.looked_up.folders
         stores = {p.uri: p for _, p in placed if not isinstance(p, ChronotileError)}
         new = [store for uri, store in stores.items() if uri not in known]
-        local = all(store.place.scheme == "file" for store in new)
-        threads = 1 if local else min(_CONCURRENCY, len(new))
+        threads = min(max((store.concurrency for store in new), default=1), len(new))
         known |= {s.uri: f for s, f in zip(new, ahead(_folder, new, threads), strict=True)}
         for _, place in placed:
             yield place if isinstance(place, ChronotileError) else known[place.uri]
@@ -176,7 +172,7 @@ class _Search:
             found=found,
             problem=problem,
             store=store,
-            is_inside=store is not None and is_below(store.place, self.root.place),
+            is_inside=store is not None and store.place.is_below(self.root.place),
         )
 
     def _found(

@@ -13,7 +13,7 @@ from chronotile.change.repair_group import mended_history
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.open_dataset import Dataset
 from chronotile.errors import ChronotileError
-from chronotile.history.folder_kinds import is_group
+from chronotile.history.listing import is_group
 
 if TYPE_CHECKING:
     from chronotile.dataset.member_tree import Node

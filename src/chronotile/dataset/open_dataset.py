@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from chronotile.dataset.moments import WholeState
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.log import View
     from chronotile.storage.store import Store
+    from chronotile.visibility.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,18 +200,26 @@ class Dataset:
                 views[node.path] = log.view(end=last)
         return DatasetView(end=last, nodes=self.tree(last), views=views, errors=errors)
 
-    def check(self, *, as_of: Moment | None = None, log_only: bool = False) -> tuple[Finding, ...]:
-        """What is wrong with the group and with every member, group by group, array by array.
+    def check(
+        self, *, as_of: Moment | None = None, log_only: bool = False, deep: bool = False
+    ) -> tuple[Finding, ...]:
+        """Find what is wrong with the group and with every member, group by group.
 
         Args:
             as_of: Only whether the dataset can be read whole at this moment.
             log_only: Check the commit logs, and no fragment.
+            deep: Open the cells of each fragment too.
+
+        Raises:
+            ChronotileError: Both `log_only` and `deep` are asked for.
         """
         from chronotile.dataset.check_group import check_as_of, check_dataset
 
         if as_of is not None:
             return check_as_of(self, self._at(as_of))
-        return check_dataset(self, log_only=log_only)
+        if log_only and deep:
+            raise ChronotileError(self.uri, "expected log_only or deep, found both")
+        return check_dataset(self, log_only=log_only, deep=deep)
 
     def events(self) -> pa.Table:
         """What happened in the dataset: the columns of `log.events()`, each row with its member.

@@ -51,7 +51,7 @@ class _Pace(NamedTuple):
     commit: int
 
 
-_PACES = {"disk": _Pace(2_000, 100, 10, 100), "bucket": _Pace(5_000, 500, 50, 300)}
+_PACES = {"quick": _Pace(2_000, 100, 10, 100), "slow": _Pace(5_000, 500, 50, 300)}
 """Many times what a quiet machine needs: too much is a wait, too little a publication that fails.
 Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
 
@@ -175,7 +175,7 @@ def _refused(dataset: Dataset, path: str, error: ChronotileError, hint: str = ""
 
 
 def _pace(dataset: Dataset) -> _Pace:
-    return _PACES["disk" if dataset.store.place.scheme == "file" else "bucket"]
+    return _PACES[dataset.store.traits.pace]
 
 
 def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:

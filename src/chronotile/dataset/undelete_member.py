@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.log.short_ids import find_name
+from chronotile.format.short_ids import find_name
 
 if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset

@@ -7,9 +7,10 @@ member, and to the group's own files; if one cannot be taken back, none is.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chronotile.change import operations
+from chronotile.change.older_records import last_report, plan_undo_report, read_report
 from chronotile.change.undo import Record, plan_inverse, read_record, refuse_final
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import planned_as, targets
@@ -17,20 +18,17 @@ from chronotile.errors import ChronotileError
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from chronotile.change.operations import Operation
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import MemberPlan, Target
 
 
-def find_operation(dataset: Dataset, wanted: str | None) -> Operation:
+def find_operation(dataset: Dataset, wanted: str | None) -> Operation | None:
     """Find the operation of a group that is to be taken back: the last one, or that one.
 
     An undo that was broken off is gone on with: the change that it takes back is the one.
-
-    Raises:
-        RefusedError: There is none.
     """
     store = dataset.store
     known = list(operations.list_operations(store))
@@ -44,7 +42,7 @@ def find_operation(dataset: Dataset, wanted: str | None) -> Operation:
         is_wanted = one.id.startswith(wanted) if wanted else one.command != "undo"
         if is_wanted and one.state != "undone":
             return one
-    raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+    return None
 
 
 def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan]:
@@ -67,6 +65,46 @@ def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan
             if plan.steps:
                 planned.append(planned_as(target, plan))
     return planned[::-1]
+
+
+def plan_undo_report_of_members(
+    dataset: Dataset, report: Mapping[str, Any] | str | None
+) -> tuple[str, list[MemberPlan]]:
+    """Plan to take back what a report of an earlier version says: the last one, or that one.
+
+    Returns:
+        Where the report is, and the plans, the last member first.
+
+    Raises:
+        RefusedError: There is none, or a member cannot be taken back.
+        BadFileError: It is no report.
+    """
+    store = dataset.store
+    if report is None:
+        undos = [one for one in operations.list_operations(store) if one.command == "undo"]
+        undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
+        found = last_report(store, undone)
+        if found is None:
+            raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+        place, document = found
+    elif isinstance(report, str):
+        place, document = read_report(store, report)
+    else:
+        place, document = "", dict(report)
+    operations.check_record(document, place or store.uri)
+    here = {target.store.uri: target for target in targets(dataset, groups=True)}
+    planned = []
+    for item in reversed(document.get("members", ())):
+        if not item.get("steps") or item.get("error"):
+            continue
+        target = here.get(str(item.get("array")))
+        if target is None:
+            problem = f"expected members of the group, found {item.get('array')!r:.120}"
+            raise RefusedError(store.uri, problem)
+        planned.append(planned_as(target, plan_undo_report(target.store, dataset.key, report=item)))
+    if not planned:
+        raise RefusedError(store.uri, "expected the report of a group's change, found no steps")
+    return place, planned
 
 
 def _records(target: Target, operation: Operation, dataset: Dataset) -> Iterator[Record]:

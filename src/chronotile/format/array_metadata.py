@@ -1,7 +1,7 @@
-r"""The array's metadata: keys and values, taken apart and merged; of values, only whole numbers.
+r"""The metadata of an array or a group: keys and values. Of values, it reads only whole numbers.
 
-In: the payloads of files of `__meta`. Out: their entries, each with its own bytes; one payload that
-says the same as several. Knows neither names nor times of files.
+In: the payload of a file of `__meta`. Out: its entries, each with its own bytes; and back. Knows
+neither names nor times of files.
 
 An entry is the length of its key (u32), the key, and whether the key was removed (u8); if it was
 not, then a datatype (u8), the number of values (u32) and the values. Keys are bytes here: the
@@ -35,7 +35,7 @@ class MetadataItem(NamedTuple):
 
 
 def decode_items(payload: bytes, where: str) -> tuple[MetadataItem, ...]:
-    r"""Takes the payload of a metadata file apart, in its own order.
+    r"""Read the entries of a metadata file, in its own order.
 
     Raises:
         BadFileError: It is damaged.
@@ -65,12 +65,12 @@ def decode_items(payload: bytes, where: str) -> tuple[MetadataItem, ...]:
 
 
 def encode_items(items: Iterable[MetadataItem]) -> bytes:
-    """The payload of a metadata file that holds some entries, by key, as the engine orders them."""
+    """Write a payload of some entries, by key, as the engine orders them."""
     return b"".join(item.raw for item in sorted(items, key=lambda item: item.key))
 
 
 def removal_item(key: bytes) -> MetadataItem:
-    """The entry that removes a key.
+    """Make the entry that removes a key.
 
     >>> removal_item(b"a").is_removal
     True
@@ -79,7 +79,7 @@ def removal_item(key: bytes) -> MetadataItem:
 
 
 def number_item(key: bytes, number: int) -> MetadataItem:
-    """The entry that sets a key to one whole number.
+    """Make the entry that sets a key to one whole number.
 
     >>> number_of(number_item(b"a", -7))
     -7
@@ -89,7 +89,7 @@ def number_item(key: bytes, number: int) -> MetadataItem:
 
 
 def number_of(item: MetadataItem) -> int | None:
-    """The whole number that an entry sets its key to; None if it sets another value, or none."""
+    """Return the whole number that an entry sets; None if it sets another value, or none."""
     value = item.raw[_LEN_KEY.size + len(item.key) + 1 :]
     if len(value) != _VALUE.size + _NUMBER.size:
         return None

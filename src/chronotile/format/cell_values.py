@@ -37,7 +37,7 @@ _FLOAT_NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def is_text(datatype: Datatype) -> bool:
-    """Tell whether values of that datatype are read as text.
+    """Return True if values of that datatype are read as text.
 
     >>> is_text(Datatype.CHAR), is_text(Datatype.BLOB)
     (True, False)
@@ -134,7 +134,7 @@ def raw_to_json(field: Field, raw: bytes) -> Json:
 
 
 def from_json(field: Field, document: Json) -> Value:
-    r"""Take back what `to_json` gave; text of a text field is text, never hex.
+    r"""Read a value that `to_json` gave; text of a text field is text, never hex.
 
     Raises:
         PredicateError: The document is no value of that field.
@@ -198,7 +198,7 @@ def _scalar(datatype: Datatype, number: float) -> Scalar:
 
 
 def _shortest(number: float) -> float:
-    """The decimal of fewest digits that is this 32-bit float, as people type it."""
+    """Return the decimal of fewest digits that is this 32-bit float, as people type it."""
     if not math.isfinite(number):
         return number
     for digits in range(6, 9):

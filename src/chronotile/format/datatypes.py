@@ -1,6 +1,6 @@
 """TileDB's datatypes.
 
-In: a datatype's number. Out: its name, the width of one value, and what kind of value it is.
+In: a datatype's number. Out: its name, the width of one value, and the kind of values.
 Knows nothing of schemas or conditions.
 """
 
@@ -77,27 +77,27 @@ class Datatype(enum.IntEnum):
 
     @property
     def is_datetime(self) -> bool:
-        """Whether it counts units since the epoch."""
+        """True if it counts units since the epoch."""
         return Datatype.DATETIME_YEAR <= self <= Datatype.DATETIME_AS
 
     @property
     def is_time(self) -> bool:
-        """Whether it counts units since midnight."""
+        """True if it counts units since midnight."""
         return Datatype.TIME_HR <= self <= Datatype.TIME_AS
 
     @property
     def is_temporal(self) -> bool:
-        """Whether it is a date or a time of any unit."""
+        """True if it is a date or a time of any unit."""
         return Datatype.DATETIME_YEAR <= self <= Datatype.TIME_AS
 
     @property
     def is_float(self) -> bool:
-        """Whether it can hold NaN."""
+        """True if it can hold NaN."""
         return self in (Datatype.FLOAT32, Datatype.FLOAT64)
 
     @property
     def is_string(self) -> bool:
-        """Whether its values are text."""
+        """True if its values are text."""
         return self is Datatype.CHAR or Datatype.STRING_ASCII <= self <= Datatype.STRING_UCS4
 
 

@@ -4,8 +4,8 @@ In: one compressed part, and the size that it must have after. Out: that many by
 `BadFileError`. Knows nothing of chunks and of where sizes are stored; the caller bounds them.
 
 GZIP is a zlib stream here, which zlib-ng opens in a third of zlib's time. ZSTD and LZ4 are those of
-Arrow, which the package needs anyway. RLE holds runs of cells; RLE and dictionaries of texts that
-vary in length hold the lengths too, as big numbers first.
+Arrow, which the package needs anyway. RLE holds runs of cells, a delta the differences of numbers.
+RLE and dictionaries of texts that vary in length hold the lengths too, as big numbers first.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from zlib_ng import zlib_ng as zlib
 
 from chronotile.errors import BadFileError
 
-COMPRESSORS = frozenset(("gzip", "zstd", "lz4", "rle", "bzip2"))
+DELTAS = ("delta", "double_delta")
+COMPRESSORS = frozenset(("gzip", "zstd", "lz4", "rle", "bzip2", *DELTAS))
 ZlibError: type[Exception] = zlib.error  # type: ignore[assignment]  # its stub has an instance
 _HEAD = struct.Struct("<IIIIIBB")
 _WIDTHS = (1, 2, 4, 8)
+_AT_ONCE = 1 << 16
+"""Values whose bits are unpacked at once; a multiple of 64, so that a word is in one block."""
 
 
-def decompress(kind: str, data: bytes, size: int, cell_size: int, where: str) -> bytes:
-    """Decompresses one part.
+def decompress(kind: str, data: bytes, size: int, width: int, where: str) -> bytes:
+    """Decompress one part.
 
     Args:
         kind: Of `COMPRESSORS`.
         data: The part.
         size: Bytes that it must have after.
-        cell_size: Bytes of a cell, for RLE.
+        width: Bytes of a cell, for RLE, or of a number, for deltas.
         where: The file, for errors.
 
     Raises:
@@ -49,12 +52,14 @@ def decompress(kind: str, data: bytes, size: int, cell_size: int, where: str) ->
     if kind == "bzip2":
         return _bunzip(data, size, where)
     if kind == "rle":
-        return _runs(data, size, cell_size, where)
+        return _runs(data, size, width, where)
+    if kind in DELTAS:
+        return (_delta if kind == "delta" else _double_delta)(data, size, width, where)
     return _arrow(kind, data, size, where)
 
 
 def inflate(data: bytes, size: int, where: str) -> bytes:
-    """Opens a zlib stream.
+    """Open a zlib stream.
 
     Raises:
         BadFileError: It is damaged, or of another size.
@@ -112,7 +117,7 @@ def _arrow(kind: str, data: bytes, size: int, where: str) -> bytes:
 
 
 def _runs(data: bytes, size: int, cell_size: int, where: str) -> bytes:
-    """RLE: each run is a cell, and how often it stands there, in two bytes, the larger first."""
+    """Repeat each cell as often as the two bytes behind it say, the larger first."""
     width = cell_size + 2
     if len(data) % width:
         problem = f"expected runs of {width} bytes each, found {len(data)} bytes"
@@ -125,10 +130,49 @@ def _runs(data: bytes, size: int, cell_size: int, where: str) -> bytes:
     return np.repeat(runs[:, :cell_size], counts, axis=0).tobytes()
 
 
+def _delta(data: bytes, size: int, width: int, where: str) -> bytes:
+    """Add up differences: behind their number stand the first value and the differences."""
+    number = int.from_bytes(data[:8], "little")
+    if number * width != len(data) - 8 or size != number * width:
+        problem = f"expected {size} bytes of differences, found {number} of {width} bytes"
+        raise BadFileError(where, f"{problem} in {len(data) - 8}")
+    values = np.frombuffer(data, f"<u{width}", offset=8)
+    return np.cumsum(values, dtype=f"<u{width}").tobytes()
+
+
+def _double_delta(data: bytes, size: int, width: int, where: str) -> bytes:
+    """Add up the first two values and differences of differences, each a sign and some bits."""
+    bits, number = data[0] if data else 0, int.from_bytes(data[1:9], "little")
+    known, each = min(number, 2), bits + 1
+    start, words = 9 + known * width, -(-max(number - 2, 0) * each // 64)
+    is_plain = bits >= 8 * width - 1
+    wanted = 9 + size if is_plain else start + 8 * words
+    if number * width != size or len(data) != wanted:
+        problem = f"expected {size} bytes of values, found {number} of {width} bytes"
+        raise BadFileError(where, f"{problem} in {len(data)}")
+    if is_plain or number <= 2:
+        return data[9:]
+    first = np.frombuffer(data, f"<u{width}", known, 9).astype(np.uint64)
+    streams = np.frombuffer(data, "<u8", words, start).astype(">u8").view(np.uint8)
+    seconds = np.empty(number - 1, np.uint64)
+    seconds[:1] = first[1:] - first[:1]  # arrays, which wrap around without a warning
+    for at in range(0, number - 2, _AT_ONCE):
+        count = min(_AT_ONCE, number - 2 - at)
+        block = streams[at * each // 8 : -(-(at + count) * each // 8)]
+        rows = np.unpackbits(block)[: count * each].reshape(count, each)
+        powers = np.uint64(1) << np.arange(bits, dtype=np.uint64)[::-1]
+        sizes = (rows[:, 1:] * powers).sum(axis=1, dtype=np.uint64)
+        seconds[at + 1 : at + 1 + count] = np.where(rows[:, 0] == 1, -sizes, sizes)
+    values = np.empty(number, np.uint64)
+    values[0] = first[0]
+    values[1:] = first[:1] + np.cumsum(np.cumsum(seconds, dtype=np.uint64), dtype=np.uint64)
+    return values.astype(f"<u{width}").tobytes()
+
+
 def split_texts(
     kind: str, metadata: bytes, data: bytes, most: int, where: str
 ) -> tuple[bytes, int]:
-    """Decompresses texts that vary in length; gives them in a row, and their number.
+    """Decompress texts that vary in length; give them in a row, and their number.
 
     Args:
         kind: `rle` or `dictionary`.
@@ -187,7 +231,7 @@ def _text_runs(
 
 
 def _words(data: bytes, len_width: int, where: str) -> list[bytes]:
-    """The texts of a dictionary, behind its own size."""
+    """Read the texts of a dictionary, behind its own size."""
     (size,) = struct.unpack_from("<I", data) if len(data) >= 4 else (-1,)
     if size != len(data) - 4:
         raise BadFileError(where, f"expected a dictionary of {size} bytes, found {len(data) - 4}")

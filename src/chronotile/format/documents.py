@@ -1,7 +1,7 @@
 """JSON and TOML that somebody hands in: a report, a manifest, a policy.
 
 In: bytes. Out: one object; or one error that says what was expected, whatever the bytes are. Knows
-nothing of what an object says.
+no field of an object.
 """
 
 from __future__ import annotations

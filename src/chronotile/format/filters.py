@@ -1,8 +1,8 @@
-"""Filters of cell files: what a chunk went through on its way to disk, undone.
+"""Filters: undo the steps that a chunk of cells, or of a generic tile, took on its way to disk.
 
-In: the pipeline of a field, and one chunk: its metadata and its filtered bytes. Out: the bytes as
-they were written; or the name of the first filter that is not known here; or `BadFileError`. Knows
-nothing of files and tiles.
+In: a pipeline, and one chunk: its metadata and its filtered bytes. Out: the bytes as they were
+written; or the name of the first filter that is not known here; or `BadFileError`. Knows nothing of
+files and tiles.
 
 Filters are undone from the last to the first. Each finds what it needs at the start of the chunk's
 metadata, and leaves the rest to the filter before it. A compressor takes the metadata of the
@@ -17,10 +17,9 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.errors import BadFileError, WrongKeyError
-from chronotile.format import tiles
+from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.datatypes import Datatype
-from chronotile.format.decompress import COMPRESSORS, decompress, split_texts
+from chronotile.format.decompress import COMPRESSORS, DELTAS, decompress, split_texts
 from chronotile.format.value_filters import VALUE_FILTERS, undo_values
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ _ROOM = 1 << 20
 _TEXTS = (Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 _U32, _U64, _TWO = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<II")
 _SEALED = struct.Struct("<II12s16s")
+_KEY_SIZE = 32
 _INTEGERS = {1: Datatype.INT8, 2: Datatype.INT16, 4: Datatype.INT32, 8: Datatype.INT64}
 
 
@@ -52,7 +52,7 @@ class Filter(NamedTuple):
     """Bytes of the integers that a scaled float becomes."""
 
     def output(self, datatype: Datatype) -> Datatype:
-        """The datatype of what it makes from values of a datatype."""
+        """Return the datatype of the filtered values."""
         if self.kind == "xor":
             return _INTEGERS.get(datatype.size, datatype)
         if self.kind == "scale_float":
@@ -61,12 +61,12 @@ class Filter(NamedTuple):
 
 
 AES_256_GCM = Filter("aes_256_gcm")
-"""What the engine adds behind the filters of an encrypted array."""
+"""The filter that the engine adds behind those of an encrypted array."""
 
 
 def read_filters(pipeline: Any) -> tuple[Filter, ...]:
-    """The filters of a pipeline that the generated parser has read."""
-    found = []
+    """Convert the filters of a pipeline that the generated parser has read."""
+    filters = []
     for item in pipeline.filters:
         kind, options = item.filter_type.name, item.options
         if kind in _CODES and options.compressor != _CODES[kind]:
@@ -75,13 +75,13 @@ def read_filters(pipeline: Any) -> tuple[Filter, ...]:
         reinterpret = None if code is None else Datatype(code.value)
         raw = getattr(options, "raw", b"") if kind == "scale_float" else b""
         width = _U64.unpack_from(raw, 16)[0] if len(raw) >= 24 else 0
-        found.append(Filter(kind, None if reinterpret is Datatype.ANY else reinterpret, width))
-    return tuple(found)
+        filters.append(Filter(kind, None if reinterpret is Datatype.ANY else reinterpret, width))
+    return tuple(filters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The filters of one cell file, and what they need to know of its values."""
+    """The filters of one file, and the facts that they need of its values."""
 
     filters: tuple[Filter, ...]
     datatype: Datatype
@@ -90,11 +90,11 @@ class Pipeline:
     version: int
     """The format version of the schema."""
     is_var: bool = False
-    """Whether it filters the values of cells that vary in length."""
+    """True if it filters the values of cells that vary in length."""
 
     @property
     def holds_lengths(self) -> bool:
-        """Whether the filtered texts hold their own lengths, and the file of offsets is empty."""
+        """True if the filtered texts hold their own lengths, and the file of offsets is empty."""
         kinds = {one.kind for one in self.filters}
         if not self.is_var or self.datatype not in _TEXTS or not kinds & {"rle", "dictionary"}:
             return False
@@ -124,13 +124,7 @@ class Chunk(NamedTuple):
 
 
 def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None) -> Undone:
-    r"""Undoes the filters of one chunk.
-
-    Args:
-        pipeline: The filters.
-        chunk: What is stored.
-        where: The file, for errors.
-        key: The array's key, if its cells are encrypted.
+    r"""Undo the filters of one chunk.
 
     Raises:
         BadFileError: The bytes are damaged, or claim more than a chunk can hold between filters.
@@ -158,7 +152,10 @@ def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None)
             data, lengths = split_texts(one.kind, *state, most, where)
             state = b"", data
         elif one.kind in COMPRESSORS:
-            state = _decompressed(one.kind, *state, pipeline.cell_size, most, where)
+            width = pipeline.cell_size
+            if one.kind in DELTAS:
+                width = (one.reinterpret or datatype).size
+            state = _decompressed(one.kind, *state, width, most, where)
         elif one.kind in VALUE_FILTERS:
             state = undo_values(
                 one.kind, *state, one.reinterpret or datatype, pipeline.version, most, where
@@ -176,7 +173,7 @@ def undo(pipeline: Pipeline, chunk: Chunk, where: str, key: bytes | None = None)
 
 
 def _parts(metadata: bytes, each: struct.Struct, where: str) -> tuple[list[Any], int, bytes]:
-    """The entries for the parts of a chunk, how many of them are of metadata, and the rest."""
+    """Read the sizes of the parts of a chunk; count those of metadata; give the rest."""
     if len(metadata) < _TWO.size:
         raise BadFileError(
             where, f"expected the numbers of parts in 8 bytes, found {len(metadata)}"
@@ -190,7 +187,7 @@ def _parts(metadata: bytes, each: struct.Struct, where: str) -> tuple[list[Any],
 
 
 def _decompressed(
-    kind: str, metadata: bytes, data: bytes, cell_size: int, most: int, where: str
+    kind: str, metadata: bytes, data: bytes, width: int, most: int, where: str
 ) -> tuple[bytes, bytes]:
     stated, num_metadata, rest = _parts(metadata, _TWO, where)
     total, stored = sum(p[0] for p in stated), sum(p[1] for p in stated)
@@ -202,7 +199,7 @@ def _decompressed(
     out, at = [], 0
     for original, compressed in stated:
         part = data[at : at + compressed]
-        out.append(decompress(kind, part, original, cell_size, where))
+        out.append(decompress(kind, part, original, width, where))
         at += compressed
     return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
 
@@ -228,7 +225,7 @@ def _checked(kind: str, metadata: bytes, data: bytes, where: str) -> tuple[bytes
 
 
 def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> tuple[bytes, bytes]:
-    cipher = tiles.cipher(key, where)
+    opener = cipher(key, where)
     from cryptography.exceptions import InvalidTag
 
     stated, num_metadata, rest = _parts(metadata, _SEALED, where)
@@ -239,9 +236,37 @@ def _decrypted(metadata: bytes, data: bytes, where: str, key: bytes | None) -> t
     out, at = [], 0
     for _, size, iv, tag in stated:
         try:
-            out.append(bytes(cipher.decrypt(iv, data[at : at + size] + tag, None)))
+            out.append(bytes(opener.decrypt(iv, data[at : at + size] + tag, None)))
         except InvalidTag as cause:
-            problem = "expected bytes that the key opens, found others: damage, or another key"
-            raise WrongKeyError(where, problem) from cause
+            problem = "expected the key that it was encrypted with"
+            raise WrongKeyError(where, f"{problem}, found another, or damaged bytes") from cause
         at += size
     return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
+
+
+def cipher(key: bytes | None, where: str) -> Any:
+    """Make the cipher of the array's key.
+
+    Raises:
+        KeyNeededError: There is no key, or no package that can use it.
+        WrongKeyError: It is of another length.
+    """
+    checked = check_key(key, where)
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(checked)
+
+
+def check_key(key: bytes | None, where: str) -> bytes:
+    """Give the key back; refuse one that is missing, of another length, or without its package."""
+    if key is None:
+        problem = "expected the array's key, as the tile is encrypted; found none"
+        raise KeyNeededError(where, problem)
+    if len(key) != _KEY_SIZE:
+        raise WrongKeyError(where, f"expected a key of {_KEY_SIZE} bytes, found {len(key)}")
+    try:
+        import cryptography  # noqa: F401  (an extra: only encrypted arrays need it)
+    except ImportError as cause:
+        problem = "expected the package cryptography (pip install 'chronotile[crypto]'), found none"
+        raise KeyNeededError(where, problem) from cause
+    return key

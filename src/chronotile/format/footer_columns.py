@@ -1,12 +1,13 @@
-"""Many footers at once: what sparse fragments hold, from columns.
+"""Many footers at once: the facts of sparse fragments as columns.
 
 In: footers, as places in one buffer, and their schemas. Out: `FooterColumns`, one for each layout
-of them; a footer that `footer_layout` has to look at is in none. Reads no file.
+of them; a footer that needs a closer look is in none. `KnownFooters` tells which of many footers
+decode. Reads no file.
 
 Most fragments of an array have one version, one schema and dimensions of whole numbers. Their
 footers are then of one length, with the same numbers in the same places: the rows of one structured
-array, which numpy checks and adds up together. A row that fails a check is left to `footer_layout`
-and `fragment_size`, which say what is wrong; the tests compare both.
+array, which numpy checks and adds up together. A row that fails a check is left to
+`fragment_footer` and `fragment_size`, which say what is wrong; the tests compare both.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
-from chronotile.format.fragment_footer import FIRST_WITH_SECTIONS, read_head
+from chronotile.format.fragment_footer import (
+    FIRST_WITH_SCHEMA_NAME,
+    FIRST_WITH_SECTIONS,
+    num_flags,
+    read_head,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
-    from chronotile.format.footer_layout import FooterLayout, Plan
-    from chronotile.format.fragment_footer import FooterHead
+    from chronotile.format.fragment_footer import FooterHead, FooterLayout, FooterNumbers
     from chronotile.format.schema import Schema
 
     Indices = npt.NDArray[np.int64]
@@ -34,11 +39,13 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
     Mask = npt.NDArray[np.bool_]
     LayoutOf = Callable[[str], tuple[Schema, FooterLayout]]
+    Marks = tuple[tuple[int, bytes], ...]
+    """Bytes that all footers of one layout have in common, and where they start."""
 
 _FEW = 4
 """Footers of one layout that are not worth a matrix."""
 _MOST_LAYOUTS = 64
-"""Layouts that are looked for: an array has few, and a row of damaged footers as many as rows."""
+"""Most layouts: an array has few, but every damaged footer may have its own."""
 _WORD = 8
 _LARGE = 1 << 50
 """A size, or a number of cells, that the columns do not believe: a sum of such may overflow."""
@@ -53,18 +60,18 @@ class FooterSpans(NamedTuple):
     """0 where there is none."""
 
     def footer(self, at: int) -> bytes:
-        """One of them."""
+        """Return one of them."""
         start = int(self.start[at])
         return self.data[start : start + int(self.length[at])]
 
     def footers(self) -> list[bytes]:
-        """All of them."""
+        """Return all of them."""
         pairs = zip(self.start.tolist(), self.length.tolist(), strict=True)
         return [self.data[start : start + length] for start, length in pairs]
 
 
 def joined(footers: Iterable[bytes]) -> FooterSpans:
-    """Footers one after the other in one buffer.
+    """Put footers one after the other into one buffer.
 
     >>> joined([b"abc", b"de"]).footer(1)
     b'de'
@@ -75,7 +82,7 @@ def joined(footers: Iterable[bytes]) -> FooterSpans:
 
 
 class FooterColumns(NamedTuple):
-    """What footers of one layout say; item i of each column is about the i-th of `rows`."""
+    """Facts of footers of one layout; item i of each column is about the i-th of `rows`."""
 
     rows: Indices
     """Which of the footers these are."""
@@ -92,11 +99,12 @@ class FooterColumns(NamedTuple):
 
 
 def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterColumns]:
-    """What the footers say, layout by layout; those that need a closer look are left out.
+    """Read facts layout by layout; footers that need a closer look are left out.
 
     Args:
         spans: The footers.
-        layout_of: The schema in a file of that name, and its layout; raises `ChronotileError`.
+        layout_of: Gives the schema in a file of that name, and its layout; may raise
+            `ChronotileError`.
     """
     left = np.flatnonzero(spans.length > 0)
     for _ in range(_MOST_LAYOUTS):
@@ -106,15 +114,15 @@ def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterCo
         template = spans.footer(int(left[0]))
         is_here = spans.length[left] == len(template)
         here = left[is_here]
-        alike, columns = _columns(matrix_of(spans, here), template, layout_of)
+        alike, columns = _columns(_matrix(spans, here), template, layout_of)
         if columns is not None:
             yield columns._replace(rows=here[columns.rows])
         is_here[is_here] = alike
         left = left[~is_here]
 
 
-def matrix_of(spans: FooterSpans, rows: Indices) -> Bytes:
-    """Footers of one length as the rows of a matrix; a view where they are evenly spaced."""
+def _matrix(spans: FooterSpans, rows: Indices) -> Bytes:
+    """Make footers of one length the rows of a matrix; a view where they are evenly spaced."""
     starts, length = spans.start[rows], int(spans.length[rows[0]])
     step = int(starts[1] - starts[0]) if len(rows) > 1 else length
     if step >= length and (starts[1:] - starts[:-1] == step).all():
@@ -125,13 +133,8 @@ def matrix_of(spans: FooterSpans, rows: Indices) -> Bytes:
     return texts.view(np.uint8).reshape(len(rows), length)
 
 
-def _num_flags(version: int) -> int:
-    """Flags behind the numbers of tiles and cells: for timestamps, and for delete metadata."""
-    return (version >= 14) + (version >= 15)
-
-
 def _coordinate_types(schema: Schema) -> list[str] | None:
-    """The numpy types of the coordinates; None unless all of them are whole numbers."""
+    """Return the numpy types of the coordinates; None unless all are whole numbers."""
     types = []
     for field in schema.dimensions:
         code, datatype = field.datatype.code, field.datatype
@@ -141,54 +144,54 @@ def _coordinate_types(schema: Schema) -> list[str] | None:
     return types if not schema.dense else None
 
 
-class _Shape(NamedTuple):
-    """How footers of one layout are divided."""
+class _FooterRow(NamedTuple):
+    """How footers of one layout divide into columns."""
 
     head: FooterHead
     schema_name: str
     capacity: int
     dtype: np.dtype[Any]
-    plan: Plan
+    numbers: FooterNumbers
     flags: tuple[int, int]
-    """Whether there are timestamps, and delete metadata."""
-    decisive: tuple[tuple[int, bytes], ...]
-    """What all footers of this layout have in common, but for the head, and where it starts."""
+    """1 if there are timestamps; 1 if there is delete metadata."""
+    marks: Marks
+    """All but the head."""
     dimensions: int
 
 
 def _columns(
     matrix: Bytes, template: bytes, layout_of: LayoutOf
 ) -> tuple[Mask, FooterColumns | None]:
-    """Mask of the footers that are laid out as the template, and what they say."""
+    """Find the footers that are laid out as the template, and their facts."""
     head = template[: 14 + int.from_bytes(template[4:12], "little")]
-    alike = are_alike(matrix, ((0, head),))
+    alike = _are_alike(matrix, ((0, head),))
     try:
-        shape = _shape(template, layout_of)
+        row = _row(template, layout_of)
     except ChronotileError:
-        shape = None
-    if shape is None:
+        row = None
+    if row is None:
         return alike, None
-    table = matrix.view(shape.dtype)[:, 0]
-    alike &= are_alike(matrix, shape.decisive)
+    table = matrix.view(row.dtype)[:, 0]
+    alike &= _are_alike(matrix, row.marks)
     rows = np.flatnonzero(alike)
-    measured = _measured(table if len(rows) == len(table) else table[rows], shape)
+    measured = _measured(table if len(rows) == len(table) else table[rows], row)
     if measured is None:
         return alike, None
     sound, cells, total, tiles = measured
     rows = rows[sound]
-    ranges = [table[f"domain{at}"][rows] for at in range(shape.dimensions)]
-    times, deletes = map(bool, shape.flags)
-    said = (shape.head.version, shape.schema_name, times, deletes)
-    return alike, FooterColumns(rows, *said, cells, total, tiles, _domain_texts(ranges))
+    ranges = [table[f"domain{at}"][rows] for at in range(row.dimensions)]
+    times, deletes = map(bool, row.flags)
+    common = (row.head.version, row.schema_name, times, deletes)
+    return alike, FooterColumns(rows, *common, cells, total, tiles, _domain_texts(ranges))
 
 
-def are_alike(matrix: Bytes, parts: Iterable[tuple[int, bytes]]) -> Mask:
-    """Mask of the rows that have some bytes at some places.
+def _are_alike(matrix: Bytes, marks: Marks) -> Mask:
+    """Find the rows that have some bytes in common.
 
     Eight bytes are compared at a time, of which the last ones may overlap.
     """
     alike = np.ones(len(matrix), bool)
-    for start, text in parts:
+    for start, text in marks:
         if len(text) < _WORD:
             for at, byte in enumerate(text, start):
                 alike &= matrix[:, at] == byte
@@ -199,8 +202,8 @@ def are_alike(matrix: Bytes, parts: Iterable[tuple[int, bytes]]) -> Mask:
     return alike
 
 
-def _shape(template: bytes, layout_of: LayoutOf) -> _Shape | None:
-    """How a footer is divided; None if it is not of a kind that columns can hold.
+def _row(template: bytes, layout_of: LayoutOf) -> _FooterRow | None:
+    """Divide a footer into columns; None if it is not of a kind that columns can hold.
 
     Raises:
         ChronotileError: It is damaged, or its schema cannot be read.
@@ -212,37 +215,37 @@ def _shape(template: bytes, layout_of: LayoutOf) -> _Shape | None:
     types = _coordinate_types(schema)
     if types is None:
         return None
-    num_flags = _num_flags(head.version)
+    count = num_flags(head.version)
     fixed: list[tuple[Any, ...]] = [("head", f"V{head.size}")]
     fixed += [(f"domain{at}", kind, 2) for at, kind in enumerate(types)]
-    fixed += [("counts", "<u8", 2), ("flags", "u1", (num_flags,))]
+    fixed += [("counts", "<u8", 2), ("flags", "u1", (count,))]
     start = np.dtype(fixed).itemsize
-    times, deletes = (*template[start - num_flags : start], 0, 0)[:2]
+    times, deletes = (*template[start - count : start], 0, 0)[:2]
     if len(template) < start or times > 1 or deletes > 1:
         return None
-    plan, decisive = layout.plan(head.version, times, deletes), layout.decisive(template)
-    left = len(template) - start - plan.numbers.size
+    numbers, decisive = layout.numbers(head.version, times, deletes), layout.decisive(template)
+    left = len(template) - start - numbers.packed.size
     if decisive is None or left < 0 or (left and head.version < FIRST_WITH_SECTIONS):
         return None
-    numbers = ("numbers", "<u8", plan.numbers.size // 8)
-    return _Shape(
+    column = ("numbers", "<u8", numbers.packed.size // 8)
+    return _FooterRow(
         head=head,
         schema_name=head.schema_name,
         capacity=schema.capacity,
-        dtype=np.dtype([*fixed, numbers, *([("sections", f"V{left}")] if left else ())]),
-        plan=plan,
+        dtype=np.dtype([*fixed, column, *([("sections", f"V{left}")] if left else ())]),
+        numbers=numbers,
         flags=(times, deletes),
-        decisive=tuple((part.start, template[part]) for part in decisive[1:]),
+        marks=tuple((part.start, template[part]) for part in decisive[1:]),
         dimensions=len(types),
     )
 
 
 def _measured(
-    table: npt.NDArray[Any], shape: _Shape
+    table: npt.NDArray[Any], row: _FooterRow
 ) -> tuple[Indices, Counts, Counts, Counts] | None:
-    """The rows that can be true, and their cells, bytes and tiles."""
-    capacity = shape.capacity
-    spans = {name: slice(first, last) for name, first, last in shape.plan.parts}
+    """Find the rows that can be true, and their cells, bytes and tiles."""
+    capacity = row.capacity
+    spans = {name: slice(first, last) for name, first, last in row.numbers.lists}
     # The sizes of all kinds of files stand first, one kind after the other; a row each file here,
     # as sums and maxima along short rows are slow.
     sizes = table["numbers"][:, : spans["validity_file_sizes"].stop].T.copy()
@@ -261,9 +264,38 @@ def _measured(
 
 
 def _domain_texts(ranges: list[npt.NDArray[Any]]) -> pa.Array:
-    """The least and the largest coordinates of each dimension as JSON, `[[1, 2], [3, 4]]`."""
+    """Write the least and the largest coordinates of each dimension as JSON, `[[1, 2], [3, 4]]`."""
     parts: list[Any] = []
     for at, pairs in enumerate(ranges):
         low, high = (pa.array(np.ascontiguousarray(side)).cast(pa.string()) for side in pairs.T)
         parts += ["], [" if at else "[[", low, ", ", high]
     return pc.binary_join_element_wise(*parts, "]]", "")
+
+
+class KnownFooters:
+    """Knows that footers decode, as one of the same layout did."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[int, Marks]] = set()
+        """Length of a footer, and the bytes that decide how it is read."""
+
+    def learn(self, raw: bytes, layout: FooterLayout) -> bool:
+        """Take in a footer that was decoded; return True if its layout is a new one."""
+        decisive = layout.decisive(raw)
+        version = read_head(raw, "footer").version
+        if decisive is None or version < FIRST_WITH_SCHEMA_NAME:
+            return False
+        known = len(raw), tuple((part.start or 0, raw[part]) for part in decisive)
+        if known in self._known or len(self._known) >= _MOST_LAYOUTS:
+            return False
+        self._known.add(known)
+        return True
+
+    def decodes(self, spans: FooterSpans) -> Mask:
+        """Find the footers that are known to decode."""
+        mask = np.zeros(len(spans.length), bool)
+        for length, marks in self._known:
+            rows = np.flatnonzero(spans.length == length)
+            if len(rows):
+                mask[rows[_are_alike(_matrix(spans, rows), marks)]] = True
+        return mask

@@ -1,72 +1,165 @@
-"""A whole `__fragment_metadata.tdb`: its footer, and every tile that the footer tells of.
+"""A whole `__fragment_metadata.tdb`: its footer, and the tiles that the footer points to.
 
 In: the bytes of the file, its schema, and the key of an encrypted array. Out: an immutable
 `FragmentMetadata`, or `BadFileError`. Without a schema, `frame_metadata` still tells which bytes
 are tiles and which the footer. Reads no file, and takes no name out of one for a path.
 
-Memory is taken for no more payload than the caller's ceiling, over all tiles; one that several
-fields point to is opened once.
+The tiles hold lists of numbers, bounds of values, an R-tree and statistics. A fragment may have a
+thousand fields or a million tiles, so lists stay bytes until someone asks for a number. The tests
+hold this module to the spec. Over all tiles, memory is taken for no more payload than the caller's
+ceiling; a tile that several fields point to is opened once.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+import numpy as np
 
 from chronotile.errors import BadFileError, WrongKeyError
 from chronotile.format import tiles
-from chronotile.format.footer_layout import (
-    COORDS,
-    CellFile,
-    Footer,
-    FooterLayout,
-    coordinate_sizes,
-)
 from chronotile.format.fragment_footer import (
+    COORDS,
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
+    CellFile,
+    Footer,
     FooterHead,
+    FooterLayout,
     check_length,
     check_version,
+    coordinate_sizes,
     decode_applied,
+    expect,
+    read_box,
     read_head,
 )
-from chronotile.format.fragment_tiles import (
-    Bounds,
-    FieldStatistics,
-    Numbers,
-    RTree,
-    decode_bounds,
-    decode_numbers,
-    decode_r_tree,
-    decode_statistics,
-)
+from chronotile.format.parsers import FragmentMetadataSpec, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
+    from chronotile.format.fragment_footer import Range
     from chronotile.format.schema import Schema
 
-_NUMBER, _HEADER = struct.Struct("<Q"), struct.Struct("<IQQBQBI")
+MOST_LEVELS = 64
+"""Levels of an R-tree: as many as a tree of two branches has for 2^64 tiles."""
+_NUMBER, _TWO = struct.Struct("<Q"), struct.Struct("<QQ")
+_R_TREE, _OLD_R_TREE = struct.Struct("<II"), struct.Struct("<IIBI")
 _LEAST_BODY, _LEAST_PIPELINE, _LARGEST_PIPELINE = 8, 8, 1 << 16
+
+
+class Numbers(Sequence[int]):
+    r"""Unsigned numbers of 64 bits, kept as bytes.
+
+    >>> list(Numbers(b"\7" + bytes(7)))
+    [7]
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def __len__(self) -> int:
+        return len(self.raw) // 8
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, at: int | slice) -> int | tuple[int, ...]:
+        found = self.array[at]
+        return tuple(found.tolist()) if isinstance(at, slice) else int(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Numbers) and other.raw == self.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        return f"Numbers({self[:4]}{' and more' if len(self) > 4 else ''})"
+
+    @property
+    def array(self) -> npt.NDArray[np.uint64]:
+        """Give the same as an array that cannot be written."""
+        return np.frombuffer(self.raw, dtype="<u8")
+
+
+class TileBounds(NamedTuple):
+    """The least, or the largest, values of a field by tile."""
+
+    fixed: bytes
+    """The values; or where each starts in `var`, in 8 bytes each, if they vary in length."""
+    var: bytes
+
+    def values(self, width: int | None) -> Iterator[bytes]:
+        """Give the raw values, each of `width` bytes; None if they vary in length."""
+        if width is not None:
+            yield from (self.fixed[at : at + width] for at in range(0, len(self.fixed), width))
+            return
+        starts = np.frombuffer(self.fixed, dtype="<u8").tolist()
+        for start, end in itertools.pairwise([*starts, len(self.var)]):
+            yield self.var[start:end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RTreeLevel:
+    """The boxes of one level."""
+
+    count: int
+    raw: bytes
+    sizes: bytes
+    """Bytes of a coordinate of each dimension; 0 where they vary in length."""
+
+    def boxes(self) -> Iterator[tuple[Range, ...]]:
+        """Give the least and the largest coordinates of each box, by dimension."""
+        at = 0
+        for _ in range(self.count):
+            box, at = read_box(self.raw, at, len(self.raw), self.sizes, "r-tree")
+            yield box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RTree:
+    """Boxes around tiles, and boxes around those; the last level is that of the tiles."""
+
+    fanout: int
+    levels: tuple[RTreeLevel, ...]
+
+
+class FieldStatistics(NamedTuple):
+    """Figures of a field over all of a fragment."""
+
+    least: bytes
+    largest: bytes
+    sum: int
+    """The bits of the sum, which is signed, unsigned or a float as the values are."""
+    nulls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldTiles:
-    """What the tiles before a footer tell of one field; a list is None where there is none."""
+    """The tiles of one field before a footer; a list is None where there is none."""
 
     name: str
     tile_offsets: Numbers
     var_tile_offsets: Numbers | None
     var_tile_sizes: Numbers | None
     validity_tile_offsets: Numbers | None
-    minima: Bounds | None
-    maxima: Bounds | None
-    first: Bounds | None
+    minima: TileBounds | None
+    maxima: TileBounds | None
+    first: TileBounds | None
     """Of a dimension: where in it the first cell of each tile lies, by the global order."""
-    last: Bounds | None
+    last: TileBounds | None
     sums: Numbers | None
     null_counts: Numbers | None
     statistics: FieldStatistics | None
@@ -74,7 +167,7 @@ class FieldTiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentMetadata:
-    """All that the metadata of a fragment says."""
+    """The whole metadata of a fragment."""
 
     footer: Footer
     r_tree: RTree
@@ -93,7 +186,7 @@ class StoredTile(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Which bytes of the metadata are what."""
+    """The tiles and the footer, as byte ranges of the metadata."""
 
     tiles: tuple[StoredTile, ...]
     """As many as follow each other from the start of the file on."""
@@ -102,7 +195,7 @@ class Frame(NamedTuple):
 
 
 def frame_metadata(data: bytes, where: str) -> Frame:
-    """Tells tiles and footer apart, without a schema.
+    """Tell tiles and footer apart, without a schema.
 
     The length at the end of the file tells where the footer starts. Where there is none, which
     takes a schema to know, it starts where the tiles end.
@@ -133,6 +226,28 @@ def frame_metadata(data: bytes, where: str) -> Frame:
     return Frame(found, head, end)
 
 
+class FileTiles(NamedTuple):
+    """Where the tiles of one cell file start, and figures of each tile."""
+
+    file: CellFile
+    offsets: Numbers
+    var_sizes: Numbers | None
+    """Bytes of the values in each tile, of a field whose cells vary in length."""
+    null_counts: Numbers | None = None
+    """Cells without a value in each tile of a file of validity; None where nobody counted."""
+    sums: Numbers | None = None
+    """The bits of the sum of each tile's values, if there is one."""
+
+
+class TileLists(NamedTuple):
+    """The lists that the engine needs to find the cells of a fragment."""
+
+    files: tuple[FileTiles, ...]
+    leaves: int | None
+    """Boxes in the last level of the R-tree; None where the fragment is dense."""
+    encrypted: bool
+
+
 def decode_metadata(
     data: bytes,
     schema: Schema,
@@ -141,7 +256,7 @@ def decode_metadata(
     key: bytes | None = None,
     ceiling: int = tiles.DEFAULT_CEILING,
 ) -> FragmentMetadata:
-    """Reads all of a fragment's metadata.
+    """Read all of a fragment's metadata.
 
     Args:
         data: The whole file.
@@ -159,49 +274,19 @@ def decode_metadata(
     start = frame_metadata(data, where).footer_start
     footer = FooterLayout(schema).decode(data[start:], f"{where}, footer")
     opener = _Opener(data[:start], where, key, ceiling)
-    sizes = coordinate_sizes(schema)
     conditions = footer.ofs_processed_conditions
     return FragmentMetadata(
         footer=footer,
-        r_tree=decode_r_tree(
-            opener.payload(footer.ofs_r_tree),
-            footer.version,
-            sizes,
-            opener.place(footer.ofs_r_tree),
-        ),
+        r_tree=opener.r_tree(footer, schema),
         fields=tuple(_fields(footer, schema, opener)),
-        applied_deletes=()
-        if conditions is None
-        else decode_applied(opener.payload(conditions), opener.place(conditions)),
+        applied_deletes=() if conditions is None else decode_applied(*opener.open(conditions)),
     )
-
-
-class FileTiles(NamedTuple):
-    """Where the tiles of one cell file start, and what the metadata counts in each."""
-
-    file: CellFile
-    offsets: Numbers
-    var_sizes: Numbers | None
-    """Bytes of the values in each tile, of a field whose cells vary in length."""
-    null_counts: Numbers | None = None
-    """Cells without a value in each tile of a file of validity; None where nobody counted."""
-    sums: Numbers | None = None
-    """The bits of the sum of each tile's values, if there is one."""
-
-
-class TileLists(NamedTuple):
-    """What the engine needs to find the cells of a fragment."""
-
-    files: tuple[FileTiles, ...]
-    leaves: int | None
-    """Boxes in the last level of the R-tree; None where the fragment is dense."""
-    encrypted: bool
 
 
 def decode_tile_lists(
     data: bytes, footer: Footer, schema: Schema, where: str, *, key: bytes | None = None
 ) -> TileLists:
-    """Reads where each tile of each cell file starts; other tiles of the metadata stay closed.
+    """Read where each tile of each cell file starts; other tiles of the metadata stay closed.
 
     Args:
         data: The whole file.
@@ -217,59 +302,51 @@ def decode_tile_lists(
     """
     opener = _Opener(data, where, key, tiles.DEFAULT_CEILING)
 
-    def numbers(offsets: tuple[int, ...], at: int) -> Numbers:
-        return decode_numbers(opener.payload(offsets[at]), where)
+    def starts(offsets: tuple[int, ...], at: int) -> Numbers:
+        return decode_numbers(*opener.open(offsets[at]))
 
-    def counts(offsets: tuple[int, ...], at: int) -> Numbers | None:
+    def figures(offsets: tuple[int, ...], at: int) -> Numbers | None:
         # The engine reads cells without them.
         with suppress(BadFileError, WrongKeyError):
-            return numbers(offsets, at) if offsets else None
+            return opener.numbers(offsets, at)
         return None
 
-    found = []
+    files = []
     for file, at in footer.numbered_files:
         if file.part == "validity":
-            nulls = counts(footer.ofs_tile_null_counts, at)
-            offsets = numbers(footer.ofs_validity_tile_offsets, at)
-            found.append(FileTiles(file, offsets, None, nulls))
+            nulls = figures(footer.ofs_tile_null_counts, at)
+            offsets = starts(footer.ofs_validity_tile_offsets, at)
+            files.append(FileTiles(file, offsets, None, nulls))
         elif file.name.endswith("_var.tdb"):
-            offsets = numbers(footer.ofs_var_tile_offsets, at)
-            found.append(FileTiles(file, offsets, numbers(footer.ofs_var_tile_sizes, at)))
+            offsets = starts(footer.ofs_var_tile_offsets, at)
+            files.append(FileTiles(file, offsets, starts(footer.ofs_var_tile_sizes, at)))
         else:
             is_var = file.part == "offsets" and bool(footer.var_file_sizes[at])
-            sizes = numbers(footer.ofs_var_tile_sizes, at) if is_var else None
-            total = counts(footer.ofs_tile_sums, at) if file.part == "data" else None
-            found.append(FileTiles(file, numbers(footer.ofs_tile_offsets, at), sizes, None, total))
+            sizes = starts(footer.ofs_var_tile_sizes, at) if is_var else None
+            sums = figures(footer.ofs_tile_sums, at) if file.part == "data" else None
+            files.append(FileTiles(file, starts(footer.ofs_tile_offsets, at), sizes, None, sums))
     leaves = None
     if not footer.dense:
-        payload = opener.payload(footer.ofs_r_tree)
-        tree = decode_r_tree(payload, footer.version, coordinate_sizes(schema), where)
-        leaves = tree.levels[-1].count if tree.levels else 0
-    return TileLists(tuple(found), leaves, _is_encrypted(data, footer.ofs_r_tree))
-
-
-def _is_encrypted(data: bytes, offset: int) -> bool:
-    return (
-        bool(_HEADER.unpack_from(data, offset)[5]) if len(data) - offset >= _HEADER.size else False
-    )
+        levels = opener.r_tree(footer, schema).levels
+        leaves = levels[-1].count if levels else 0
+    header = tiles.read_header(data, footer.ofs_r_tree)
+    return TileLists(tuple(files), leaves, header is not None and header.encryption != 0)
 
 
 def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
-    """The tiles that follow each other from the start on, and where they end."""
-    found, at = [], 0
-    while len(data) - at >= _HEADER.size:
-        _, body, size, _, _, encryption, pipeline = _HEADER.unpack_from(data, at)
-        length = _HEADER.size + pipeline + body
+    """Find the tiles that follow each other from the start on, and where they end."""
+    stored, at = [], 0
+    while (header := tiles.read_header(data, at)) is not None:
         if (
-            not _LEAST_PIPELINE <= pipeline <= _LARGEST_PIPELINE
-            or body < _LEAST_BODY
-            or encryption > 1
-            or length > len(data) - at
+            not _LEAST_PIPELINE <= header.pipeline <= _LARGEST_PIPELINE
+            or header.persisted < _LEAST_BODY
+            or header.encryption > 1
+            or header.extent > len(data) - at
         ):
             break
-        found.append(StoredTile(at, length, size, encryption == 1))
-        at += length
-    return tuple(found), at
+        stored.append(StoredTile(at, header.extent, header.size, header.encryption == 1))
+        at += header.extent
+    return tuple(stored), at
 
 
 class _Opener:
@@ -279,21 +356,31 @@ class _Opener:
         self._data, self._where, self._key, self._left = data, where, key, ceiling
         self._payloads: dict[int, bytes] = {}
 
-    def place(self, offset: int) -> str:
-        """A tile, for errors: bytes count from the start of its payload."""
-        return f"{self._where}, payload of the tile at byte {offset}"
-
-    def payload(self, offset: int) -> bytes:
+    def open(self, offset: int) -> tuple[bytes, str]:
+        """Open the tile at a byte; give its payload, and its place for errors."""
         if offset not in self._payloads:
-            length = tiles.extent(memoryview(self._data)[offset:])
+            length = tiles.extent(self._data, offset)
             if length is None or offset + length > len(self._data):
                 problem = "expected a tile before the footer, found none"
                 raise BadFileError(self._where, problem, offset)
             tile = self._data[offset : offset + length]
-            found = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
-            self._left -= len(found)
-            self._payloads[offset] = found
-        return self._payloads[offset]
+            payload = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
+            self._left -= len(payload)
+            self._payloads[offset] = payload
+        return self._payloads[offset], f"{self._where}, payload of the tile at byte {offset}"
+
+    def numbers(self, offsets: tuple[int, ...], at: int) -> Numbers | None:
+        return decode_numbers(*self.open(offsets[at])) if at < len(offsets) else None
+
+    def bounds(self, offsets: tuple[int, ...], at: int, width: int | None) -> TileBounds | None:
+        if not 0 <= at < len(offsets):
+            return None
+        payload, place = self.open(offsets[at])
+        return decode_bounds(payload, width, place)
+
+    def r_tree(self, footer: Footer, schema: Schema) -> RTree:
+        payload, place = self.open(footer.ofs_r_tree)
+        return decode_r_tree(payload, footer.version, coordinate_sizes(schema), place)
 
 
 def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTiles]:
@@ -301,37 +388,104 @@ def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTi
     widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
     statistics: tuple[FieldStatistics, ...] = ()
     if footer.ofs_fragment_statistics is not None:
-        offset = footer.ofs_fragment_statistics
-        payload, place = opener.payload(offset), opener.place(offset)
+        payload, place = opener.open(footer.ofs_fragment_statistics)
         statistics = decode_statistics(payload, len(footer.fields), place)
     # By dimension: these follow the attributes and the coordinates of old.
     (ofs_first, ofs_last), before = footer.ofs_tile_ends, len(schema.attributes) + 1
     for at, field in enumerate(footer.fields):
         width = widths.get(field.name, 8)
-
-        def numbers(offsets: tuple[int, ...], at: int = at) -> Numbers | None:
-            if at >= len(offsets):
-                return None
-            return decode_numbers(opener.payload(offsets[at]), opener.place(offsets[at]))
-
-        def bounds(
-            offsets: tuple[int, ...], at: int = at, width: int | None = width
-        ) -> Bounds | None:
-            if at >= len(offsets):
-                return None
-            return decode_bounds(opener.payload(offsets[at]), width, opener.place(offsets[at]))
-
         yield FieldTiles(
             name=field.name,
-            tile_offsets=numbers(footer.ofs_tile_offsets) or Numbers(b""),
-            var_tile_offsets=numbers(footer.ofs_var_tile_offsets),
-            var_tile_sizes=numbers(footer.ofs_var_tile_sizes),
-            validity_tile_offsets=numbers(footer.ofs_validity_tile_offsets),
-            minima=bounds(footer.ofs_tile_minima),
-            maxima=bounds(footer.ofs_tile_maxima),
-            first=bounds(ofs_first, at - before) if at >= before else None,
-            last=bounds(ofs_last, at - before) if at >= before else None,
-            sums=numbers(footer.ofs_tile_sums),
-            null_counts=numbers(footer.ofs_tile_null_counts),
+            tile_offsets=opener.numbers(footer.ofs_tile_offsets, at) or Numbers(b""),
+            var_tile_offsets=opener.numbers(footer.ofs_var_tile_offsets, at),
+            var_tile_sizes=opener.numbers(footer.ofs_var_tile_sizes, at),
+            validity_tile_offsets=opener.numbers(footer.ofs_validity_tile_offsets, at),
+            minima=opener.bounds(footer.ofs_tile_minima, at, width),
+            maxima=opener.bounds(footer.ofs_tile_maxima, at, width),
+            first=opener.bounds(ofs_first, at - before, width),
+            last=opener.bounds(ofs_last, at - before, width),
+            sums=opener.numbers(footer.ofs_tile_sums, at),
+            null_counts=opener.numbers(footer.ofs_tile_null_counts, at),
             statistics=statistics[at] if statistics else None,
         )
+
+
+def decode_numbers(payload: bytes, where: str) -> Numbers:
+    """Read a list of numbers: offsets, sizes, sums or null counts.
+
+    Raises:
+        BadFileError: It is longer or shorter than it says.
+    """
+    expect(len(payload) >= 8, where, 0, "the number of values in 8", len(payload))
+    (count,) = _NUMBER.unpack_from(payload)
+    left = len(payload) - 8
+    expect(count * 8 == left, where, 8, f"{count} values in {8 * count}", left)
+    return Numbers(payload[8:])
+
+
+def decode_bounds(payload: bytes, width: int | None, where: str) -> TileBounds:
+    """Read the least or largest values of a field, of `width` bytes each; None if they vary.
+
+    Raises:
+        BadFileError: It is longer or shorter than it says, or its parts do not fit.
+    """
+    expect(len(payload) >= 16, where, 0, "the sizes of bounds in 16", len(payload))
+    fixed, var = _TWO.unpack_from(payload)
+    left = len(payload) - 16
+    expect(fixed + var == left, where, 16, f"bounds of {fixed} and {var}", left)
+    bounds = TileBounds(payload[16 : 16 + fixed], payload[16 + fixed :])
+    if fixed % (8 if width is None else width) or (width is not None and var):
+        problem = f"expected bounds of {width or 'any number of'} bytes each"
+        raise BadFileError(where, f"{problem}, found {fixed} and {var}", 0)
+    if width is None and fixed:
+        starts = np.frombuffer(bounds.fixed, dtype="<u8")
+        if starts[0] or starts[-1] > var or bool((starts[1:] < starts[:-1]).any()):
+            problem = f"expected bounds that start one after the other in {var} bytes"
+            raise BadFileError(where, f"{problem}, found {starts[:8].tolist()}", 16)
+    return bounds
+
+
+def decode_r_tree(payload: bytes, version: int, sizes: bytes, where: str) -> RTree:
+    """Read the R-tree of a footer of that version, with coordinates of `coordinate_sizes`.
+
+    Raises:
+        BadFileError: It is longer or shorter than it says.
+    """
+    head = _R_TREE if version >= 5 else _OLD_R_TREE
+    expect(len(payload) >= head.size, where, 0, f"an R-tree of {head.size}", len(payload))
+    numbers = head.unpack_from(payload)
+    fanout, count = (numbers[0], numbers[1]) if version >= 5 else (numbers[1], numbers[3])
+    if count > MOST_LEVELS:
+        raise BadFileError(where, f"expected at most {MOST_LEVELS} levels, found {count}", 0)
+    at, levels = head.size, []
+    for _ in range(count):
+        expect(len(payload) - at >= 8, where, at, "the number of boxes in 8", len(payload) - at)
+        (boxes,) = _NUMBER.unpack_from(payload, at)
+        at += 8
+        end = _end_of_boxes(payload, at, boxes, sizes, where)
+        levels.append(RTreeLevel(count=boxes, raw=payload[at:end], sizes=sizes))
+        at = end
+    expect(at == len(payload), where, at, "an R-tree that ends after 0", len(payload) - at)
+    return RTree(fanout=fanout, levels=tuple(levels))
+
+
+def decode_statistics(payload: bytes, count: int, where: str) -> tuple[FieldStatistics, ...]:
+    """Read the figures of each of the footer's fields over all of the fragment.
+
+    Raises:
+        BadFileError: It is longer or shorter than it says.
+    """
+    tree = parse(FragmentMetadataSpec.FragmentStatistics, where, payload, count)
+    return tuple(FieldStatistics(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields)
+
+
+def _end_of_boxes(payload: bytes, at: int, count: int, sizes: bytes, where: str) -> int:
+    if 0 not in sizes:
+        size = 2 * sum(sizes)
+        left = len(payload) - at
+        held = count * size <= left and (size > 0 or count == 0)
+        expect(held, where, at, f"{count} boxes in {count * size}", left)
+        return at + count * size
+    for _ in range(count):
+        _, at = read_box(payload, at, len(payload), sizes, where)
+    return at

@@ -19,7 +19,7 @@ from chronotile.format import cell_values
 
 if TYPE_CHECKING:
     from chronotile.format.cell_values import Json
-    from chronotile.format.footer_layout import Footer, Range
+    from chronotile.format.fragment_footer import Footer, Range
     from chronotile.format.schema import Field, Schema
 
 MOST_CELLS = (1 << 63) - 1
@@ -54,18 +54,13 @@ class FragmentMeasure:
         self._axes: tuple[_Axis, ...] | None = None
 
     def measure(self, footer: Footer, where: str) -> FragmentSize:
-        """Counts the tiles and cells of a fragment.
-
-        Args:
-            footer: Of the fragment.
-            where: The file, for errors.
+        """Count the tiles and cells of a fragment by its footer.
 
         Raises:
             BadFileError: The footer cannot be true.
         """
         tiles = self._dense_tiles(footer, where) if footer.dense else footer.sparse_tiles
-        sizes = footer.file_sizes
-        most = max(sizes, default=0) // _LEAST_TILE
+        most = max(footer.file_sizes, default=0) // _LEAST_TILE
         if tiles > most:
             problem = f"expected at most {most} tiles in files of its sizes, found {tiles}"
             raise BadFileError(where, problem)
@@ -99,23 +94,22 @@ class FragmentMeasure:
 
 
 def domain_values(domain: tuple[Range, ...], dimensions: tuple[Field, ...]) -> Json:
-    """The least and the largest coordinate of each dimension, as JSON holds them."""
+    """Return the least and the largest coordinate of each dimension, as JSON holds them."""
     return [
-        [cell_values.to_json(field, cell_values.decode(field, raw)) for raw in pair]
+        [cell_values.raw_to_json(field, raw) for raw in pair]
         for field, pair in zip(dimensions, domain, strict=True)
     ]
 
 
 def domain_text(footer: Footer, schema: Schema) -> str | None:
-    """The domain of a fragment as JSON text; None where it is empty."""
+    """Write the domain of a fragment as JSON; None where it is empty."""
     if footer.domain is None:
         return None
     return json.dumps(domain_values(footer.domain, schema.dimensions), ensure_ascii=False)
 
 
 def _axis(field: Field, where: str) -> _Axis:
-    code = field.datatype.code
-    size = field.cell_size
+    code, size = field.datatype.code, field.cell_size
     if code is None or size is None or field.datatype.is_float or len(field.domain) != 2 * size:
         problem = f"expected dimension {field.name!r} of a dense array to count in whole numbers"
         raise BadFileError(where, f"{problem}, found {field.datatype.name}")

@@ -41,13 +41,13 @@ class GroupEntry(NamedTuple):
     """As it is stored: below the group if it is relative."""
     name: str | None
     kind: str
-    """One of `MEMBER_KINDS`: what was there when the member was added."""
+    """One of `MEMBER_KINDS`, as of the moment when the member was added."""
     is_relative: bool
     is_deletion: bool = False
 
     @property
     def key(self) -> str:
-        """What tells it from other members: its name, else its URI.
+        """Its name, else its URI: no other member has the same.
 
         >>> GroupEntry("s3://lake/a", None, "array", is_relative=False).key
         's3://lake/a'
@@ -63,11 +63,7 @@ class GroupDetails(NamedTuple):
 
 
 def decode_details(payload: bytes, where: str) -> GroupDetails:
-    r"""Reads the payload of a details file.
-
-    Args:
-        payload: Of its tile.
-        where: The file, for errors.
+    r"""Read the payload of a details file.
 
     Raises:
         BadFileError: It is damaged.
@@ -93,15 +89,15 @@ def decode_details(payload: bytes, where: str) -> GroupDetails:
 
 
 class ReadableStart(NamedTuple):
-    """What can be read of a details file that was cut short."""
+    """The readable members of a details file that was cut short."""
 
     entries: tuple[GroupEntry, ...]
     stated: int
-    """How many members it says that it has."""
+    """Members that it claims to have."""
 
 
 def decode_start(payload: bytes, where: str) -> ReadableStart | None:
-    r"""Reads the members at the start of a payload of version 2; None if not even a head is there.
+    r"""Read the members at the start of a payload of version 2; None if it has no whole head.
 
     >>> decode_start(b"\2\0\0\0" + b"\7" + bytes(7) + b"\2\0", "__group/x")
     ReadableStart(entries=(), stated=7)
@@ -118,13 +114,12 @@ def decode_start(payload: bytes, where: str) -> ReadableStart | None:
 
 
 def _read(payload: bytes, count: int, where: str, entries: list[GroupEntry]) -> int:
-    """Read members, one after the other, into a list; give where they end.
+    """Read members into a list; return where they end.
 
     Raises:
         BadFileError: A member is damaged; those before it are in the list.
     """
     at = start = _HEAD.size
-    make = tuple.__new__  # as `GroupEntry` does, in half the time
     try:
         for _ in range(count):
             start = at
@@ -150,8 +145,7 @@ def _read(payload: bytes, count: int, where: str, entries: list[GroupEntry]) -> 
             if number >= len(MEMBER_KINDS):
                 problem = f"expected the type of a member, found {number}"
                 raise BadFileError(where, problem, start + 4)
-            fields = (uri, name, MEMBER_KINDS[number], relative != 0, deleted)
-            entries.append(make(GroupEntry, fields))
+            entries.append(GroupEntry(uri, name, MEMBER_KINDS[number], relative != 0, deleted))
     except UnicodeDecodeError as cause:
         problem = f"expected UTF-8 text, found {cause.object[:60]!r}"
         raise BadFileError(where, problem, start) from cause
@@ -187,7 +181,7 @@ def encode_details(
     key: bytes | None = None,
     version: int = VERSIONS[-1],
 ) -> bytes:
-    """Writes a details file as the engine does, but for compression.
+    """Write a details file as the engine does, but for compression.
 
     Args:
         entries: The members, in order.

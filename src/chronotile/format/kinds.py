@@ -52,11 +52,11 @@ ROOT_FILES = (".ok", ".vac", ".meta")
 """Extensions of files in the root of an array before version 12; the last is no commit file."""
 
 EVENTS = (*dict.fromkeys(COMMIT_WORDS[1:]), *FILE_WORDS.values(), "schema", "meta", "fragment-meta")
-"""What can happen to an array, as `log` names it."""
+"""The events of an array, as `log` names them."""
 GROUP_EVENT = "members"
-"""What can happen to a group: its list of members changed."""
+"""The event of a group: its list of members changed."""
 DATASET_EVENTS = (*EVENTS, GROUP_EVENT)
-"""What can happen to a dataset."""
+"""The events of a dataset."""
 
 Kind: TypeAlias = Literal[
     "wrt",
@@ -73,7 +73,7 @@ Kind: TypeAlias = Literal[
     "fragment-meta",
     "fragment-metadata",
 ]
-"""What can be decoded: the extensions of commit files, and kinds that have none of these."""
+"""The kinds of files: the extensions of commit files, and words for all others."""
 LOG_KINDS: tuple[Kind, ...] = ("wrt", "ok", "del", "upd", "con", "ign", "vac")
 FOLDER_KINDS: Mapping[str, Kind] = {
     SCHEMA: "schema",
@@ -93,4 +93,4 @@ TILE_KINDS: tuple[Kind, ...] = ("del", "upd", *FOLDER_KINDS.values(), "fragment-
 """Those that are one generic tile."""
 
 MEMBER_KINDS = ("invalid", "group", "array")
-"""What a member of a group can be, by number; `invalid` if nothing was there."""
+"""The kinds of members of a group, by number; `invalid` if nothing was there."""

@@ -16,8 +16,8 @@ they look like era 2.
 The engine tells the eras apart by five underscores (era 3), else by a last part of 32
 characters (era 2), and takes anything else for era 1; in era 1 it takes the number after the
 last underscore for both ends. It reads numbers with `sscanf`, which takes signs, blanks and a
-number followed by anything. We read what it writes, and refuse the rest: a name that says
-nothing reliable about time must not decide what is visible.
+number followed by anything. We read all names that it writes, and refuse the rest: a name that
+says nothing reliable about time must not decide what is visible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_TIMESTAMP = (1 << 64) - 1
 """The last moment that a name can hold: a window that ends there sees every commit."""
 MAX_VERSION = (1 << 32) - 1
 NEWEST_VERSION = 23
-"""The newest format version whose files are known: what has a later one is left as it is."""
+"""The newest known format version: files of later ones are left as they are."""
 
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
 _ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)
@@ -82,7 +82,7 @@ def parse_name(text: str) -> Name:
 
 
 def try_parse(text: str) -> Name | None:
-    """Takes a name apart; None if it is no timestamped name."""
+    """Take a name apart; None if it is no timestamped name."""
     try:
         return parse_name(text)
     except BadNameError:
@@ -90,7 +90,7 @@ def try_parse(text: str) -> Name | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a timestamped name.
+    """Return True if a text is a timestamped name.
 
     >>> is_name("__1_1_00112233445566778899aabbccddeeff_22"), is_name("../x")
     (True, False)
@@ -124,7 +124,7 @@ def new_name(t1: int, t2: int, version: int | None) -> str:
 
 
 def version_of(name: Name) -> int:
-    """The format version that the engine takes a name to have.
+    """Return the format version that the engine takes a name to have.
 
     >>> version_of(parse_name("__1_2_00112233445566778899aabbccddeeff"))
     4
@@ -133,7 +133,7 @@ def version_of(name: Name) -> int:
 
 
 def is_newer(path: str) -> bool:
-    """Return whether a file or folder is, by its name, of a format version that is not known yet.
+    """Return True if the name of a file or folder has a format version that is not known yet.
 
     >>> is_newer("__commits/__1_1_00112233445566778899aabbccddeeff_99.wrt")
     True
@@ -143,7 +143,7 @@ def is_newer(path: str) -> bool:
 
 
 def time_order(name: Name) -> tuple[int, int, str]:
-    """The key that sorts names by time, then by text."""
+    """Return the key that sorts names by time, then by text."""
     return (name.t1, name.t2, name.text)
 
 

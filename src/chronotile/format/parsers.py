@@ -59,11 +59,11 @@ __all__ = [
     "ConsolidatedCommitsSpec",
     "DeleteCommitSpec",
     "EnumerationSpec",
+    "FieldSpan",
     "FragmentMetadataSpec",
     "GenericTileSpec",
     "GroupDetailsSpec",
     "IgnoreFileSpec",
-    "Span",
     "UpdateCommitSpec",
     "UpdateSpec",
     "VacuumFileSpec",
@@ -75,7 +75,7 @@ __all__ = [
 _FAILURES = (KaitaiStructError, UnicodeDecodeError, RecursionError)
 
 
-class Span(NamedTuple):
+class FieldSpan(NamedTuple):
     """The bytes of one field."""
 
     path: str
@@ -93,10 +93,10 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
         where: The file's name, for the error.
         data: The whole file or payload.
         params: The parameters of the spec, if it has any.
-        whole: Whether bytes left over are an error.
+        whole: True if bytes left over are an error.
 
     Raises:
-        BadFileError: The bytes are not what the spec says.
+        BadFileError: The bytes do not fit the spec.
 
     >>> parse(IgnoreFileSpec, "a.ign", b"__commits/__1_1_ab_22.wrt\n").entries[0].uri
     '__commits/__1_1_ab_22.wrt'
@@ -115,17 +115,17 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
     return tree
 
 
-def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ...]:
+def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[FieldSpan, ...]:
     r"""Parse all of the bytes as one spec, and give the bytes of each field.
 
     The parsers that record positions are a second set, loaded only here. Lazy instances of a spec
     are left out.
 
     Raises:
-        BadFileError: The bytes are not what the spec says.
+        BadFileError: The bytes do not fit the spec.
 
     >>> trace(IgnoreFileSpec, "a.ign", b"a.wrt\nb.wrt\n")[1]
-    Span(path='entries[1].uri', start=6, end=12, value='b.wrt')
+    FieldSpan(path='entries[1].uri', start=6, end=12, value='b.wrt')
     """
     home = importlib.import_module(
         spec.__module__.replace("chronotile_ksy.", "chronotile_ksy.traced.")
@@ -139,7 +139,7 @@ def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[Span, ..
     return tuple(_spans(tree, "", 0))
 
 
-def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
+def _spans(struct: Any, path: str, base: int) -> Iterator[FieldSpan]:
     for field in struct.SEQ_FIELDS:
         if field not in struct._debug:
             continue
@@ -155,7 +155,7 @@ def _spans(struct: Any, path: str, base: int) -> Iterator[Span]:
                 # A struct of a given size has a stream of its own, which starts at 0.
                 yield from _spans(item, f"{item_path}.", base if item._io is struct._io else start)
             elif field != "trailing":
-                yield Span(item_path, start, end, item)
+                yield FieldSpan(item_path, start, end, item)
 
 
 def _bad_file(where: str, cause: Exception) -> BadFileError:
@@ -180,14 +180,14 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
 
 
 def _last_field(struct: Any) -> str:
-    """The field that the parser read last: it validates each field right after reading it."""
+    """Name the field that the parser read last: it validates each right after reading it."""
     field = next(name for name in reversed(vars(struct)) if name[0] != "_")
     kind = re.sub("(?<!^)(?=[A-Z])", "_", type(struct).__name__).lower().removeprefix("tiledb_")
     return f"{_shown(struct, field)} of {kind}"
 
 
 def _shown(struct: Any, field: str) -> str:
-    """The name of a field in paths and errors; a flag takes the name of its boolean instance."""
+    """Name a field in paths and errors; a flag takes the name of its boolean instance."""
     flags = (f"is_{field}", f"has_{field}")
     return next((flag for flag in flags if hasattr(type(struct), flag)), field)
 
@@ -213,14 +213,14 @@ def _short(value: object, limit: int = 60) -> str:
 
 
 def _unfinished_structs(traceback: TracebackType | None) -> list[Any]:
-    """The structs that the parser was reading, outermost first."""
+    """Find the structs that the parser was reading, outermost first."""
     frames = (frame.f_locals.get("self") for frame, _ in walk_tb(traceback))
     structs = [struct for struct in frames if isinstance(struct, KaitaiStruct)]
     return [next(same) for _, same in itertools.groupby(structs, key=id)]
 
 
 def _offset(structs: list[Any]) -> int | None:
-    """Where reading stopped, counted from the start of the file.
+    """Find the byte where reading stopped, counted from the start of the file.
 
     A struct of a given size has a stream of its own, cut from the outer stream, whose position is
     then just behind the struct.

@@ -52,16 +52,16 @@ class Field:
     tile_extent: bytes = b""
     """Of a dimension: coordinates in a space tile; none where the schema leaves it open."""
     filters: tuple[Filter, ...] = ()
-    """What its values go through; of a dimension without filters, those of all coordinates."""
+    """The filters of its values; of a dimension without its own, those of all coordinates."""
 
     @property
     def is_var(self) -> bool:
-        """Whether cells vary in length."""
+        """True if cells vary in length."""
         return self.cell_val_num == VAR_NUM
 
     @property
     def is_number(self) -> bool:
-        """Whether a cell is one number, date, time or index."""
+        """True if a cell is one number, date, time or index."""
         return self.datatype.code is not None and self.cell_val_num == 1
 
     @property
@@ -76,13 +76,13 @@ class Field:
 
     @property
     def lacks_labels(self) -> bool:
-        """Whether the values are indices of labels that were not found."""
+        """True if the values are indices of labels that were not found."""
         return self.enumeration_name is not None and self.enumeration is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """What a commit log needs to know of an array's schema."""
+    """An array's schema, as far as a commit log needs it."""
 
     version: int
     dense: bool = False
@@ -106,14 +106,14 @@ class Schema:
         return self.dimensions + self.attributes
 
     def field(self, name: str) -> Field | None:
-        """The dimension or attribute of that name, if there is one."""
+        """Return the dimension or attribute of that name, if there is one."""
         for field in self.fields:
             if field.name == name:
                 return field
         return None
 
     def with_enumerations(self, enumerations: Iterable[Enumeration]) -> Schema:
-        """The same schema, with the labels of each attribute that indexes an enumeration."""
+        """Add the labels of each attribute that indexes an enumeration."""
         by_name = {enumeration.name: enumeration for enumeration in enumerations}
         attributes = [
             replace(a, enumeration=by_name.get(a.enumeration_name or "")) for a in self.attributes
@@ -148,9 +148,9 @@ def decode_schema(payload: bytes, where: str) -> Schema:
 
 
 def more_content(payload: bytes, where: str) -> tuple[object, ...]:
-    """Give what a schema says beyond what `Schema` holds: to be compared.
+    """Give the content of a schema that `Schema` leaves out, to be compared.
 
-    That is the order of cells, cells that nobody wrote, labels, and the domain in use.
+    That is the order of cells, fill values, labels, and the domain in use.
 
     Raises:
         BadFileError: It is no schema.

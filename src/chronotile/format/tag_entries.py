@@ -1,13 +1,14 @@
 """Tags: names for moments, kept in the own metadata of an array or a group.
 
-In: the entries of metadata. Out: the tags among them, each with its moment, and what may be a tag
-but cannot be read; entries that add or remove one. Decides nothing about windows.
+In: the entries of metadata. Out: the tags among them, each with its moment; doubts, which are
+entries that may be tags but cannot be read; entries that add or remove a tag. Decides nothing about
+windows.
 
 A tag is the key `chronotile.tag.NAME`, and its value is the moment in ms, an int64: every TileDB
 program can read it, and a copy of the array keeps it. A group's tag is in the metadata of the group
-itself. An array does not know of the groups that it is a member of, and a vacuum of it must not
-destroy what their tags need: so each member has a mark, `chronotile.group-tag.NAME@MOMENT`. The
-moment is a part of the key, for two groups may have tags of one name.
+itself. An array does not know of the groups that it is a member of, and a vacuum of it must keep
+all that their tags need: so each member has a mark, `chronotile.group-tag.NAME@MOMENT`. The moment
+is a part of the key, for two groups may have tags of one name.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Doubt(NamedTuple):
     problem: str
     hint: str
     is_sealed: bool = False
-    """Whether only the key is missing."""
+    """True if only the key is missing."""
     tag: str | None = None
     """The name of the tag, where only its value is none."""
 
@@ -53,7 +54,7 @@ class Tags(NamedTuple):
     of_groups: tuple[tuple[str, int], ...] = ()
     """Names and moments of the tags of groups that this is a member of."""
     doubts: tuple[Doubt, ...] = ()
-    """What may be further tags: nothing that a window needs may go because of a missing tag."""
+    """Further entries that may be tags: a vacuum must not go by the known ones alone."""
 
     @property
     def odd(self) -> frozenset[str | None]:
@@ -75,7 +76,7 @@ class Tags(NamedTuple):
         return self
 
     def moment(self, name: str) -> int | None:
-        """The moment that a name stands for; that of a group's tag, if all groups agree.
+        """Return the moment of a tag, or of a group's tag if all groups agree.
 
         >>> Tags({"v1": 5}, (("v1", 6), ("v2", 7), ("v3", 8), ("v3", 9))).moment("v1")
         5
@@ -84,12 +85,12 @@ class Tags(NamedTuple):
         return self.own.get(name, moments.pop() if len(moments) == 1 else None)
 
     def with_group(self, tags: Mapping[str, int]) -> Tags:
-        """The same, and those of a group of which no mark may be there."""
+        """Add the tags of a group, whose marks may be missing."""
         more = [pair for pair in tags.items() if pair not in self.of_groups]
         return self._replace(of_groups=(*self.of_groups, *more))
 
     def labelled(self) -> list[tuple[str, int]]:
-        """Each tag in words, with its moment.
+        """Name each tag in words, with its moment.
 
         >>> Tags({"v1": 5}, (("v1", 6),)).labelled()
         [('the tag v1', 5), ("the group's tag v1", 6)]
@@ -99,7 +100,7 @@ class Tags(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a tag.
+    """Return True if a text can be the name of a tag.
 
     >>> is_name("release/1.2"), is_name("2024"), is_name("now")
     (True, False, False)
@@ -108,7 +109,7 @@ def is_name(text: str) -> bool:
 
 
 def check_name(name: str, where: str) -> str:
-    """Gives a tag's name back, if it can be told from a time.
+    """Give a tag's name back; refuse one that looks like a time.
 
     Raises:
         ChronotileError: It is empty, too long, a word for a time, or has other characters.
@@ -151,7 +152,7 @@ def tags_among(items: Iterable[MetadataItem], where: str) -> Tags:
 
 
 def _without_moment(key: bytes, where: str) -> Doubt:
-    """Tell of a tag whose value is no moment: another program set it."""
+    """Doubt a tag whose value is no moment: another program set it."""
     problem = f"expected a moment in ms, a whole number of 64 bits, for {_text(key)!r:.160}"
     name = _text(key.removeprefix(_TAG))
     if key.startswith(_TAG) and is_name(name):
@@ -166,7 +167,7 @@ def _text(key: bytes) -> str:
 
 
 def is_tag(key: bytes) -> bool:
-    """Whether a key of metadata is a tag, or the mark of one.
+    """Return True if a key of metadata is a tag, or the mark of one.
 
     >>> is_tag(b"chronotile.tag.v1"), is_tag(b"units")
     (True, False)
@@ -175,7 +176,7 @@ def is_tag(key: bytes) -> bool:
 
 
 def tag_item(name: str, moment: int | None) -> MetadataItem:
-    """The entry that sets a tag, or removes it if there is no moment.
+    """Make the entry that sets a tag, or removes it if there is no moment.
 
     >>> tag_item("v1", None).is_removal
     True
@@ -185,7 +186,7 @@ def tag_item(name: str, moment: int | None) -> MetadataItem:
 
 
 def mark_item(name: str, moment: int, *, there: bool) -> MetadataItem:
-    """The entry that marks a member with a group's tag, or takes the mark away.
+    """Make the entry that marks a member with a group's tag, or takes the mark away.
 
     >>> mark_item("v1", 7, there=True).key
     b'chronotile.group-tag.v1@7'

@@ -45,7 +45,7 @@ _in_local_time: ContextVar[bool] = ContextVar("_in_local_time", default=False)
 
 
 def now_ms() -> int:
-    """This moment, in milliseconds since the epoch.
+    """Return this moment, in milliseconds since the epoch.
 
     >>> now_ms() > 1_700_000_000_000
     True
@@ -169,7 +169,7 @@ def local_clock() -> Iterator[None]:
 
 
 def is_clock_local() -> bool:
-    """Whether `time_text` writes local time now.
+    """Return True if `time_text` writes local time now.
 
     >>> is_clock_local()
     False

@@ -1,4 +1,4 @@
-"""Filters that change values and not how many there are: shuffles, differences, narrower numbers.
+"""Filters that change values and not how many there are: shuffles, windows of narrower numbers.
 
 In: the metadata and the bytes that such a filter left. Out: the metadata of the filter before it,
 and the values as they were; or `BadFileError`. Damage shows only in sizes: each of these maps any
@@ -8,7 +8,6 @@ bytes to some values.
 from __future__ import annotations
 
 import struct
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,16 +27,12 @@ VALUE_FILTERS = frozenset(
         "xor",
         "positive_delta",
         "bit_width_reduction",
-        "delta",
-        "double_delta",
     )
 )
-_U32, _TWO, _U64 = struct.Struct("<I"), struct.Struct("<II"), struct.Struct("<Q")
+_U32, _TWO = struct.Struct("<I"), struct.Struct("<II")
 _BYTES = (Datatype.BLOB, Datatype.GEOM_WKB, Datatype.GEOM_WKT, Datatype.BOOL, Datatype.UINT8)
 _BIT_BLOCK = 8192
 """Bytes that a bitshuffle takes at once."""
-_AT_ONCE = 1 << 16
-"""Values whose bits are unpacked at once; a multiple of 64, so that a word is in one block."""
 _FIRST_WITH_TIMES = 20
 """The first version in which windows of dates and times are filtered."""
 
@@ -51,19 +46,16 @@ def undo_values(
     most: int,
     where: str,
 ) -> tuple[bytes, bytes]:
-    """Undoes one filter.
+    """Undo one filter; give the metadata of the filters before it, and the data that it was given.
 
     Args:
         kind: Of `VALUE_FILTERS`.
-        metadata: Of the chunk, from what this filter wrote on.
-        data: What it left.
-        datatype: As which it takes the values.
+        metadata: Of the chunk, from the part of this filter on.
+        data: The filtered bytes.
+        datatype: Of the values.
         version: The format version of the schema.
         most: Most bytes to take memory for.
         where: The file, for errors.
-
-    Returns:
-        The metadata of the filters before it, and what it was given.
 
     Raises:
         BadFileError: The sizes do not fit.
@@ -74,9 +66,6 @@ def undo_values(
         return _by_parts(metadata, data, lambda part: _unxored(part, datatype.size), where)
     if kind == "bitshuffle":
         return _by_parts(metadata, data, lambda part: _unshuffled_bits(part, datatype.size), where)
-    if kind in ("delta", "double_delta"):
-        undo = _undeltaed if kind == "delta" else _undoubled
-        return _compressed_deltas(metadata, data, partial(undo, datatype.size, where), most, where)
     number = _windowed(kind, datatype, version)
     if number is None:
         return metadata, data
@@ -88,7 +77,7 @@ def undo_values(
 def _by_parts(
     metadata: bytes, data: bytes, undo: Callable[[bytes], bytes], where: str
 ) -> tuple[bytes, bytes]:
-    """Undoes a filter that notes the size of each part."""
+    """Undo a filter that notes the size of each part."""
     (count,) = _U32.unpack(_head(metadata, 0, 4, where))
     sizes = struct.unpack(f"<{count}I", _head(metadata, 4, 4 * count, where))
     _expect_all(sum(sizes), data, where)
@@ -106,7 +95,7 @@ def _unshuffled(part: bytes, width: int) -> bytes:
 
 
 def _unshuffled_bits(part: bytes, width: int) -> bytes:
-    """Blocks of bit planes; what does not fill eight values is as it was."""
+    """Undo blocks of bit planes; bytes that do not fill eight values are as they were."""
     if len(part) % width or len(part) % 8:
         return part
     return b"".join(
@@ -129,7 +118,7 @@ def _unxored(part: bytes, width: int) -> bytes:
 
 
 def _windowed(kind: str, datatype: Datatype, version: int) -> npt.DTypeLike | None:
-    """The numbers that a filter of windows works on; None where it leaves all as it is."""
+    """Return the type of numbers that a filter of windows changes; None if it changes nothing."""
     if datatype.is_temporal:
         return "<i8" if version >= _FIRST_WITH_TIMES else None
     if datatype in _BYTES:
@@ -189,69 +178,6 @@ def _widened(
     if left:
         raise BadFileError(where, f"expected windows of {total} bytes in all, found {total - left}")
     return metadata[at:], b"".join(out)
-
-
-def _compressed_deltas(
-    metadata: bytes, data: bytes, undo: Callable[[bytes, int], bytes], most: int, where: str
-) -> tuple[bytes, bytes]:
-    """Undoes a filter that is a compressor by its form: parts, each with its number of values."""
-    num_metadata, num_data = _TWO.unpack(_head(metadata, 0, 8, where))
-    count = num_metadata + num_data
-    sizes = list(_TWO.iter_unpack(_head(metadata, 8, 8 * count, where)))
-    _expect_all(sum(size for _, size in sizes), data, where)
-    if sum(size for size, _ in sizes) > most:
-        raise BadFileError(where, f"expected a chunk of at most {most} bytes, found more")
-    out, at = [], 0
-    for original, size in sizes:
-        part = undo(data[at : at + size], original)
-        if len(part) != original:
-            raise BadFileError(where, f"expected {original} bytes of values, found {len(part)}")
-        out.append(part)
-        at += size
-    return b"".join(out[:num_metadata]), b"".join(out[num_metadata:])
-
-
-def _undeltaed(width: int, where: str, part: bytes, original: int) -> bytes:
-    """Values from their number, the first of them, and differences."""
-    (number,) = _U64.unpack(_head(part, 0, 8, where))
-    if number * width != len(part) - 8 or original != number * width:
-        problem = f"expected {original} bytes of differences, found {number} of {width} bytes"
-        raise BadFileError(where, f"{problem} in {len(part) - 8}")
-    values = np.frombuffer(part, f"<u{width}", offset=8)
-    return np.cumsum(values, dtype=f"<u{width}").tobytes()
-
-
-def _undoubled(width: int, where: str, part: bytes, original: int) -> bytes:
-    """Values from the first two and from differences of differences, each a sign and some bits."""
-    bits, number = struct.unpack("<BQ", _head(part, 0, 9, where))
-    if number * width != original:
-        problem = f"expected {original} bytes of values, found {number} of {width} bytes"
-        raise BadFileError(where, problem)
-    if bits >= 8 * width - 1:
-        return part[9:]
-    first = min(number, 2)
-    each, start = bits + 1, 9 + first * width
-    words = -(-max(number - 2, 0) * each // 64)
-    if len(part) != start + 8 * words:
-        problem = f"expected {start + 8 * words} bytes for {number} values"
-        raise BadFileError(where, f"{problem}, found {len(part)}")
-    known = np.frombuffer(part, f"<u{width}", first, 9).astype(np.uint64)
-    if number <= 2:
-        return part[9:start]
-    streams = np.frombuffer(part, "<u8", words, start).astype(">u8").view(np.uint8)
-    seconds = np.empty(number - 1, np.uint64)
-    seconds[:1] = known[1:] - known[:1]  # arrays, which wrap around without a warning
-    for at in range(0, number - 2, _AT_ONCE):
-        count = min(_AT_ONCE, number - 2 - at)
-        block = streams[at * each // 8 : -(-(at + count) * each // 8)]
-        rows = np.unpackbits(block)[: count * each].reshape(count, each)
-        powers = np.uint64(1) << np.arange(bits, dtype=np.uint64)[::-1]
-        size = (rows[:, 1:] * powers).sum(axis=1, dtype=np.uint64)
-        seconds[at + 1 : at + 1 + count] = np.where(rows[:, 0] == 1, -size, size)
-    values = np.empty(number, np.uint64)
-    values[0] = known[0]
-    values[1:] = known[:1] + np.cumsum(np.cumsum(seconds, dtype=np.uint64), dtype=np.uint64)
-    return values.astype(f"<u{width}").tobytes()
 
 
 def _head(metadata: bytes, at: int, size: int, where: str) -> bytes:

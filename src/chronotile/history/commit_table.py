@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from chronotile.errors import BadFileError
-from chronotile.format.commit_files import decode_ign
-from chronotile.format.damaged_con import salvage_con
+from chronotile.format.commit_files import decode_ign, salvage_con
 from chronotile.format.kinds import (
     COMMIT_WORDS,
     COMMITS,
@@ -33,13 +32,13 @@ from chronotile.format.kinds import (
     WRT,
 )
 from chronotile.format.names import parse_name, version_of
-from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans
+from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans, tiles_of
 from chronotile.history.uri_columns import (
     NO_VERSION,
     Uris,
     concatenated,
     constant,
-    in_order,
+    picked,
     reordered,
     single_value,
 )
@@ -47,48 +46,46 @@ from chronotile.history.uri_columns import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import numpy.typing as npt
-
     from chronotile.history.listing import Listing
-    from chronotile.history.uri_columns import I32, I64, U64
+    from chronotile.history.uri_columns import I32, I64, U64, Mask
 
-    Mask: TypeAlias = npt.NDArray[np.bool_]
     Report: TypeAlias = Callable[[str, str, str], None]
 
 
-class Source(NamedTuple):
-    """Where records stand: in a `.con`, or as the names of files in a folder."""
+class RecordSource(NamedTuple):
+    """A place of records: a `.con`, or the names of files in a folder."""
 
     path: str
     """The `.con`, or the folder."""
     data: memoryview
     loose: bool
-    """Whether this is a folder of commit files, and not a `.con`."""
+    """True for a folder of commit files, false for a `.con`."""
     implied: bool = False
-    """Whether the names are of old fragments without a commit file; each has `.ok` added."""
+    """True if these are old fragments without a commit file; each name has `.ok` added."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _source, (self.path, bytes(self.data), self.loose, self.implied)
+        # A view of memory cannot be pickled.
+        return _unpickled, (self.path, bytes(self.data), self.loose, self.implied)
 
     def text(self, start: int, end: int) -> str:
-        """The text between two places."""
+        """Decode the text between two places."""
         return str(self.data[start:end], "utf-8")
 
 
-def _source(path: str, data: bytes, loose: bool, implied: bool) -> Source:
-    return Source(path, memoryview(data), loose, implied)
+def _unpickled(path: str, data: bytes, loose: bool, implied: bool) -> RecordSource:
+    return RecordSource(path, memoryview(data), loose, implied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitTable:
     """One row per record, sorted by t1, t2 and name."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[RecordSource, ...]
     uris: Uris
     source: I32
     """The number of the row's source."""
     ignored: Mask
-    """Whether an `.ign` names the row; of no effect on loose records, deletes and updates."""
+    """Mask of the rows that an `.ign` names; no effect on loose records, deletes and updates."""
     counts: Mask
     """True for exactly one row of each effective commit."""
     tile_rows: I64
@@ -105,7 +102,7 @@ class CommitTable:
 
     @property
     def commit_count(self) -> int:
-        """How many commits are effective; one that stands in several files counts once."""
+        """The number of effective commits; one that stands in several files counts once."""
         return int(np.count_nonzero(self.counts))
 
     @property
@@ -115,7 +112,7 @@ class CommitTable:
 
     @property
     def also_loose(self) -> int:
-        """How many of these stand in a `.con`, and in a loose file too."""
+        """The number of these that stand in a `.con`, and in a loose file too."""
         return int(np.count_nonzero(self.loose & ~self.counts))
 
     @property
@@ -130,11 +127,11 @@ class CommitTable:
 
     @property
     def is_all_writes(self) -> bool:
-        """Whether every row is an effective write, as in most logs: no row needs selecting."""
+        """True if every row is an effective write, as in most logs: no row needs selecting."""
         return bool(single_value(self.counts)) and bool(single_value(self.uris.ext) == WRT)
 
     def is_from_version(self, first: int) -> Mask:
-        """Mask of the rows whose name carries this format version or a later one."""
+        """Mark the rows whose name carries this format version or a later one."""
         version = self.uris.version
         if (same := single_value(version)) is not None:
             return constant(first <= same != NO_VERSION, bool, len(version))
@@ -142,45 +139,45 @@ class CommitTable:
         return later
 
     def find(self, uris: Collection[str]) -> I64:
-        """The rows of some commits in all files; the start of the uuid finds candidates."""
+        """Find the rows of some commits in all files; the start of the uuid finds candidates."""
         named, _ = scan_names(list(uris))
         near = np.flatnonzero(np.isin(self.uris.uuid_start, named.uuid_start))
         wanted = frozenset(uris)
         return np.array([row for row in near.tolist() if self.uri(row) in wanted], np.int64)
 
     def name(self, row: int) -> str:
-        """The timestamped name."""
+        """Give the timestamped name."""
         start, end = self.uris.name_bounds(row)
         return self._source(row).text(start, end)
 
-    def _source(self, row: int) -> Source:
+    def _source(self, row: int) -> RecordSource:
         return self.sources[int(self.source[row])]
 
     def is_loose(self, row: int) -> bool:
-        """Whether the record is a loose file."""
+        """Return True if the record is a loose file."""
         return self._source(row).loose
 
     def uri(self, row: int) -> str:
-        """The commit's URI, relative to the array."""
+        """Give the commit's URI, relative to the array."""
         source = self._source(row)
         start = int(self.uris.start[row])
         text = source.text(start, start + int(self.uris.length[row]))
         return f"{source.path}/{text}" if source.loose and source.path else text
 
     def path(self, row: int) -> str:
-        """The file that holds the record, relative to the array."""
+        """Give the file that holds the record, relative to the array."""
         source = self._source(row)
         if source.implied:
             return f"{self.name(row)}/__fragment_metadata.tdb"
         return self.uri(row) if source.loose else source.path
 
     def fragment_path(self, row: int) -> str:
-        """The folder of a write's fragment."""
+        """Give the folder of a write's fragment."""
         name = self.name(row)
         return name if self.uris.ext[row] == OK else f"{FRAGMENTS}/{name}"
 
     def tile(self, row: int) -> tuple[bytes, int]:
-        """The bytes of a delete or update, and where they start in its file."""
+        """Give the bytes of a delete or update, and where they start in its file."""
         source = self._source(row)
         if source.loose:
             return self.loose_tiles[self.uri(row)], 0
@@ -189,7 +186,7 @@ class CommitTable:
         return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
 
     def copies(self, row: int) -> tuple[int, ...]:
-        """The other rows of the same commit, which can stand in several files."""
+        """Find the other rows of the same commit, which can stand in several files."""
         uris, kind = self.uris, COMMIT_WORDS[self.uris.ext[row]]
         first = int(np.searchsorted(uris.t1, uris.t1[row], "left"))
         last = int(np.searchsorted(uris.t1, uris.t1[row], "right"))
@@ -203,14 +200,14 @@ class CommitTable:
         )
 
     def counts_by_kind(self, rows: I64 | Mask) -> dict[str, int]:
-        """How many of some rows are of each kind; a kind without rows is left out."""
+        """Count some rows by kind; a kind without rows is left out."""
         counts: Counter[str] = Counter()
         for kind, count in zip(COMMIT_WORDS, np.bincount(self.uris.ext[rows]), strict=False):
             counts[kind] += int(count)
         return {kind: count for kind, count in counts.items() if count}
 
     def version(self, row: int) -> int:
-        """The format version that the engine takes the name to have."""
+        """Give the format version that the engine takes the name to have."""
         version = int(self.uris.version[row])
         return version if version != NO_VERSION else version_of(parse_name(self.name(row)))
 
@@ -221,7 +218,7 @@ def build_table(
     cons: Mapping[str, memoryview],
     report: Report,
 ) -> CommitTable:
-    """Puts the records of all files into one table.
+    """Put the records of all files into one table.
 
     Args:
         listing: The array's files.
@@ -241,15 +238,15 @@ def build_table(
     return _assembled(parts, loose_tiles, _ignores(listing, files, report))
 
 
-class _Part(NamedTuple):
+class _SourceRecords(NamedTuple):
     """The records of one source."""
 
-    source: Source
+    source: RecordSource
     uris: Uris
     tiles: Tiles
 
 
-def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
+def _consolidated(path: str, data: memoryview, report: Report) -> _SourceRecords:
     try:
         uris, tiles = scan_con(data, path)
     except BadFileError as error:
@@ -257,28 +254,30 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _Part:
         spans, places = salvage_con(bytes(data))
         starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
         uris = scan_spans(data, starts, lengths)
-        tiles = Tiles(*np.array(places, np.int64).reshape(len(places), 3).T)
-    return _readable(_Part(Source(path, data, False), uris, tiles), report)
+        tiles = tiles_of(places)
+    return _readable(_SourceRecords(RecordSource(path, data, False), uris, tiles), report)
 
 
 def _without(names: Sequence[str], non_writes: Sequence[str]) -> Sequence[str]:
-    """The names of commits: all names but those of other files, which are few."""
+    """Drop the names of other files, which are few."""
     others = {name for name in non_writes if not name.endswith(EXTENSIONS[1:])}
     return [name for name in names if name not in others] if others else names
 
 
-def _loose(folder: str, names: Sequence[str], report: Report, *, implied: bool = False) -> _Part:
+def _loose(
+    folder: str, names: Sequence[str], report: Report, *, implied: bool = False
+) -> _SourceRecords:
     uris, text = scan_names(names)
     rows = np.flatnonzero((uris.ext == DEL) | (uris.ext == UPD))
     nothing = np.full(len(rows), -1, np.int64)
-    part = _Part(
-        Source(folder, memoryview(text), True, implied), uris, Tiles(rows, nothing, nothing)
+    part = _SourceRecords(
+        RecordSource(folder, memoryview(text), True, implied), uris, Tiles(rows, nothing, nothing)
     )
     return _readable(part, report)
 
 
-def _readable(part: _Part, report: Report) -> _Part:
-    """The part without the records whose name is unreadable; those are reported."""
+def _readable(part: _SourceRecords, report: Report) -> _SourceRecords:
+    """Drop the records whose name is unreadable, and report them."""
     source, uris, tiles = part
     if not uris.bad:
         return part
@@ -293,7 +292,7 @@ def _readable(part: _Part, report: Report) -> _Part:
     keep[list(uris.bad)] = False
     place = np.cumsum(keep) - 1
     kept = keep[tiles.row]
-    return _Part(
+    return _SourceRecords(
         source,
         Uris._make([*(column[keep] for column in uris[:-1]), ()]),
         Tiles(place[tiles.row[kept]], tiles.offset[kept], tiles.length[kept]),
@@ -315,7 +314,7 @@ def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> di
 
 
 def _assembled(
-    parts: list[_Part], loose_tiles: Mapping[str, bytes], ignores: Mapping[str, str]
+    parts: list[_SourceRecords], loose_tiles: Mapping[str, bytes], ignores: Mapping[str, str]
 ) -> CommitTable:
     uris = concatenated([part.uris for part in parts])
     counts = [len(part.uris.start) for part in parts]
@@ -325,10 +324,10 @@ def _assembled(
     offsets = np.concatenate([part.tiles.offset for part in parts])
     lengths = np.concatenate([part.tiles.length for part in parts])
     rising = bool((uris.t1[1:] > uris.t1[:-1]).all())
-    order = None if rising else _time_order(uris, source)
+    order = None if rising else order_by_time(uris, source)
     if order is not None:
         uris, place = reordered(uris, order)
-        source, tile_rows = in_order(source, order), place[tile_rows]
+        source, tile_rows = picked(source, order), place[tile_rows]
         by_row = np.argsort(tile_rows, kind="stable")
         tile_rows, offsets, lengths = tile_rows[by_row], offsets[by_row], lengths[by_row]
     table = CommitTable(
@@ -352,15 +351,15 @@ def _assembled(
 
 
 def _sources(counts: list[int]) -> I32:
-    """The number of each row's part."""
+    """Give the number of each row's part."""
     filled = [number for number, count in enumerate(counts) if count]
     if len(filled) == 1:
         return constant(filled[0], np.int32, counts[filled[0]])
     return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
-def _time_order(uris: Uris, source: I32) -> I64 | None:
-    """The order by time, then name, then source; None if the rows have it already."""
+def order_by_time(uris: Uris, source: I32) -> I64 | None:
+    """Find the order by time, then name, then source; None if the rows have it already."""
     t1, t2, uuid = uris.t1, uris.t2, uris.uuid_start
     later = t1[1:] > t1[:-1]
     same = t1[1:] == t1[:-1]
@@ -379,7 +378,7 @@ def _time_order(uris: Uris, source: I32) -> I64 | None:
 
 
 def _effective(table: CommitTable, ignored: Mask) -> Mask:
-    """Mask with exactly one row of each effective commit."""
+    """Mark exactly one row of each effective commit."""
     uris = table.uris
     counts: Mask = ~ignored
     # Equal neighbours may be copies of one commit; the first, in a `.con`, represents it.
@@ -402,6 +401,6 @@ def _effective(table: CommitTable, ignored: Mask) -> Mask:
 
 
 def _alike(column: U64) -> Mask:
-    """Mask of the numbers that equal the next one."""
+    """Mark the numbers that equal the next one."""
     alike: Mask = column[1:] == column[:-1]
     return alike

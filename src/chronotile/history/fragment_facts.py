@@ -1,4 +1,4 @@
-"""What each fragment holds: cells, bytes, domain, tiles, and the deletes that it has applied.
+"""The facts of each fragment: cells, bytes, domain, tiles, and the deletes that it has applied.
 
 In: a store, and what was read of the array. Out: an Arrow table with one row for each fragment that
 a commit or a folder names. Reads footers and no cell; knows nothing of windows.
@@ -6,7 +6,7 @@ a commit or a folder names. Reads footers and no cell; knows nothing of windows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +19,18 @@ from chronotile.format.fragment_size import domain_text
 from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
-from chronotile.history.read_footers import FooterReader
-from chronotile.history.read_many_footers import read_many
+from chronotile.history.read_footers import FooterReader, read_many
 from chronotile.storage.store import told_of_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     import numpy.typing as npt
 
     from chronotile.format.footer_columns import FooterColumns, Indices
+    from chronotile.history.read_footers import ManyFooters, StoredFooter
     from chronotile.history.read_history import History
-    from chronotile.history.read_many_footers import ManyFooters
+    from chronotile.history.uri_columns import Mask
     from chronotile.storage.store import Store
 
 SCHEMA = pa.schema(
@@ -53,6 +53,10 @@ SCHEMA = pa.schema(
 )
 """`domain` is JSON text, `[[low, high], …]` in the dimensions' order. `metadata` says where the
 facts are from: `own`, `consolidated` (a `.meta`), or null. Then all from `cells` on is null."""
+_FACTS = pa.schema([*SCHEMA][SCHEMA.get_field_index("version") :])
+"""The columns that a footer fills."""
+_WORDS = {True: "consolidated", False: "own"}
+"""The column `metadata`, by whether a `.meta` holds the footer."""
 
 
 class NamedFragments(NamedTuple):
@@ -64,47 +68,44 @@ class NamedFragments(NamedTuple):
     version: npt.NDArray[np.int64]
 
     def only(self, mask: pa.Array) -> NamedFragments:
-        """Some of them."""
+        """Choose some of them."""
         chosen = np.asarray(mask)
         columns = (self.t1[chosen], self.t2[chosen], self.version[chosen])
         return NamedFragments(self.name.filter(mask), *columns)
 
 
 def named_fragments(history: History) -> NamedFragments:
-    """Every fragment that a commit or a folder names, in time order."""
+    """List every fragment that a commit or a folder names, in time order."""
     table, listing = history.table, history.listing
     rows = np.flatnonzero(table.uris.ext <= OK)
-    found = NamedFragments(
+    committed = NamedFragments(
         text_columns.names(table, rows),
         table.uris.t1[rows],
         table.uris.t2[rows],
         np.asarray(text_columns.versions(table, rows)),
     )
     if _is_each_write_a_folder(history):
-        return found
+        return committed
     folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
-    others = folders.filter(pc.invert(pc.is_in(folders, value_set=found.name)))
-    if not len(others) and len(found.name.unique()) == len(found.name):
-        return found
-    known = {name: (name, *times) for name, *times in zip(*_lists(found), strict=True)}
+    others = folders.filter(pc.invert(pc.is_in(folders, value_set=committed.name)))
+    if not len(others) and len(committed.name.unique()) == len(committed.name):
+        return committed
+    columns = (committed.name.to_pylist(), *(one.tolist() for one in committed[1:]))
+    known = {row[0]: row for row in zip(*columns, strict=True)}
     parsed = [name for text in others.to_pylist() if (name := try_parse(text))]
     known |= {one.text: (one.text, one.t1, one.t2, version_of(one)) for one in parsed}
     ordered = sorted(known.values(), key=lambda one: (one[1], one[2], one[0]))
     texts, t1, t2, versions = zip(*ordered, strict=True)
-    columns = (np.array(t1, np.uint64), np.array(t2, np.uint64), np.array(versions, np.int64))
-    return NamedFragments(pa.array(texts, pa.string()), *columns)
+    times = np.array(t1, np.uint64), np.array(t2, np.uint64)
+    return NamedFragments(pa.array(texts, pa.string()), *times, np.array(versions, np.int64))
 
 
 def _is_each_write_a_folder(history: History) -> bool:
-    """Whether the log is writes alone, and their fragments are all folders that there are."""
+    """Return True if the log is writes alone, and their fragments are all folders there are."""
     table, listing = history.table, history.listing
     if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
         return False
     return bool(table.counts.all() and (table.uris.ext == WRT).all())
-
-
-def _lists(found: NamedFragments) -> tuple[list[Any], ...]:
-    return found.name.to_pylist(), found.t1.tolist(), found.t2.tolist(), found.version.tolist()
 
 
 def read_facts(
@@ -115,7 +116,7 @@ def read_facts(
     sizes: bool = True,
     on_fragment: Callable[[], None] | None = None,
 ) -> pa.Table:
-    """Reads what each fragment holds.
+    """Read the facts of each fragment.
 
     Args:
         store: Where the array is.
@@ -138,143 +139,94 @@ def read_facts(
     known = there.version <= NEWEST_VERSION
     if not known.all():
         there, rows = there.only(pa.array(known)), rows[known]
-    reader, facts = FooterReader(store, history), _Facts(chosen, sizes=sizes)
+    reader = FooterReader(store, history)
+    places, parts = [np.empty(0, np.int64)], [_FACTS.empty_table()]
     for many in read_many(reader, there.name, there.version, sizes=sizes):
-        facts.add(reader, rows[many.rows], many)
+        here = rows[many.rows]
+        is_merged = chosen.t1[here] != chosen.t2[here]
+        for at, part in _facts(reader, many, chosen.version[here], is_merged):
+            places.append(here[at])
+            parts.append(part)
         if on_fragment is not None:
-            for _ in range(len(many.names)):
+            for _ in range(len(here)):
                 on_fragment()
-    return facts.table()
+    return _with_facts(chosen, np.concatenate(places), pa.concat_tables(parts), sizes=sizes)
 
 
-class _Facts:
-    """The columns of the table, filled part by part."""
-
-    def __init__(self, chosen: NamedFragments, *, sizes: bool) -> None:
-        self._chosen, self._sizes = chosen, sizes
-        count = len(chosen.name)
-        self._known = np.zeros(count, bool)
-        self._numbers = {name: np.zeros(count, np.int64) for name in ("cells", "bytes", "tiles")}
-        self._numbers["version"] = chosen.version.copy()
-        flags = ("dense", "has_timestamps", "has_delete_metadata")
-        self._flags = {name: np.zeros(count, bool) for name in flags}
-        self._texts = {name: _Texts(count) for name in ("domain", "schema", "metadata")}
-        self._applied: dict[int, tuple[str, ...] | None] = {}
-        """Of the fragments that were looked at one by one; the others have applied none."""
-
-    def add(self, reader: FooterReader, rows: Indices, many: ManyFooters) -> None:
-        """Takes some footers, with the row of each."""
-        sizes = np.zeros(len(rows), np.int64) if many.sizes is None else many.sizes
-        is_there = sizes >= 0
-        # A fragment that was made from others may have applied deletes, and an old one names no
-        # schema: those are looked at one by one.
-        plain = is_there & (self._chosen.version[rows] >= FIRST_WITH_SCHEMA_NAME)
-        plain &= self._chosen.t1[rows] == self._chosen.t2[rows]
-        spans = many.spans._replace(length=np.where(plain, many.spans.length, 0))
-        for part in sparse_columns(spans, reader.layout_of):
-            if not part.has_timestamps and not part.has_delete_metadata:
-                self._add_columns(rows[part.rows], part, sizes[part.rows])
-                self._texts["metadata"].repeat(rows[part.rows], _WORDS[many.tails is None])
-                is_there[part.rows] = False
-        for at in np.flatnonzero(is_there).tolist():
-            self._add_one(reader, int(rows[at]), many, at)
-
-    def _add_columns(self, rows: Indices, part: FooterColumns, sizes: Indices) -> None:
-        self._known[rows] = True
-        self._numbers["version"][rows] = part.version
-        self._numbers["cells"][rows] = part.cells
-        self._numbers["bytes"][rows] = part.cell_bytes + sizes
-        self._numbers["tiles"][rows] = part.tiles
-        self._texts["domain"].put(rows, part.domain)
-        self._texts["schema"].repeat(rows, part.schema_name)
-
-    def _add_one(self, reader: FooterReader, row: int, many: ManyFooters, at: int) -> None:
-        """Decodes one footer by itself; where that fails, its facts are null."""
+def _facts(
+    reader: FooterReader, many: ManyFooters, versions: Indices, is_merged: Mask
+) -> Iterator[tuple[Indices, pa.Table]]:
+    """Decode footers, part by part: their places among these, and the facts of each."""
+    sizes = np.zeros(len(versions), np.int64) if many.sizes is None else many.sizes
+    is_left = sizes >= 0
+    # A fragment that was made from others may have applied deletes, and an old one names no
+    # schema: those are decoded one by one.
+    is_plain = is_left & ~is_merged & (versions >= FIRST_WITH_SCHEMA_NAME)
+    spans = many.spans._replace(length=np.where(is_plain, many.spans.length, 0))
+    for part in sparse_columns(spans, reader.layout_of):
+        if not part.has_timestamps and not part.has_delete_metadata:
+            is_left[part.rows] = False
+            yield part.rows, _facts_of_writes(part, sizes[part.rows], _WORDS[many.tails is None])
+    singles = {}
+    for at in np.flatnonzero(is_left).tolist():
         try:
-            stored = reader.decode(many.raw(reader, at), applied=True)
-            tiles, cells = reader.measure(stored)
-            domain = domain_text(stored.footer, stored.schema)
+            singles[at] = _facts_of_one(reader, reader.decode(many.raw(reader, at), applied=True))
         except ChronotileError as error:
             told_of_one(error)
-            return
-        footer = stored.footer
-        self._known[row] = True
-        size = footer.cell_bytes + stored.metadata_size
-        numbers = {"version": footer.version, "cells": cells, "bytes": size, "tiles": tiles}
-        for name, number in numbers.items():
-            self._numbers[name][row] = number
-        for name, flags in self._flags.items():
-            flags[row] = getattr(footer, name)
-        self._applied[row] = stored.applied
-        words = (domain, stored.schema_file, _WORDS[stored.is_consolidated])
-        for texts, text in zip(self._texts.values(), words, strict=True):
-            texts.set(row, text)
-
-    def table(self) -> pa.Table:
-        """All of it."""
-        unknown = None if self._known.all() else ~self._known
-        columns: dict[str, Any] = {
-            "name": self._chosen.name,
-            "t1": self._chosen.t1,
-            "t2": self._chosen.t2,
-            "version": self._numbers.pop("version"),
-            "applied_deletes": self._applied_deletes(),
-        }
-        columns |= {n: pa.array(column, mask=unknown) for n, column in self._numbers.items()}
-        if not self._sizes:
-            columns["bytes"] = pa.nulls(len(self._known), pa.int64())
-        columns |= {n: pa.array(column, mask=unknown) for n, column in self._flags.items()}
-        columns |= {name: texts.column() for name, texts in self._texts.items()}
-        return pa.table([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
-
-    def _applied_deletes(self) -> pa.Array:
-        unknown, counts = ~self._known, np.zeros(len(self._known), np.int32)
-        names: list[str] = []
-        for row, deletes in sorted(self._applied.items()):
-            unknown[row] |= deletes is None
-            counts[row] = len(deletes or ())
-            names += deletes or ()
-        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
-        values = pa.array(names, pa.string())
-        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(unknown))
+    yield np.array([*singles], np.int64), pa.Table.from_pylist([*singles.values()], _FACTS)
 
 
-class _Texts:
-    """A column of texts that is filled in any order; null where nothing was put."""
-
-    def __init__(self, count: int) -> None:
-        self._place = np.full(count, -1, np.int64)
-        """Which of the texts a row has."""
-        self._arrays: list[pa.Array] = []
-        self._single: dict[int, str | None] = {}
-        self._count = 0
-
-    def put(self, rows: Indices, texts: pa.Array) -> None:
-        """Sets one text for each row."""
-        self._place[rows] = np.arange(self._count, self._count + len(texts))
-        self._arrays.append(texts)
-        self._count += len(texts)
-
-    def repeat(self, rows: Indices, text: str) -> None:
-        """Sets the same text for all rows."""
-        self._place[rows] = self._count
-        self._arrays.append(pa.array([text], pa.string()))
-        self._count += 1
-
-    def set(self, row: int, text: str | None) -> None:
-        """Sets the text of one row."""
-        self._single[row] = text
-
-    def column(self) -> pa.Array:
-        """All rows."""
-        if self._single:
-            singles = pa.array([*self._single.values()], pa.string())
-            self.put(np.array([*self._single], np.int64), singles)
-        if not self._arrays:
-            return pa.nulls(len(self._place), pa.string())
-        whole = self._arrays[0] if len(self._arrays) == 1 else pa.concat_arrays(self._arrays)
-        return whole.take(pa.array(self._place, mask=self._place < 0))
+def _facts_of_writes(part: FooterColumns, sizes: Indices, metadata: str) -> pa.Table:
+    """Give the facts of plain sparse writes: they have applied no delete."""
+    count = len(sizes)
+    no, nothing = pa.repeat(False, count), np.zeros(count + 1, np.int32)
+    columns = {
+        "version": np.full(count, part.version),
+        "cells": part.cells,
+        "bytes": part.cell_bytes + sizes,
+        "domain": part.domain,
+        "schema": pa.repeat(part.schema_name, count),
+        "tiles": part.tiles,
+        "dense": no,
+        "has_timestamps": no,
+        "has_delete_metadata": no,
+        "applied_deletes": pa.ListArray.from_arrays(nothing, pa.array([], pa.string())),
+        "metadata": pa.repeat(metadata, count),
+    }
+    return pa.table([pa.array(columns[one.name], one.type) for one in _FACTS], schema=_FACTS)
 
 
-_WORDS = {True: "consolidated", False: "own"}
-"""The column `metadata`, by whether a `.meta` holds the footer."""
+def _facts_of_one(reader: FooterReader, stored: StoredFooter) -> dict[str, object]:
+    """Give the facts of any fragment.
+
+    Raises:
+        BadFileError: The footer cannot be true.
+    """
+    footer = stored.footer
+    tiles, cells = reader.measure(stored)
+    return {
+        "version": footer.version,
+        "cells": cells,
+        "bytes": footer.cell_bytes + stored.metadata_size,
+        "domain": domain_text(footer, stored.schema),
+        "schema": stored.schema_file,
+        "tiles": tiles,
+        "dense": footer.dense,
+        "has_timestamps": footer.has_timestamps,
+        "has_delete_metadata": footer.has_delete_metadata,
+        "applied_deletes": stored.applied,
+        "metadata": _WORDS[stored.is_consolidated],
+    }
+
+
+def _with_facts(chosen: NamedFragments, rows: Indices, facts: pa.Table, *, sizes: bool) -> pa.Table:
+    """Put the facts beside the fragments, by row; null where there are none."""
+    place = np.full(len(chosen.name), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    facts = facts.combine_chunks().take(pa.array(place, mask=place < 0))
+    columns = dict(zip(_FACTS.names, facts.columns, strict=True))
+    columns["version"] = pc.coalesce(columns["version"], pa.array(chosen.version))
+    if not sizes:
+        columns["bytes"] = pa.nulls(len(place), pa.int64())
+    named = (chosen.name, pa.array(chosen.t1), pa.array(chosen.t2))
+    return pa.table([*named, *columns.values()], schema=SCHEMA)

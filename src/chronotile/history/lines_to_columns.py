@@ -1,34 +1,36 @@
 """Commit records as columns: the fast path.
 
 In: the bytes of a `.con`, or a list of file names. Out: `Uris`, one array per column, and no Python
-object per record. `names` parses each line of an unusual shape; the generated parser reads a whole
-file that the fast path cannot.
+object per record. Tests compare this module with `commit_files.decode_con`: for any bytes both give
+the same records, or both refuse.
 
-A commit log is mostly text of one shape. Its lines are checked and turned into numbers block by
-block, so the work stays in cache and takes little memory. Tests compare this module with
-`commit_files.decode_con`: for any bytes both give the same records, or both refuse.
+A commit log is mostly text of one shape, `__commits/__t1_t2_uuid_v.wrt`. If the underscores of many
+lines stand in the same places, each part is a block of columns, which numpy checks and turns into
+numbers at once. Blocks are small, so the work stays in cache and takes little memory. `names`
+parses each line of an unusual shape; the generated parser reads a file that the fast path cannot.
 """
 
 from __future__ import annotations
 
 import struct
+import threading
+from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chronotile.errors import BadNameError
 from chronotile.format.commit_files import decode_con
-from chronotile.format.kinds import OK, TILES, WRT
-from chronotile.history.column_builder import ColumnBuilder
+from chronotile.format.kinds import EXTENSIONS, OK, TILES, WRT
+from chronotile.format.names import parse_name
 from chronotile.history.uri_columns import (
+    NO_VERSION,
     Uris,
     concatenated,
+    constant,
     distinct,
-    empty,
-    one_by_one,
-    parse_rows,
     reordered,
-    rows_of_shape,
-    shape_of,
     single_value,
     taken,
 )
@@ -37,18 +39,26 @@ from chronotile.storage.place import PlainNames
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chronotile.history.uri_columns import I64, Bytes
+    from chronotile.history.uri_columns import I64, U64, Bytes, Mask
 
 _BLOCK = 1 << 14
-_TRIAL = 64
-"""The fewest rows of a run: shorter runs go with the lines of mixed shapes."""
+"""The most lines that are parsed at once."""
+_FEWEST = 64
+"""The fewest lines of a run: shorter runs go with the lines of mixed shapes."""
+_LEN_MIXED = 1 << 14
+"""Bytes of lines of mixed shapes that are split at once."""
+_LEN_MAX = 512
+_LEN_CHECKED = 1 << 17
+"""Bytes of lines that are checked at once: with their bounds they stay in a core's cache."""
 _TILE_MARKS = tuple(text.encode() for text in TILES)
 _NEWLINE = 10
+_UNDERSCORE, _ZERO, _NINE, _A, _F = b"_09af"
 _U64 = struct.Struct("<Q")
+_THREAD = threading.local()
 
 
 class Tiles(NamedTuple):
-    """Where the tiles of deletes and updates lie in a `.con`."""
+    """The places of the tiles of deletes and updates in a `.con`."""
 
     row: I64
     """The row of the record."""
@@ -57,7 +67,7 @@ class Tiles(NamedTuple):
 
 
 def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
-    r"""Reads a consolidated commits file into columns.
+    r"""Read a consolidated commits file into columns.
 
     Raises:
         BadFileError: As `commit_files.decode_con` does.
@@ -67,144 +77,41 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     >>> uris.t2.tolist()
     [8, 8, 8]
     """
-    walk = _Walk(memoryview(data))
-    columns = _columns_of(walk) if walk.to_the_end() else None
-    return columns or _scan_slowly(data, where)
+    walk = _Walk(memoryview(data), has_tiles=True)
+    if walk.to_the_end():
+        uris, tiles = walk.columns()
+        if not uris.bad and not _has_strays(uris, tiles):
+            return uris, tiles
+    return _scan_slowly(data, where)
 
 
-def _columns_of(walk: _Walk) -> tuple[Uris, Tiles] | None:
-    """The columns of what a walk has gathered; None if a record is odd."""
-    spans = np.array(walk.spans, np.int64).reshape(len(walk.spans), 2)
-    tiles = np.array(walk.tiles, np.int64).reshape(len(walk.tiles), 3)
-    uris = walk.runs.whole()
-    place = np.empty(0, np.int64)
-    first_span = walk.rows
-    if walk.spans:
-        uris = concatenated([uris, scan_spans(walk.data, spans[:, 0], spans[:, 1])])
-        uris, place = reordered(uris, np.argsort(uris.start, kind="stable"))
-    rows = place[first_span + tiles[:, 0]]
-    if uris.bad or _has_strays(uris, rows):
-        return None
-    return uris, Tiles(rows, tiles[:, 1], tiles[:, 2])
-
-
-def _has_strays(uris: Uris, rows: I64) -> bool:
-    """Whether any record is neither a write nor one of the rows that hold a tile."""
+def _has_strays(uris: Uris, tiles: Tiles) -> bool:
+    """Return True if any record is neither a write nor one that holds a tile."""
     if single_value(uris.ext) in (WRT, OK):
         return False
     is_stray = (uris.ext != WRT) & (uris.ext != OK)
-    is_stray[rows] = False
+    is_stray[tiles.row] = False
     return bool(is_stray.any())
 
 
-class _Walk:
-    """One pass over a `.con`: gathers runs of writes as columns, everything else as spans."""
+def _scan_slowly(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
+    """Read a `.con` with the generated parser."""
+    records = decode_con(bytes(data), where)
+    starts = np.array([record.offset for record in records], np.int64)
+    lengths = np.array([len(record.uri.encode()) for record in records], np.int64)
+    tiles = [
+        (n, r.tile_offset or 0, len(r.tile)) for n, r in enumerate(records) if r.tile is not None
+    ]
+    return _one_by_one(data, starts, lengths), tiles_of(tiles)
 
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.buffer = np.frombuffer(data, np.uint8)
-        self.runs = ColumnBuilder()
-        self.rows = 0
-        self.spans: list[tuple[int, int]] = []
-        """(start, length) of URIs that are parsed later, together."""
-        self.tiles: list[tuple[int, int, int]] = []
-        """(span, offset, length) of tiles."""
-        self.at = 0
-        """Where the records end that were gathered."""
 
-    def to_the_end(self) -> bool:
-        """Walks over the whole file; false if the file is damaged, or cut."""
-        data, size = self.data, len(self.data)
-        before = 0
-        while self.at < size:
-            at = self.at
-            end = self._line_end(at)
-            if end < 0:
-                return False
-            if bytes(data[max(end - 4, at) : end]) in _TILE_MARKS:
-                after = self._tile(at, end)
-                if after < 0:
-                    return False
-                self.at = after
-                continue
-            length = end + 1 - at
-            rows = self._alike(at, length, before)
-            run = _uniform_run(self.buffer, at, rows, length) if rows else None
-            if run is None:
-                self.at = self._odd_lines(at)
-                continue
-            self.at += len(run.start) * length
-            before = length if len(run.start) == _BLOCK else 0
-            self._keep(run, (size - self.at) // length)
-        return True
-
-    def _line_end(self, at: int) -> int:
-        """Where the line at a place ends; -1 if it has no newline."""
-        step = 1 << 7
-        while at < len(self.data):
-            found = bytes(self.data[at : at + step]).find(b"\n")
-            if found >= 0:
-                return at + found
-            at += step
-            step *= 2
-        return -1
-
-    def _alike(self, at: int, length: int, before: int) -> int:
-        """How many lines of one length follow one another, at most a block; 0 if they are few.
-
-        If the block before has the same length, one newline at the end of this one is enough: the
-        shape of each line is checked later.
-        """
-        most = min((len(self.data) - at) // length, _BLOCK)
-        if length == before and self.data[at + most * length - 1] == _NEWLINE:
-            return most
-        few = min(most, _TRIAL)
-        for rows in (few, most) if few < most else (few,):
-            ends = self.buffer[at + length - 1 : at + rows * length : length] == _NEWLINE
-            if not ends.all():
-                found = int(np.argmin(ends))
-                return found if found >= few else 0
-        return most
-
-    def _keep(self, block: Uris, to_come: int) -> None:
-        self.rows += len(block.start)
-        self.runs.add(block, self.rows + to_come)
-
-    def _tile(self, at: int, end: int) -> int:
-        """Takes a record with a tile; gives the start of the next record, or -1."""
-        offset = end + 1 + _U64.size
-        if end - at <= 4 or offset > len(self.data):
-            return -1
-        length = _U64.unpack_from(self.data, end + 1)[0]
-        if offset + length > len(self.data):
-            return -1
-        self.tiles.append((len(self.spans), offset, length))
-        self.spans.append((at, end - at))
-        return offset + int(length)
-
-    def _odd_lines(self, at: int) -> int:
-        """Takes lines of any shape, up to the next tile, at most about a megabyte."""
-        size = len(self.data)
-        last = self._line_end(min(at + (1 << 20), size - 1)) + 1
-        lines = bytes(self.data[at : last or size])
-        for mark in _TILE_MARKS:
-            hit = lines.find(mark + b"\n")
-            if hit >= 0:
-                lines = lines[: lines.rfind(b"\n", 0, hit) + 1]
-        lines = lines[: lines.rfind(b"\n") + 1]
-        last = at + len(lines)
-        if len(lines) > 1 << 13:
-            mixed = _mixed(self.data, self.buffer, at, last)
-            self._keep(mixed, len(mixed.start) * (size - last) // (last - at))
-            return last
-        for line in lines.split(b"\n")[:-1]:
-            self.spans.append((at, len(line)))
-            at += len(line) + 1
-        return last
+def tiles_of(tiles: Sequence[tuple[int, int, int]]) -> Tiles:
+    """Put (row, offset, length) of each tile into columns."""
+    return Tiles(*np.array(tiles, np.int64).reshape(len(tiles), 3).T)
 
 
 def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
-    """Reads file names into columns; gives also the buffer that `start` points into.
+    """Read file names into columns; give also the buffer that `start` points into.
 
     >>> uris, text = scan_names(["__7_8_00112233445566778899aabbccddeeff_22.wrt", "README"])
     >>> uris.t1.tolist(), uris.bad
@@ -217,57 +124,123 @@ def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
         if text.count(b"\n") != len(names):
             clean = [name.replace("\n", "\0") for name in names]
             text = "\n".join((*clean, "")).encode("utf-8", "surrogateescape")
-    uris = scan_lines(text, 0, len(text))
-    assert uris is not None  # every line ends in a newline
-    return uris, text
+    walk = _Walk(memoryview(text), has_tiles=False)
+    walk.to_the_end()
+    return walk.columns()[0], text
 
 
-def scan_lines(data: bytes, first: int, last: int) -> Uris | None:
-    """Reads lines of text into columns; None if the last line has no newline."""
-    if first == last:
-        return empty()
-    if data[last - 1] != _NEWLINE:
-        return None
-    buffer = np.frombuffer(data, np.uint8)
-    runs, rows = ColumnBuilder(), 0
-    at = first
-    while at < last:
-        size = data.find(b"\n", at, last) + 1 - at
-        run = _uniform_run(buffer, at, min((last - at) // size, _BLOCK), size)
-        if run is None:
-            end = data.find(b"\n", min(at + (1 << 20), last - 1), last) + 1
-            run = _mixed(data, buffer, at, end)
-        else:
-            end = at + len(run.start) * size
-        rows += len(run.start)
-        runs.add(run, rows + len(run.start) * (last - end) // (end - at))
-        at = end
-    return runs.whole()
+class _Walk:
+    """One pass over lines: parses runs of one shape at once, and gathers all other lines."""
 
+    def __init__(self, data: memoryview, *, has_tiles: bool) -> None:
+        self._data = data
+        self._buffer = np.frombuffer(data, np.uint8)
+        self._has_tiles = has_tiles
+        self._at = 0
+        """The end of the records that were gathered."""
+        self._runs: list[Uris] = []
+        self._starts, self._lengths = array("q"), array("q")
+        """The places of other lines, which are parsed later, together."""
+        self._tiles: list[tuple[int, int, int]] = []
+        """(number of the line among these, offset, length) of tiles."""
 
-def _uniform_run(buffer: Bytes, at: int, rows: int, size: int) -> Uris | None:
-    """The columns of the lines of one shape from `at` on; None if they are few."""
-    lines = buffer[at : at + rows * size].reshape(rows, size)
-    shape = shape_of(lines[0, :-1].tobytes())
-    if shape is None:
-        return None
-    fits = rows_of_shape(lines, shape)
-    count = rows if fits.all() else int(np.argmin(fits))
-    if count < min(rows, _TRIAL):
-        return None
-    starts = at + size * np.arange(count, dtype=np.int64)
-    return parse_rows(lines[:count], starts, shape)
+    def to_the_end(self) -> bool:
+        """Walk over all lines; return False if the file is damaged, or cut."""
+        rows = _BLOCK
+        while self._at < len(self._data):
+            end = self._line_end()
+            if end < 0:
+                return False
+            if self._has_tiles and bytes(self._data[max(end - 4, self._at) : end]) in _TILE_MARKS:
+                if not self._take_tile(end):
+                    return False
+                continue
+            size = end + 1 - self._at
+            run = self._run(rows, size)
+            if run is None:
+                self._take_mixed(end)
+                continue
+            self._runs.append(run)
+            self._at += len(run.start) * size
+            # The next run may be as short as this one.
+            rows = min(4 * len(run.start), _BLOCK)
+        return True
 
+    def _line_end(self) -> int:
+        """Find where the line ends; -1 if it has no newline."""
+        at, step = self._at, 1 << 7
+        while at < len(self._data):
+            newline = bytes(self._data[at : at + step]).find(b"\n")
+            if newline >= 0:
+                return at + newline
+            at += step
+            step *= 2
+        return -1
 
-def _mixed(data: bytes | memoryview, buffer: Bytes, first: int, last: int) -> Uris:
-    """The columns of lines of any shape; `names` parses those of an unusual shape."""
-    ends = first + np.flatnonzero(buffer[first:last] == _NEWLINE)
-    starts = np.concatenate((np.array([first]), ends[:-1] + 1))
-    return scan_spans(data, starts, ends - starts)
+    def _run(self, most: int, size: int) -> Uris | None:
+        """Parse the lines of one shape that follow one another; None if they are few."""
+        rows = min((len(self._data) - self._at) // size, most)
+        fewest = min(rows, _FEWEST)
+        lines = self._buffer[self._at : self._at + rows * size].reshape(rows, size)
+        if (lines[:fewest, -1] != _NEWLINE).any():
+            return None
+        shape = shape_of(lines[0, :-1].tobytes())
+        if shape is None:
+            return None
+        fits = rows_of_shape(lines, shape)
+        count = rows if fits.all() else int(np.argmin(fits))
+        if count < fewest:
+            return None
+        starts = self._at + size * np.arange(count, dtype=np.int64)
+        return _parse_rows(lines[:count], starts, shape)
+
+    def _take_tile(self, end: int) -> bool:
+        """Take a record with a tile; return False if it is cut."""
+        start, offset = self._at, end + 1 + _U64.size
+        if end - start <= 4 or offset > len(self._data):
+            return False
+        length = int(_U64.unpack_from(self._data, end + 1)[0])
+        if offset + length > len(self._data):
+            return False
+        self._tiles.append((len(self._starts), offset, length))
+        self._starts.append(start)
+        self._lengths.append(end - start)
+        self._at = offset + length
+        return True
+
+    def _take_mixed(self, end: int) -> None:
+        """Take one line or more of any shape, up to the next tile."""
+        text = bytes(self._data[end + 1 : end + 1 + _LEN_MIXED])
+        for mark in _TILE_MARKS if self._has_tiles else ():
+            tile = text.find(mark + b"\n")
+            text = text if tile < 0 else text[:tile]
+        text = text[: text.rfind(b"\n") + 1]
+        ends = end + 1 + np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
+        starts = np.concatenate(([self._at, end + 1], ends[:-1] + 1))[: len(ends) + 1]
+        self._starts.frombytes(starts.tobytes())
+        self._lengths.frombytes((np.concatenate(([end], ends)) - starts).tobytes())
+        self._at = end + 1 + len(text)
+
+    def columns(self) -> tuple[Uris, Tiles]:
+        """Put all lines into columns, in the order of their places."""
+        uris, tiles = concatenated(self._runs), tiles_of(self._tiles)
+        if not self._starts:
+            return uris, tiles
+        starts, lengths = np.frombuffer(self._starts, "q"), np.frombuffer(self._lengths, "q")
+        others = [
+            scan_spans(self._data, starts[at : at + _BLOCK], lengths[at : at + _BLOCK])
+            for at in range(0, len(starts), _BLOCK)
+        ]
+        first = len(uris.start)
+        if not first:
+            return concatenated(others), tiles
+        uris = concatenated([uris, *others])
+        uris, place = reordered(uris, np.argsort(uris.start, kind="stable"))
+        return uris, tiles._replace(row=place[first + tiles.row])
 
 
 def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
-    """Reads URIs at given places, in rising order, into columns."""
+    """Read URIs at given places, in rising order, into columns."""
     parts: list[Uris] = []
     left: list[I64] = []
     for size in distinct(lengths):
@@ -282,22 +255,236 @@ def scan_spans(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
             fits = rows_of_shape(matrix, shape)
             if not fits[0]:
                 break
-            parts.append(parse_rows(matrix[fits], rows[fits], shape))
+            parts.append(_parse_rows(matrix[fits], rows[fits], shape))
             rows = rows[~fits]
         left.append(rows)
     slow = np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
     if len(slow):
         sizes = lengths[np.searchsorted(starts, slow)]
-        parts.append(one_by_one(data, slow, sizes))
+        parts.append(_one_by_one(data, slow, sizes))
     together = concatenated(parts)
     return reordered(together, np.argsort(together.start, kind="stable"))[0]
 
 
-def _scan_slowly(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
-    """The columns of a `.con`, from the generated parser."""
-    records = decode_con(bytes(data), where)
-    starts = np.array([record.offset for record in records], np.int64)
-    lengths = np.array([len(record.uri.encode()) for record in records], np.int64)
-    tiles = [(n, r.tile_offset, len(r.tile)) for n, r in enumerate(records) if r.tile is not None]
-    columns = np.array(tiles, np.int64).reshape(len(tiles), 3).T
-    return one_by_one(data, starts, lengths), Tiles(*columns)
+def _one_by_one(data: bytes | memoryview, starts: I64, lengths: I64) -> Uris:
+    """Parse lines of any shape, each with `names`."""
+    rows: list[tuple[int, ...]] = []
+    bad: list[int] = []
+    for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        line = bytes(data[start : start + length])
+        text = line.decode("utf-8", "surrogateescape")
+        ext = next((n for n, e in enumerate(EXTENSIONS) if n and text.endswith(e)), 0)
+        prefix = line.rfind(b"/") + 1
+        try:
+            line.decode()
+            name = parse_name(text[text.rfind("/") + 1 : len(text) - len(EXTENSIONS[ext])])
+        except (BadNameError, UnicodeDecodeError):
+            bad.append(row)
+            rows.append((prefix, ext, 0, 0, NO_VERSION, 0))
+            continue
+        version = NO_VERSION if name.version is None else name.version
+        rows.append((prefix, ext, name.t1, name.t2, version, uuid_start_of(name.uuid)))
+    table = np.array(rows, np.uint64).reshape(len(rows), 6)
+    return Uris(
+        start=starts,
+        length=lengths.astype(np.int32),
+        prefix=table[:, 0].astype(np.int32),
+        ext=table[:, 1].astype(np.uint8),
+        t1=table[:, 2],
+        t2=table[:, 3],
+        version=table[:, 4].astype(np.uint32),
+        uuid_start=table[:, 5],
+        bad=tuple(bad),
+    )
+
+
+def uuid_start_of(uuid: str) -> int:
+    """Give the value of a uuid in the column `uuid_start`.
+
+    >>> hex(uuid_start_of("00112233445566778899aabbccddeeff"))
+    '0x3030313132323333'
+    """
+    return int.from_bytes(uuid[:8].encode(), "big")
+
+
+class LineShape(NamedTuple):
+    """The places of the parts of a name in lines of one length."""
+
+    prefix: int
+    t1: slice
+    t2: slice
+    uuid: slice
+    version: slice | None
+    ext: int
+
+
+def shape_of(line: bytes) -> LineShape | None:
+    """Find the shape of a line as the engine writes it, from its underscores."""
+    if len(line) > _LEN_MAX or not line.isascii():
+        return None
+    ext = next((n for n, text in enumerate(EXTENSIONS) if n and line.endswith(text.encode())), 0)
+    prefix = line.rfind(b"/") + 1
+    end = len(line) - len(EXTENSIONS[ext])
+    bars = [at for at in range(prefix, end) if line[at] == _UNDERSCORE]
+    if len(bars) not in (4, 5) or bars[:2] != [prefix, prefix + 1]:
+        return None
+    _, one, two, three = bars[:4]
+    uuid_end = bars[4] if len(bars) == 5 else end
+    t1, t2 = slice(one + 1, two), slice(two + 1, three)
+    version = slice(bars[4] + 1, end) if len(bars) == 5 else None
+    widths = [t1.stop - t1.start, t2.stop - t2.start]
+    if not all(1 <= width <= 19 for width in widths) or uuid_end - three - 1 != 32:
+        return None
+    if version is not None and not 1 <= version.stop - version.start <= 9:
+        return None
+    if version is None and ext:
+        return None  # a name of the older eras is rare: `names` parses it
+    return LineShape(prefix, t1, t2, slice(three + 1, uuid_end), version, ext)
+
+
+class _ByteRanges(NamedTuple):
+    """The allowed range of each byte of some lines.
+
+    A byte minus `low` is at most `width`; minus `skip` too, it is at least `least`.
+    """
+
+    low: Bytes
+    width: Bytes
+    skip: Bytes
+    least: Bytes
+
+
+def rows_of_shape(lines: Bytes, shape: LineShape) -> Mask:
+    """Mark the rows that have the first row's shape: its text around digits and hex digits.
+
+    Each byte of a line must lie in a range: one value, `0` to `9`, or also `a` to `f`. One
+    operation checks all bytes of many lines. A byte below `low` wraps round to a large one.
+    """
+    rows, size = lines.shape
+    fits = np.ones(rows, bool)
+    ranges = _byte_ranges(_model(lines[0].tobytes(), shape))
+    flat, step = lines.reshape(-1), ranges.low.size // size
+    scratch = _scratch()
+    for first in range(0, rows, step):
+        part = flat[first * size : (first + step) * size]
+        low, width, skip, least = (column[: len(part)] for column in ranges)
+        above, *masks = scratch[:, : len(part)]
+        is_below, is_beyond = (mask.view(bool) for mask in masks)
+        np.subtract(part, low, out=above)
+        np.less_equal(above, width, out=is_below)
+        np.subtract(above, skip, out=above)
+        np.greater_equal(above, least, out=is_beyond)
+        if not (is_below.all() and is_beyond.all()):
+            is_below &= is_beyond
+            fits[first : first + step] = is_below.reshape(-1, size).all(axis=1)
+    return fits
+
+
+def _scratch() -> Bytes:
+    """Give this thread's memory for intermediate bytes: reused, it stays in the cache."""
+    scratch = getattr(_THREAD, "scratch", None)
+    if scratch is None:
+        scratch = _THREAD.scratch = np.empty((3, _LEN_CHECKED + _LEN_MAX), np.uint8)
+    return scratch
+
+
+def _model(line: bytes, shape: LineShape) -> bytes:
+    """Replace the times and the uuid of a line by zeros, so that lines of one kind are equal."""
+    for part in (shape.t1, shape.t2, shape.uuid):
+        line = line[: part.start] + b"0" * (part.stop - part.start) + line[part.stop :]
+    return line
+
+
+@lru_cache(maxsize=16)
+def _byte_ranges(line: bytes) -> _ByteRanges:
+    """Give the ranges of as many lines as are checked at once."""
+    shape = shape_of(line.removesuffix(b"\n"))
+    assert shape is not None
+    low = np.frombuffer(line, np.uint8).copy()
+    width, skip, least = np.zeros((3, len(line)), np.uint8)
+    for part in (shape.t1, shape.t2):
+        width[part] = _NINE - _ZERO
+    width[shape.uuid] = _F - _ZERO
+    skip[shape.uuid] = _NINE + 1 - _ZERO
+    least[shape.uuid] = _A - _NINE - 1
+    if shape.version is not None and not line[shape.version].isdigit():
+        least[shape.version] = 255  # no line fits: this is no number
+    times = _LEN_CHECKED // len(line)
+    return _ByteRanges(*(np.tile(column, times) for column in (low, width, skip, least)))
+
+
+def _parse_rows(lines: Bytes, starts: I64, shape: LineShape) -> Uris:
+    """Turn lines of one shape into columns; `starts` gives the place of each line."""
+    count, end = len(lines), (shape.version or shape.uuid).stop + len(EXTENSIONS[shape.ext])
+    first, last = _texts(lines, shape.t1), _texts(lines, shape.t2)
+    digits, more = shape.t1.stop - shape.t1.start, shape.t2.stop - shape.t2.start
+    same = digits == more and all((a == b).all() for a, b in zip(first, last, strict=True))
+    t1 = _decimal(first, digits)
+    t2 = t1 if same else _decimal(last, more)
+    version = int(lines[0, shape.version].tobytes()) if shape.version else NO_VERSION
+    return Uris(
+        start=starts,
+        length=constant(end, np.int32, count),
+        prefix=constant(shape.prefix, np.int32, count),
+        ext=constant(shape.ext, np.uint8, count),
+        t1=t1,
+        t2=t2,
+        version=constant(version, np.uint32, count),
+        uuid_start=_load(lines, shape.uuid.start).byteswap(inplace=True),
+        bad=() if same else tuple(np.flatnonzero(t1 > t2).tolist()),
+    )
+
+
+def _words(size: int) -> list[int]:
+    """List where to load eight bytes at a time to cover a text; the last load may overlap."""
+    return [*range(0, size - 8, 8), size - 8]
+
+
+def _load(lines: Bytes, column: int) -> U64:
+    """Load eight bytes of each row from a column on, as little-endian numbers."""
+    words: U64 = lines[:, column : column + 8].view("<u8")[:, 0].copy()
+    return words
+
+
+def _texts(lines: Bytes, part: slice) -> list[U64]:
+    """Load the text of a part: eight characters at a time, or one by one if there are fewer."""
+    digits = part.stop - part.start
+    if digits < 8:
+        return [lines[:, at].astype(np.uint64) for at in range(part.start, part.stop)]
+    return [_load(lines, part.start + at) for at in _words(digits)]
+
+
+def _decimal(texts: list[U64], digits: int) -> U64:
+    """Turn decimal texts into numbers; the texts are overwritten."""
+    if digits < 8:
+        value = texts[0] - _ZERO
+        for text in texts[1:]:
+            value *= 10
+            value += text - _ZERO
+        return value
+    value, done = _eight_digits(texts[0]), 8
+    for at, text in zip(_words(digits)[1:], texts[1:], strict=True):
+        # If a word overlaps the one before, drop the digits that are counted already.
+        if done > at:
+            text &= np.uint64((1 << 64) - (1 << 8 * (done - at)))
+        value *= 10 ** (at + 8 - done)
+        value += _eight_digits(text)
+        done = at + 8
+    return value
+
+
+def _eight_digits(text: U64) -> U64:
+    """Turn eight decimal digits into a number: pairs, then fours, then all.
+
+    The first of two neighbours is the lower half. One multiplication adds it, times 10, 100 or
+    10,000, to the upper half; a shift then moves the sum down.
+    """
+    text &= np.uint64(0x0F0F0F0F0F0F0F0F)
+    pairs, fours = text.view("<u2"), text.view("<u4")
+    pairs *= 10 * 256 + 1
+    pairs >>= 8
+    fours *= 100 * 65536 + 1
+    fours >>= 16
+    text *= 10000 * 2**32 + 1
+    text >>= 32
+    return text

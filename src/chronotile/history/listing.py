@@ -1,25 +1,30 @@
-"""The files of one array, by their purpose.
+"""Folders: what each is, by the names in it, and the files of an array by their purpose.
 
 In: a store. Out: `Listing`: every file and folder of the array's history, in the hierarchy of the
-format, old and new; strangers are kept. Opens no file.
+format, old and new; strangers are kept. For any folder: whether it is an array or a group, and what
+lies below it. Opens no file.
 
 From format version 12 on, an array's files lie in folders of its root: `__commits`,
 `__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
 their `.ok`, `.vac` and `.meta` files lie in the root itself, and before version 10 the schema is
-the single file `__array_schema.tdb`. Both can be found in one array.
+the single file `__array_schema.tdb`. One array can have both.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
+    GROUP,
+    GROUP_MARKER,
     LABELS,
     LOCK,
     META,
@@ -30,21 +35,26 @@ from chronotile.format.kinds import (
     WRITES,
 )
 from chronotile.format.names import is_name, parse_name, version_of
-from chronotile.history.folder_kinds import no_array
 from chronotile.storage.place import PlainNames
 from chronotile.storage.store import MissingObjectError, Names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from chronotile.storage.store import Store
+    from chronotile.storage.store import Folder, Store
 
+OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
+"""Folders that only an array has."""
+OF_GROUPS = frozenset({GROUP, META, OWN})
+"""Folders of a group's own files: no array is searched for in them."""
+_MOST_LISTED = 200
+"""Folders to list before the answer is "at least"."""
 _LISTED = ("", COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, ENUMERATIONS, META)
-_ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 LISTED = frozenset(_LISTED)
 """The folders that a listing of an array lists."""
 MEASURED = LISTED | {LABELS}
-"""The folders whose content is told apart when an array is measured."""
+"""The folders that a measurement of an array counts one by one."""
+_ROOT_OWN = frozenset({OLD_SCHEMA, LOCK})
 _KNOWN_FOLDERS = frozenset({COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS, OWN})
 
 
@@ -96,21 +106,23 @@ class Listing:
     absent_folders: int
     """Folders that a disk lacks, so that no call was needed; a bucket needs a call for each."""
     heads: int = 0
-    """Those calls that asked for one object."""
+    """The number of these calls that asked for one object."""
+    has_operations: bool = False
+    """True if the array has a folder of our own: an open by the engine asks for one more object."""
     stamps: tuple[str, ...] = ()
     """Path, size and ETag of the files that are read; only a bucket's listing gives them."""
 
     def paths_of(self, extension: str | tuple[str, ...]) -> list[str]:
-        """The files of `__commits` with an extension other than `.wrt`, sorted."""
+        """List the files of `__commits` with an extension other than `.wrt`, sorted."""
         return [f"{COMMITS}/{name}" for name in self.non_writes if name.endswith(extension)]
 
     def fragment_paths(self) -> dict[str, str]:
-        """Fragment's name -> its folder, relative to the array."""
+        """Map each fragment's name to its folder, relative to the array."""
         paths = {name: f"{FRAGMENTS}/{name}" for name in self.fragments}
         return paths | {name: name for name in self.root_fragments}
 
     def read_paths(self) -> tuple[str, ...]:
-        """The files that a reading of the array may read."""
+        """List the files that a reading of the array may read."""
         return (
             *(f"{COMMITS}/{name}" for name in self.non_writes),
             *(name for name in self.root_commits if name.endswith(".vac")),
@@ -128,52 +140,52 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         ArrayNotFoundError: There is no schema, so there is no array.
     """
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
-    on_disk = store.place.scheme == "file"
-    listed = (_one_by_one if on_disk else _at_once)(store, wanted)
-    found = {path: listed.get(path, Names()) for path in _LISTED}
-    root = found[""]
-    schemas = _paths(SCHEMA, found[SCHEMA])
+    traits = store.traits
+    listed = (_one_by_one if traits.pace == "quick" else _at_once)(store, wanted)
+    by_folder = {path: listed.get(path, Names()) for path in _LISTED}
+    root = by_folder[""]
+    schemas = _paths(SCHEMA, by_folder[SCHEMA])
     names = set(root.files)
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
         raise no_array(store, root.folders)
-    links = _links(found, "folder-link")
+    links = _links(by_folder, "folder-link")
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if is_name(name)))
     implied, calls = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
+    folders = by_folder[FRAGMENTS].folders
     return Listing(
-        commits=found[COMMITS].files,
-        non_writes=_non_writes(found[COMMITS].files),
+        commits=by_folder[COMMITS].files,
+        non_writes=_non_writes(by_folder[COMMITS].files),
         root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
-        fragments=_joined(found[FRAGMENTS].folders, inside) if fragments else (),
+        fragments=(*folders, *inside) if inside else folders,
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         implied=implied,
         fragment_meta=(
             *sorted(name for name in names if name.endswith(".meta")),
-            *_paths(FRAGMENT_META, found[FRAGMENT_META]),
+            *_paths(FRAGMENT_META, by_folder[FRAGMENT_META]),
         ),
         schemas=(*old, *schemas),
-        enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
-        meta=tuple(sorted(found[META].files)),
-        others=_others(found),
-        stray_folders=_stray_folders(found),
-        file_links=_links(found, "file-link"),
+        enumerations=_paths(ENUMERATIONS, by_folder[ENUMERATIONS]),
+        meta=tuple(sorted(by_folder[META].files)),
+        others=_others(by_folder),
+        stray_folders=_stray_folders(by_folder),
+        file_links=_links(by_folder, "file-link"),
         folder_links=links,
-        specials=_links(found, "special"),
+        specials=_links(by_folder, "special"),
         linked_fragments=linked,
-        folder_times={p: n.change_time for p, n in listed.items()} if on_disk else {},
-        fragments_stamp=found[FRAGMENTS].folder_stamp,
+        folder_times=(
+            {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
+        ),
+        fragments_stamp=by_folder[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
-        stamps=_stamps(found.values()),
+        has_operations=OWN in root.folders,
+        stamps=_stamps(by_folder.values()),
     )
-
-
-def _joined(names: Sequence[str], more: tuple[str, ...]) -> Sequence[str]:
-    return (*names, *more) if more else names
 
 
 def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
@@ -183,18 +195,21 @@ def _non_writes(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted([name for name in names if name[-4:] != ".wrt"]))
 
 
-def folder_times(store: Store) -> dict[str, int | None]:
-    """What `Listing.folder_times` has, without a listing of them; to be asked for before one."""
-    if store.place.scheme != "file":
+def folder_times(store: Store, folders: Sequence[str] = _LISTED) -> dict[str, int | None]:
+    """Give `Listing.folder_times` without listing these folders.
+
+    Ask for it before a reading: what comes later then has a later time.
+    """
+    if not store.traits.has_change_times:
         return {}
     there = {"", *store.list_names("").folders}
-    if SCHEMA in there:
+    if ENUMERATIONS in folders and SCHEMA in there:
         there |= {f"{SCHEMA}/{name}" for name in store.list_names(SCHEMA).folders}
-    return {path: store.change_time(path) for path in _LISTED if path in there}
+    return {path: store.change_time(path) for path in folders if path in there}
 
 
-def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
-    entries = [entry for names in found for entry in names.entries if entry.etag is not None]
+def _stamps(folders: Iterable[Names]) -> tuple[str, ...]:
+    entries = [entry for names in folders for entry in names.entries if entry.etag is not None]
     return tuple(
         f"{one.path} {one.size} {one.etag}" for one in entries if not one.path.endswith(WRITES)
     )
@@ -211,14 +226,14 @@ def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
 
     Starting threads takes longer than the listing, especially on busy cores.
     """
-    found = {"": store.list_names("")}
+    by_folder = {"": store.list_names("")}
     for path in paths[1:]:
         above, _, name = path.rpartition("/")
-        names = found.get(above, Names())
+        names = by_folder.get(above, Names())
         # If something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
-            found[path] = store.list_names(path)
-    return found
+            by_folder[path] = store.list_names(path)
+    return by_folder
 
 
 def _paths(folder: str, names: Names) -> tuple[str, ...]:
@@ -228,7 +243,7 @@ def _paths(folder: str, names: Names) -> tuple[str, ...]:
 def _implied(
     store: Store, fragments: tuple[str, ...], names: set[str]
 ) -> tuple[tuple[str, ...], int]:
-    """Root fragments that are committed without a commit file, and the calls that this took."""
+    """Find root fragments that are committed without a commit file; count the calls it took."""
     old = [n for n in fragments if version_of(parse_name(n)) < 5 and f"{n}.ok" not in names]
 
     def has_metadata(name: str) -> bool:
@@ -245,31 +260,127 @@ def _implied(
         return tuple(name for name, is_whole in whole if is_whole), len(old)
 
 
-def _others(found: dict[str, Names]) -> tuple[str, ...]:
-    root = found[""]
+def _others(by_folder: dict[str, Names]) -> tuple[str, ...]:
+    root = by_folder[""]
     others = [n for n in root.files if n not in _ROOT_OWN and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not is_name(name)]
-    others += _stray_folders(found)
-    others += [f"{FRAGMENTS}/{name}" for name in found[FRAGMENTS].files]
-    for names in found.values():
+    others += _stray_folders(by_folder)
+    others += [f"{FRAGMENTS}/{name}" for name in by_folder[FRAGMENTS].files]
+    for names in by_folder.values():
         others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
     return tuple(sorted(others))
 
 
-def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
-    """Folders that are neither the format's own nor fragments."""
-    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
-    for path, names in found.items():
+def _stray_folders(by_folder: dict[str, Names]) -> tuple[str, ...]:
+    """Find the folders that are neither the format's own nor fragments."""
+    stray = [n for n in by_folder[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
+    for path, names in by_folder.items():
         if path not in ("", FRAGMENTS):
             stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
     return tuple(sorted(stray))
 
 
-def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
-    return tuple(sorted(s.path for n in found.values() for s in n.strangers if s.kind == kind))
+def _links(by_folder: dict[str, Names], kind: str) -> tuple[str, ...]:
+    return tuple(sorted(s.path for n in by_folder.values() for s in n.strangers if s.kind == kind))
 
 
 def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
-    """Whether a stranger is a link to a folder in the place of a fragment."""
+    """Return True if a stranger is a link to a folder in the place of a fragment."""
     folder, _, name = path.rpartition("/")
     return kind == "folder-link" and folder in ("", FRAGMENTS) and is_name(name)
+
+
+class Below(NamedTuple):
+    """The arrays and groups below a folder."""
+
+    arrays: tuple[str, ...]
+    groups: tuple[str, ...]
+    is_all: bool
+
+    def words(self) -> str:
+        """Count them, in words.
+
+        >>> Below(("a", "b"), ("g",), True).words()
+        '2 arrays and 1 group below'
+        """
+        parts = []
+        for count, word in ((len(self.arrays), "array"), (len(self.groups), "group")):
+            parts += [f"{count} {word}{'' if count == 1 else 's'}"] if count else []
+        least = "" if self.is_all else "at least "
+        return f"{least}{' and '.join(parts)} below" if parts else "no array or group below"
+
+
+def is_array(folder: Folder) -> bool:
+    """Return True if a folder is an array, perhaps a damaged one, by the names in it.
+
+    >>> from chronotile.storage.store import Folder
+    >>> is_array(Folder(folders=("__schema",))), is_array(Folder(folders=("__group", "a")))
+    (True, False)
+    """
+    if not OF_ARRAYS.isdisjoint(folder.folders):
+        return True
+    return any(entry.path == OLD_SCHEMA for entry in folder.files)
+
+
+def is_group(folder: Folder) -> bool:
+    """Return True if a folder is a group, by the names in it.
+
+    >>> from chronotile.storage.store import Folder
+    >>> is_group(Folder(folders=("__group",))), is_group(Folder(folders=("__schema",)))
+    (True, False)
+    """
+    return GROUP in folder.folders or any(entry.path == GROUP_MARKER for entry in folder.files)
+
+
+def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
+    """Look for arrays and groups below a folder, level by level, in a limited number of folders.
+
+    >>> from chronotile.storage.store import open_store
+    >>> for name in ("a/__schema/s", "b/c/__schema/s", "b/g/__tiledb_group.tdb"):
+    ...     open_store("memory:doc-below").put_if_absent(name, b"")
+    >>> find_below(open_store("memory:doc-below")).words()
+    '2 arrays and 1 group below'
+    """
+    arrays, groups = list[str](), list[str]()
+    waiting, listed = deque([store]), 0
+    while waiting and listed < most:
+        place = waiting.popleft()
+        listed += 1
+        try:
+            folder = place.list_dir()
+        except ChronotileError:
+            continue
+        if is_array(folder):
+            arrays.append(place.uri)
+            continue
+        if is_group(folder) and place is not store:
+            groups.append(place.uri)
+        waiting += [place.child(name) for name in folder.folders if name not in OF_GROUPS]
+    return Below(tuple(arrays), tuple(groups), not waiting)
+
+
+def is_group_at(store: Store) -> bool:
+    """Return True if a place is a group, False if it is an array.
+
+    Raises:
+        ArrayNotFoundError: It is neither; the message says what is below.
+    """
+    root = store.list_dir()
+    if is_array(root):
+        return False
+    if is_group(root):
+        return True
+    raise no_array(store, root.folders)
+
+
+def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
+    """Make the error of a folder that is no array: it says what the folder is instead."""
+    problem = "expected an array, found no schema"
+    if GROUP in folders:
+        problem = "expected an array, found a group; name one of its members"
+        return ArrayNotFoundError(store.uri, problem)
+    if folders and OF_ARRAYS.isdisjoint(folders):
+        below = find_below(store)
+        for near in (*below.groups, *below.arrays)[:1]:
+            problem = f"{problem}; {below.words()}; try {near}"
+    return ArrayNotFoundError(store.uri, problem)

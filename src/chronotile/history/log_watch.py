@@ -1,34 +1,58 @@
-"""Whether a commit log has changed since it was read.
+"""Changes of a log since it was listed.
 
-In: a store, and the listing that was read. Out: a yes or no, look by look. Lists next to nothing: a
-disk tells when its folders changed last; a bucket is asked for names behind the last one that is
-known, and now and then for all, as a commit may be dated in the past. Opens no file.
+In: a store, and folders or a listing. Out: a yes or no, look by look; or an error. A look lists
+next to nothing: a disk knows when its folders changed last; a bucket is asked for names behind the
+last one that is known, and now and then for all, as a commit may be dated in the past. Opens no
+file.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.errors import ArrayNotFoundError
-from chronotile.format.kinds import COMMITS, FRAGMENT_META, GROUP, META, SCHEMA
+from chronotile.errors import ArrayNotFoundError, ChangedError
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA
+from chronotile.history.listing import folder_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
+
 
 WATCHED_IN_ARRAYS = ("", COMMITS, SCHEMA, META, FRAGMENT_META)
 """Folders of an array that commits, schemas and metadata come into; the root in old versions."""
 WATCHED_IN_GROUPS = (GROUP, META)
 """Folders of a group that lists of members and metadata come into."""
 ALL_EVERY = 10
-"""Of so many looks into a bucket, one lists all names."""
+"""Every tenth look into a bucket lists all names."""
+
+
+def check_unchanged(store: Store, listing: Listing) -> int:
+    """Check that commits and fragments are as they were listed; give the calls that this took.
+
+    Folders are listed one by one, so a listing can hold a commit without its fragment.
+
+    Raises:
+        ChangedError: They have changed.
+    """
+    folders, then = (COMMITS, FRAGMENTS), listing.folder_times
+    times = [store.change_time(folder) for folder in folders]
+    if None not in times and times == [then.get(folder) for folder in folders]:
+        return 0
+    commits, fragments = store.list_names(COMMITS), store.list_names(FRAGMENTS)
+    now, before = (commits.files, fragments.folders), (listing.commits, listing.fragments)
+    # On most disks two listings of an unchanged folder have the same order.
+    if now != before and [*map(set, now)] != [*map(set, before)]:
+        raise ChangedError(store.uri, "expected it to stay as listed, found it changed")
+    return 2
 
 
 class LogWatch:
-    """Looks whether anything new is in some folders.
+    """A watch on some folders for anything new.
 
-    To be made before the log is read: what comes while it is read is then not missed.
+    Make it before the log is read: it then misses nothing that comes during the reading.
 
     >>> from chronotile.storage.store import open_store
     >>> store = open_store("memory:doc-log-watch")
@@ -43,21 +67,21 @@ class LogWatch:
 
     def __init__(self, store: Store, folders: Sequence[str] = WATCHED_IN_ARRAYS) -> None:
         self._store = store
-        self._is_disk = store.place.scheme == "file"
+        self._has_times = store.traits.has_change_times
         self._folders = tuple(folders)
         self._looks = 0
-        self._times = self._change_times() if self._is_disk else {}
-        self._names = {} if self._is_disk else self._all_names()
+        self._times = folder_times(store, self._folders)
+        self._names = {} if self._has_times else self._all_names()
 
     def has_changed(self) -> bool:
-        """Look once; what was new in this look is known in the next one.
+        """Look once; the next look knows what this one saw.
 
         Raises:
             StorageError: The storage failed.
         """
         self._looks += 1
-        if self._is_disk:
-            times = self._change_times()
+        if self._has_times:
+            times = folder_times(self._store, self._folders)
             # A folder that has changed in this very moment may change again in it.
             changed = times != self._times or None in times.values()
             self._times = times
@@ -70,7 +94,7 @@ class LogWatch:
         return changed
 
     def forget(self) -> None:
-        """Take the log for changed at the next look, as it could not be read after this one."""
+        """Count the log as changed at the next look, as it could not be read after this one."""
         self._times, self._names = {"": -1}, dict.fromkeys(self._folders, frozenset({""}))
         self._looks = -1
 
@@ -78,17 +102,13 @@ class LogWatch:
         if not folder:
             # A bucket's root has only the names of old versions, which the whole look finds.
             return False
-        return self._store.has_names_after(folder, max(self._names[folder], default=""))
-
-    def _change_times(self) -> dict[str, int | None]:
-        there = {"", *self._store.list_names("").folders}
-        return {f: self._store.change_time(f) for f in self._folders if f in there}
+        return bool(self._store.list_after(max(self._names[folder], default=""), folder))
 
     def _all_names(self) -> dict[str, frozenset[str]]:
-        found = {}
+        names = {}
         for folder in self._folders:
             try:
-                found[folder] = frozenset(self._store.list_names(folder).files)
+                names[folder] = frozenset(self._store.list_names(folder).files)
             except ArrayNotFoundError:
-                found[folder] = frozenset()
-        return found
+                names[folder] = frozenset()
+        return names

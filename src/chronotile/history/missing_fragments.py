@@ -10,23 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
+from chronotile.history.commit_table import order_by_time
 from chronotile.history.lines_to_columns import scan_names
-from chronotile.storage.place import PlainNames
+from chronotile.history.uri_columns import constant, picked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chronotile.history.commit_table import CommitTable, Mask
-    from chronotile.history.uri_columns import I64, Bytes
+    import pyarrow as pa
 
-_NEWLINE = 10
-_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
+    from chronotile.history.commit_table import CommitTable
+    from chronotile.history.uri_columns import I64, Mask
+
 _STEP = 1 << 14
 """Names that are compared at once."""
 FEW_LETTERS = 4
@@ -35,81 +35,49 @@ all other letters about once in 10^33 times."""
 
 
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
-    """Mask of the effective writes whose fragment is not among these folders."""
-    uris = table.uris
+    """Mark the effective writes whose fragment is not among these folders."""
     if not folders and table.is_all_writes:
         return table.counts
-    lost: Mask = table.counts & (uris.ext == WRT)
-    if not folders:
-        return lost
+    lost: Mask = table.counts & (table.uris.ext == WRT)
     rows = np.flatnonzero(lost)
-    if isinstance(folders, PlainNames) and are_same(text_columns.names(table, rows), folders):
-        return np.zeros(len(table), bool)
-    lost[rows[match_names(table, rows, folders)[0]]] = False
+    if folders:
+        lost[rows[match_names(table, rows, folders)[0]]] = False
     return lost
 
 
 def match_names(table: CommitTable, rows: I64, folders: Sequence[str]) -> tuple[Mask, Mask]:
     """Mark the rows whose name is among some folders, and the folders that such a row names.
 
-    Names are compared as text, in parts by their time and uuid: a million take little memory.
+    Names are compared as text. As a rule each write has its folder, so both lists are the same in
+    the order of time. If not, they are compared in parts by their time and uuid: a million take
+    little memory.
     """
     named, text = scan_names(folders)
+    only = constant(0, np.int32, len(folders))
+
+    def folder_names(some: I64) -> pa.Array:
+        start, length = named.start[some], picked(named.length, some)
+        return text_columns.texts_at([text], only[: len(some)], start, length)
+
+    if len(rows) == len(folders):
+        order = order_by_time(named, only)
+        in_order = folder_names(np.arange(len(folders)) if order is None else order)
+        if in_order.equals(text_columns.names(table, rows)):
+            return np.ones(len(rows), bool), np.ones(len(folders), bool)
     of_row, of_folder = np.zeros(len(rows), bool), np.zeros(len(folders), bool)
     parts = np.uint64(1 + max(len(rows), len(folders)) // _STEP)
     row_part = (table.uris.t1[rows] + table.uris.uuid_start[rows]) % parts
     folder_part = (named.t1 + named.uuid_start) % parts
     for part in range(int(parts)):
         own, there = np.flatnonzero(row_part == part), np.flatnonzero(folder_part == part)
-        ends = named.start[there] + named.length[there]
-        spans = zip(named.start[there].tolist(), ends.tolist(), strict=True)
-        names = pa.array([text[start:end] for start, end in spans], pa.binary())
-        written = text_columns.names(table, rows[own]).cast(pa.binary())
+        names, written = folder_names(there), text_columns.names(table, rows[own])
         of_row[own] = pc.is_in(written, value_set=names)
         of_folder[there] = pc.is_in(names, value_set=written)
     return of_row, of_folder
 
 
-def are_same(written: pa.Array, folders: PlainNames) -> bool:
-    """Whether two lists of names are plainly the same, in any order; false if in doubt.
-
-    As a rule each write has its folder, and all names are of one length. Both lists are then put in
-    the order of a few letters of the uuid, and compared as blocks of bytes.
-
-    >>> from chronotile.storage.place import plain_names
-    >>> names = [f"__{number}_{number}_{number:032x}_22" for number in range(3)]
-    >>> [are_same(pa.array(names), plain_names(some)) for some in (names[::-1], names[:2] * 2)]
-    [True, False]
-    """
-    first = folders.lines.partition(b"\n")[0]
-    count, size = len(written), len(first)
-    # The last letters of a uuid: of names that a program counts up, the first ones are alike.
-    end = first.rfind(b"_")
-    if count != len(folders) or len(folders.lines) != count * (size + 1) or end < 16:
-        return False
-    lines = np.frombuffer(folders.lines, np.uint8).reshape(count, size + 1)
-    _, offsets, texts = written.buffers()
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(size)
-    if written.offset or bytes(offsets[: ends.nbytes]) != ends.tobytes():
-        return False  # of several lengths
-    if (lines[:, size] != _NEWLINE).any():
-        return False
-    own = np.frombuffer(texts, np.uint8, count * size).reshape(count, size)
-    own_order, order = _order(own, end), _order(lines, end)
-    return all(
-        bool((own[own_order[at : at + _STEP]] == lines[order[at : at + _STEP], :size]).all())
-        for at in range(0, count, _STEP)
-    )
-
-
-def _order(block: Bytes, end: int) -> I64:
-    """Order the rows of a matrix by the 16 letters before a place, in which they seldom agree."""
-    first, last = block[:, end - 16 : end].copy().view(np.uint64).T
-    return np.argsort(first * _MIX + last)
-
-
 def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each lost fragment, the folders without a commit that may be it.
+    """Give for each lost fragment the folders without a commit that may be it.
 
     Their names have the same times, or differ in a few letters.
 
@@ -118,17 +86,17 @@ def near_misses(lost: Iterable[str], free: Iterable[str]) -> dict[str, tuple[str
     True
     """
     candidates = [(name, _times(name)) for name in free]
-    found = {}
+    misses = {}
     for name in lost:
         times = _times(name)
         near = [n for n, t in candidates if (t is not None and t == times) or is_near(name, n)]
         if near:
-            found[name] = tuple(near)
-    return found
+            misses[name] = tuple(near)
+    return misses
 
 
 def is_near(one: str, other: str) -> bool:
-    """Whether two names differ in so few letters that one must be the other, damaged.
+    """Return True if two names differ in so few letters that one must be the other, damaged.
 
     >>> is_near("__1_1_ab_22", "__1_1_aa_22"), is_near("__1_1_ab_22", "__1_1_ab_22")
     (True, False)

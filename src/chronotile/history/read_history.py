@@ -1,7 +1,8 @@
 """The history of one array: its whole commit log, read once.
 
 In: a store. Out: `History`, a value: commit records as columns in time order, vacuum files,
-schemas, and the damage found. Knows nothing of windows: `visibility` does.
+schemas, and the damage found; and on demand the entries of metadata files. Knows nothing of
+windows: `visibility` does.
 
 Every commit file is listed once and read once; a `.wrt` is never opened. A damaged file loses only
 its damaged part: the rest is read as the engine reads it, and a `Problem` describes the damage.
@@ -22,33 +23,38 @@ from chronotile.errors import (
     ChangedError,
     ChronotileError,
     KeyNeededError,
+    ReadError,
+    StorageError,
     UnknownVersionError,
     WrongKeyError,
 )
 from chronotile.format import tiles
+from chronotile.format.array_metadata import MetadataItem, decode_items
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.fragment_footer import (
     FIRST_WITH_SCHEMA_NAME,
     METADATA,
     footer_size,
-    is_dense,
+    read_head,
 )
-from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, OK, TILES, WRT
+from chronotile.format.kinds import COMMITS, LINES, META, OK, TILES, WRT
 from chronotile.format.names import Name, parse_name, try_parse
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 from chronotile.history.commit_table import CommitTable, build_table
 from chronotile.history.listing import Listing, list_array
+from chronotile.history.log_watch import check_unchanged
 from chronotile.history.missing_fragments import lost_writes
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.history.commit_table import Mask
+    from chronotile.history.uri_columns import Mask
     from chronotile.storage.store import Store
 
+
 ATTEMPTS = 3
-"""How often to read an array that changes during the reading."""
+"""Readings of an array that changes meanwhile, before an error."""
 
 _LEN_KEPT = 1 << 16
 _LEN_TAIL = 1 << 20
@@ -120,7 +126,7 @@ class History:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the array is encrypted, and there is no key."""
+        """True if the array is encrypted, and there is no key."""
         return self.key is None and any(one.kind == "encrypted" for one in self.problems)
 
 
@@ -132,7 +138,7 @@ def read_history(
     fragments: bool = True,
     labels: bool = False,
 ) -> History:
-    """Lists and reads an array's log, anew if a file vanishes in between.
+    """List and read an array's log; start again if a file vanishes in between.
 
     Args:
         store: Where the array is.
@@ -141,10 +147,10 @@ def read_history(
             read, as the format allows. The risk: the engine names them by a list that is not in
             time order (fault F2), so such a file can hold commits inside the window; these are
             then not seen, and ignored commits come back.
-        fragments: Whether to list the fragments, of which there may be very many. Without them
-            nothing tells what is visible.
-        labels: Whether to read the labels of enumerations even if there is no delete or update
-            that may need them.
+        fragments: List the fragments, of which there may be very many. Without them nobody knows
+            what is visible.
+        labels: Read the labels of enumerations even if there is no delete or update that may need
+            them.
 
     Raises:
         ArrayNotFoundError: There is no array.
@@ -194,9 +200,7 @@ def _read(
     schemas = _schemas(listing, files, enumerations, key, problems)
     table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
     lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
-    calls = 0
-    if lost.any() and not _is_as_marked(store, listed):
-        calls = _check_unchanged(store, listed)
+    calls = check_unchanged(store, listed) if lost.any() else 0
     vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
     meta_vacuums = tuple(_vacuums(meta, files, problems))
     dense, asked = _is_dense(store, schemas, table, lost)
@@ -215,25 +219,6 @@ def _read(
         requests=listing.requests + len(wanted) + asked + calls,
         key=key,
     )
-
-
-def _is_as_marked(store: Store, listing: Listing) -> bool:
-    folders, then = (COMMITS, FRAGMENTS), listing.folder_times
-    now = [store.change_time(folder) for folder in folders]
-    return None not in now and now == [then.get(folder) for folder in folders]
-
-
-def _check_unchanged(store: Store, listing: Listing) -> int:
-    """Raises an error if an array has changed since it was listed; gives the calls it took.
-
-    Folders are listed one by one, so a listing can hold a commit without its fragment.
-    """
-    commits, fragments = store.list_names(COMMITS), store.list_names(FRAGMENTS)
-    now, then = (commits.files, fragments.folders), (listing.commits, listing.fragments)
-    # On most disks two listings of an unchanged folder have the same order.
-    if now != then and [*map(set, now)] != [*map(set, then)]:
-        raise ChangedError(store.uri, "expected it to stay as listed, found it changed")
-    return 2
 
 
 def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
@@ -295,7 +280,7 @@ def _payloads(
     key: bytes | None,
     problems: list[Problem],
 ) -> dict[str, bytes]:
-    """The payloads of the tiles that can be opened.
+    """Open the tiles that can be opened.
 
     Raises:
         WrongKeyError: The key opens no tile. If it opens one, the others are damaged.
@@ -322,7 +307,7 @@ def _payloads(
 
 
 def _schema(payload: bytes, path: str) -> Schema:
-    """Decodes a schema; one that many arrays share is decoded once."""
+    """Decode a schema; one that many arrays share is decoded once."""
     if len(payload) <= _LEN_KEPT:
         with suppress(BadFileError):
             return _decoded(payload)
@@ -356,9 +341,9 @@ def _vacuums(
 def _is_dense(
     store: Store, schemas: tuple[SchemaFile, ...], table: CommitTable, lost: Mask
 ) -> tuple[bool, int]:
-    """Whether the array is dense, and the calls that it took to find out.
+    """Find out if the array is dense; give also the calls that this took.
 
-    The schema tells. If it cannot be read, as in an encrypted array without its key, a delete
+    The schema says so. If it cannot be read, as in an encrypted array without its key, a delete
     shows that the array is sparse, and so may the footer of a committed fragment, which is never
     encrypted. A folder that no commit names may be unfinished, so it does not count.
     """
@@ -379,7 +364,7 @@ def _is_dense(
 
 
 def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
-    """Whether a fragment is dense; None if its footer cannot be found without a schema."""
+    """Return True if a fragment is dense; None if only a schema could find its footer."""
     if version < FIRST_WITH_SCHEMA_NAME:
         files = [entry.path.rpartition("/")[2] for entry in store.list_dir(path).files]
         return False if any(name.startswith(("d", "__coords")) for name in files) else None
@@ -387,4 +372,61 @@ def _is_dense_fragment(store: Store, path: str, version: int) -> bool | None:
     size = store.head(where).size or 0
     tail = store.read_range(where, max(size - _LEN_TAIL, 0), size, size=size)
     length = footer_size(tail, size, version, None, where)
-    return is_dense(tail[-length:], where) if length <= len(tail) else None
+    return read_head(tail[-length:], where).dense if length <= len(tail) else None
+
+
+class MetadataFile:
+    """A file of `__meta`, decoded."""
+
+    def __init__(self, name: Name, tile: tiles.Tile, where: str) -> None:
+        self.name, self.is_encrypted, self.payload = name, tile.encrypted, tile.payload
+        # Of one key, the last entry counts.
+        self.items = {item.key: item for item in decode_items(tile.payload, where)}
+
+
+def open_metadata(
+    store: Store, names: Sequence[Name], key: bytes | None
+) -> Iterator[MetadataFile | ReadError]:
+    """Open files of `__meta`, in the order of the names; give why one cannot be opened.
+
+    Raises:
+        ChangedError: A file is gone since the array was listed.
+        StorageError: The storage failed.
+    """
+    paths = [f"{META}/{name.text}" for name in names]
+    for name, (path, data) in zip(names, store.read_many(paths), strict=True):
+        if isinstance(data, MissingObjectError):
+            problem = "expected the metadata as it was listed, found it changed; try again"
+            raise ChangedError(store.uri_of(path), problem)
+        if isinstance(data, StorageError):
+            raise data
+        try:
+            if isinstance(data, ChronotileError):
+                raise data
+            opened: MetadataFile | ReadError
+            opened = MetadataFile(name, tiles.decode(data, path, key=key), path)
+        except ReadError as error:
+            opened = error
+        yield opened
+
+
+def read_metadata(store: Store, names: Sequence[Name], key: bytes | None) -> Iterator[MetadataFile]:
+    """Open files of `__meta`, in the order of the names.
+
+    Raises:
+        ChangedError: A file is gone since the array was listed.
+        BadFileError: A file is damaged.
+        KeyNeededError, WrongKeyError: The array is encrypted, and the key is missing or another.
+    """
+    for file in open_metadata(store, names, key):
+        if isinstance(file, ReadError):
+            raise file
+        yield file
+
+
+def merged_items(files: Iterable[MetadataFile]) -> dict[bytes, MetadataItem]:
+    """Merge the entries of files, in their order: the later wins, and a removal drops the key."""
+    merged: dict[bytes, MetadataItem] = {}
+    for file in files:
+        merged |= file.items
+    return {key: item for key, item in merged.items() if not item.is_removal}

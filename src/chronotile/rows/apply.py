@@ -29,7 +29,7 @@ from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.errors import ChangedError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS

@@ -17,8 +17,7 @@ import numpy as np
 
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import Column, column_truth, rows_kept
+from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.tree import AllOf
-from chronotile.conditions.truth_columns import rows_asked_for
+from chronotile.conditions.truth import rows_asked_for
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import PredicateError
 from chronotile.rows.cells.cell_columns import shown

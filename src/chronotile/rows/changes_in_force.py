@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
-    from chronotile.log import View
-    from chronotile.visibility.view import Delete
+    from chronotile.visibility.view import Delete, View
 
 
 @dataclass(frozen=True, kw_only=True)

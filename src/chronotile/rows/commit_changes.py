@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.rows.cells.cell_source import cell_source

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import (
+from chronotile.conditions.truth import (
     YES,
     Column,
     Mask,
+    Sense,
     column_truth,
     rows_asked_for,
     rows_kept,

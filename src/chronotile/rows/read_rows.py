@@ -22,8 +22,7 @@ import pyarrow as pa
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
-from chronotile.conditions.truth import Sense
-from chronotile.conditions.truth_columns import Column, column_truth, rows_asked_for
+from chronotile.conditions.truth import Column, Sense, column_truth, rows_asked_for
 from chronotile.dataset.moments import purges_of
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.rows.cells.bare_array import bare_array
@@ -32,10 +31,11 @@ from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.cells.dense_box import written_box
 from chronotile.rows.cells.engine import Engine
 from chronotile.rows.cells.engine_read import layout_of, read_cells
-from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
+from chronotile.rows.cells.engine_settings import engine_settings
 from chronotile.rows.changes_in_force import ChangesInForce, changes_in_force, fields_needed
 from chronotile.rows.open_for_rows import schema_in_force
 from chronotile.rows.play_changes import Play
+from chronotile.storage.engine_access import engine_uri
 from chronotile.visibility.gaps import refuse_gone, window_command
 from chronotile.visibility.rules import Rule
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.tree import AllOf
-from chronotile.conditions.truth_columns import rows_asked_for
+from chronotile.conditions.truth import rows_asked_for
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import ChronotileError
-from chronotile.log.short_ids import uuid_of
+from chronotile.format.short_ids import uuid_of
 from chronotile.rows.cells.cell_columns import shown, shown_type
 from chronotile.rows.cells.cell_source import cell_source
 from chronotile.rows.changes_in_force import changes_in_force

@@ -30,10 +30,11 @@ from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.cells.engine import Engine, require_engine
 from chronotile.rows.cells.engine_read import layout_of, read_cells
-from chronotile.rows.cells.engine_settings import engine_settings, engine_uri
+from chronotile.rows.cells.engine_settings import engine_settings
 from chronotile.rows.cells.staged_fragment import stage_fragment
 from chronotile.rows.open_for_rows import schema_in_force
-from chronotile.storage.compared_put import put_compared
+from chronotile.storage.engine_access import engine_uri
+from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,5 +1,10 @@
 """One file by itself, decoded.
 
-In: a file of any kind, in its array or away from it. Out: its content as values and JSON, and the
-byte range of each field. Of the array around it, knows only the schemas.
+In: a file of any kind, in its array or away from it. Out: its content as a frozen value. Of the
+array around it, knows only the schemas; knows nothing of words and output.
+
+In reading order:
+
+    decode          one file of any kind, as a frozen value
+    nearby_schemas  the schemas of an array, without its log
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,8 +17,22 @@ from chronotile.conditions import codec
 from chronotile.conditions.delete import StoredDelete, StoredUpdate
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record, decode_con, decode_ign, decode_vac, vacuumed_name
+from chronotile.format.commit_files import (
+    ConRecord,
+    decode_con,
+    decode_ign,
+    decode_vac,
+    vacuumed_name,
+)
+from chronotile.format.consolidated_footers import ListedFooter, read_index
 from chronotile.format.datatypes import Datatype
+from chronotile.format.fragment_footer import read_head
+from chronotile.format.fragment_metadata import (
+    FragmentMetadata,
+    Frame,
+    decode_metadata,
+    frame_metadata,
+)
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import (
     FOLDER_KINDS,
@@ -35,18 +49,13 @@ from chronotile.format.names import try_parse
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
-from chronotile.single_file.fragment_files import (
-    ConsolidatedFootersFile,
-    FragmentMetadataFile,
-    decode_footers_file,
-    frame_metadata_file,
-    is_framed,
-    is_packed,
-)
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from chronotile.format.kinds import Kind
+    from chronotile.format.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,7 @@ class ConsolidatedFile:
     """A `.con`; the tiles in it stay closed."""
 
     kind: Kind
-    records: tuple[Record, ...]
+    records: tuple[ConRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +128,7 @@ class MetadataEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataFile:
+class ArrayMetadataFile:
     """A file of `__meta`."""
 
     kind: Kind
@@ -136,6 +145,33 @@ class GroupFile:
     details: GroupDetails
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidatedFootersFile:
+    """A `.meta`."""
+
+    kind: Kind
+    tile: tiles.Tile
+    footers: tuple[ListedFooter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentMetadataFile:
+    """A `__fragment_metadata.tdb`."""
+
+    kind: Kind
+    frame: Frame
+    data: bytes = field(repr=False)
+    where: str = field(repr=False, compare=False)
+
+    def decode(self, schema: Schema, key: bytes | None = None) -> FragmentMetadata:
+        """Read all of it, with the schema that `frame.head` names.
+
+        Raises:
+            BadFileError: It is damaged, or not of this schema.
+        """
+        return decode_metadata(self.data, schema, self.where, key=key)
+
+
 AnyFile: TypeAlias = (
     WriteFile
     | LinesFile
@@ -144,7 +180,7 @@ AnyFile: TypeAlias = (
     | UpdateFile
     | ArraySchemaFile
     | EnumerationFile
-    | MetadataFile
+    | ArrayMetadataFile
     | GroupFile
     | ConsolidatedFootersFile
     | FragmentMetadataFile
@@ -192,7 +228,7 @@ def read_file(place: str, storage_options: Mapping[str, str] | None = None) -> b
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """The folder of a file, and its name.
+    """Split a place into the folder of a file, and its name.
 
     >>> split_place("s3://lake/sales/__commits/a.del")
     ('s3://lake/sales/__commits', 'a.del')
@@ -205,7 +241,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def kind_of_name(place: str) -> Kind | None:
-    """The kind that a file's name and folder say, if they say one.
+    """Tell the kind of a file by its name and folder, if they show one.
 
     >>> kind_of_name("a/__schema/__1_1_ab"), kind_of_name("__1_1_ab_22.vac"), kind_of_name("x")
     ('schema', 'vac', None)
@@ -236,7 +272,7 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
     """
     if not data:
         return "wrt"
-    if is_framed(data, where):
+    if _is_framed(data, where):
         return "fragment-metadata"
     kinds = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
     if len(kinds) == 1:
@@ -268,7 +304,8 @@ def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> 
         case "con":
             return ConsolidatedFile(kind=kind, records=decode_con(data, where))
         case "fragment-metadata":
-            return frame_metadata_file(data, where)
+            frame = frame_metadata(data, where)
+            return FragmentMetadataFile(kind=kind, frame=frame, data=data, where=where)
     return decode_payload(tiles.decode(data, where, key=key), kind, where)
 
 
@@ -294,9 +331,10 @@ def decode_payload(tile: tiles.Tile, kind: Kind, where: str) -> AnyFile:
         case "group":
             return GroupFile(kind=kind, tile=tile, details=decode_details(payload, where))
         case "fragment-meta":
-            return decode_footers_file(tile, where)
+            footers = read_index(payload, where).listed()
+            return ConsolidatedFootersFile(kind=kind, tile=tile, footers=footers)
     entries = parse_spec(ArrayMetadataSpec, where, payload).entries
-    return MetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
+    return ArrayMetadataFile(kind=kind, tile=tile, entries=tuple(map(_metadata_entry, entries)))
 
 
 def _metadata_entry(entry: Any) -> MetadataEntry:
@@ -326,7 +364,7 @@ def _tile_kinds(data: bytes, where: str, key: bytes | None) -> list[Kind]:
     for kind in TILE_KINDS:
         with suppress(ChronotileError):
             decoded = decode_payload(tile, kind, where)
-            if not isinstance(decoded, ConsolidatedFootersFile) or is_packed(decoded):
+            if not isinstance(decoded, ConsolidatedFootersFile) or _is_packed(decoded):
                 kinds.append(kind)
     return kinds
 
@@ -350,3 +388,23 @@ def _line_kinds(data: bytes, where: str) -> list[Kind]:
 def _is_commit(uri: str) -> bool:
     stem, _, extension = uri.rpartition("/")[2].rpartition(".")
     return f".{extension}" in (*WRITES, *TILES) and try_parse(stem) is not None
+
+
+def _is_framed(data: bytes, where: str) -> bool:
+    """Return True if bytes are tiles with a footer behind them."""
+    try:
+        return bool(frame_metadata(data, where).tiles)
+    except ChronotileError:
+        return False
+
+
+def _is_packed(file: ConsolidatedFootersFile) -> bool:
+    """Return True if footers follow their names at once, as in every file of the engine."""
+    footers = file.footers
+    end = 4 + sum(16 + len(item.name.encode()) for item in footers)
+    try:
+        for item in footers:
+            read_head(item.footer, item.name)
+    except ChronotileError:
+        return False
+    return bool(footers) and min(item.offset for item in footers) == end

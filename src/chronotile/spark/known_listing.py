@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.format.kinds import COMMITS
 from chronotile.history.listing import LISTED
-from chronotile.storage.known_listing_store import listed
+from chronotile.storage.overlay import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,6 @@ def known_store(store: Store, entries: Iterable[Entry], newer_than: int | None =
         newer_than: Ask, with one request, for commits dated after this, in ms; None asks nothing.
     """
     # The names of commits begin with their time, so that one short list has the new ones.
-    if newer_than is not None and store.has_names_after(COMMITS, f"__{newer_than}"):
+    if newer_than is not None and store.list_after(f"__{newer_than}", COMMITS):
         return store
     return listed(store, entries, LISTED)

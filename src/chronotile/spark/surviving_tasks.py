@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_POLL_S = {"file": 0.2}
-"""Scheme -> seconds between two looks at how many tasks are done; others cost money."""
-_POLL_BUCKET_S = 2.0
+_POLL_S = {"quick": 0.2, "slow": 2.0}
+"""Pace -> seconds between two looks at how many tasks are done; those at a bucket cost money."""
 _ATTEMPTS = 2
 """How often to try an item if the function raises."""
 # A task that dies leaves no traceback of Python. One that raises before it calls the function, as
@@ -219,7 +218,7 @@ def _run(
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:
-    pause_s = _POLL_S.get(results.store.place.scheme, _POLL_BUCKET_S)
+    pause_s = _POLL_S[results.store.traits.pace]
     while not over.wait(pause_s):
         with suppress(ChronotileError):
             show(len(results.indices()))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import obstore
 from obstore import exceptions
@@ -27,8 +26,10 @@ from chronotile.errors import (
     TooLargeError,
     without_queries,
 )
+from chronotile.storage.backend import Traits
 from chronotile.storage.place import (
     OTHER_BYTES,
+    PAGE,
     Entry,
     Folder,
     MissingObjectError,
@@ -38,12 +39,13 @@ from chronotile.storage.place import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
-    from obstore import ObjectMeta, UpdateVersion
+    from obstore import GetOptions, ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
-T = TypeVar("T")
+    from chronotile.storage.backend import Backend
+
 Options: TypeAlias = tuple[tuple[str, str], ...]
 
 _CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
@@ -56,6 +58,14 @@ _ENDPOINTS = {
 }
 _SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
+_PAGED = frozenset({"s3", "gs", "memory"})
+"""Storage that can begin a list at any key: Azure's would send all that come before, too."""
+_SENT_AS_IT_IS = re.compile(r"[A-Za-z0-9_./=+@:,-]*")
+"""A key that can begin a list: other letters would be sent in another form."""
+_LEN_PART = 1 << 23
+"""Bytes of an object that goes through this process in one request."""
+_LEN_COPIED = 5 << 30
+"""S3 copies no larger object in one request."""
 _NO_CREDENTIALS = re.compile(
     r"//169\.254\.|//metadata\.google|//\[fd00:ec2::254\]|[Nn]o credentials"
     r"|/latest/(api/token|meta-data/)|/computeMetadata/|/metadata/identity/"
@@ -69,34 +79,18 @@ _CREDENTIALS = {
     "account_name=… --storage account_key=…",
 }
 """Scheme -> what to do without credentials."""
-_FINAL = (
-    exceptions.PermissionDeniedError,
-    exceptions.UnauthenticatedError,
-    exceptions.InvalidPathError,
-    exceptions.NotSupportedError,
-    exceptions.UnknownConfigurationKeyError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often, and for how long, to repeat a failing request.
-
-    >>> Retry(attempts=2).wait_s(3)
-    0.8
-    """
+    """How often, and for how long, the client repeats a failing request."""
 
     attempts: int = 4
-    """Most attempts by this package, and in each of them most attempts by its client."""
+    """Most requests for one answer."""
     first_wait_s: float = 0.1
     longest_wait_s: float = 5.0
     timeout_s: float = 60.0
     """After this time there is no further attempt."""
-
-    def wait_s(self, attempt: int) -> float:
-        """Seconds to wait after the attempt of this number, counted from 0."""
-        return min(self.first_wait_s * float(2**attempt), self.longest_wait_s)
 
 
 class Bucket:
@@ -108,11 +102,15 @@ class Bucket:
     ('__commits',)
     """
 
-    batch = 1000
-    """Objects for one call of `remove`: S3 takes that many in a request."""
-
-    concurrency = 32
-    """Reads at once, unless the caller says otherwise."""
+    # S3 removes up to 1,000 objects in one request.
+    traits = Traits(
+        pace="slow",
+        concurrency=32,
+        batch=1000,
+        has_links=False,
+        has_change_times=False,
+        shows_partial_files=False,
+    )
 
     def __init__(self, place: Place, options: Options, retry: Retry) -> None:
         self._place = place
@@ -121,7 +119,7 @@ class Bucket:
         self._len_root = len(place.root) + 1 if place.root else 0
 
     def _client(self, *, retries: bool = True) -> ObjectStore:
-        """A client for the whole bucket, shared by all the stores in it."""
+        """Give the client of the whole bucket, which all the stores in it share."""
         place = self._place
         # The client's threads do not survive a fork: its first request would wait forever.
         if _FIRST_USER.setdefault("pid", os.getpid()) != os.getpid():
@@ -132,8 +130,8 @@ class Bucket:
         key = (place.scheme, place.bucket, self._options, self._retry, retries)
         client = _CLIENTS.get(key)
         if client is None:
-            attempts = self._retry.attempts if retries else 0
-            client = _CLIENTS.setdefault(key, _connect(place, self._options, self._retry, attempts))
+            retry = self._retry if retries else replace(self._retry, attempts=1)
+            client = _CLIENTS.setdefault(key, _connect(place, self._options, retry))
         return client
 
     def _error(self, path: str, cause: BaseException) -> StorageError:
@@ -154,29 +152,17 @@ class Bucket:
     def _no_bucket(self) -> ArrayNotFoundError:
         return ArrayNotFoundError(self._place.uri, "expected a bucket, found nothing")
 
-    def _tried(self, path: str, request: Callable[[], T]) -> T:
-        """Repeat a request, which may arrive twice, until it succeeds or the attempts are used."""
-        began = time.monotonic()
-        for attempt in range(self._retry.attempts):
-            try:
-                return request()
-            except ChronotileError:
-                raise
-            except FileNotFoundError:
-                raise self._missing(path) from None
-            except _FINAL as cause:
-                raise self._error(path, cause) from None
-            except (exceptions.BaseError, OSError) as cause:
-                if _NO_CREDENTIALS.search(str(cause)):
-                    raise self._error(path, cause) from None
-                if "status code: 404" in str(cause):
-                    raise self._missing(path) from None
-                spent = time.monotonic() - began
-                last = attempt + 1 == self._retry.attempts or spent > self._retry.timeout_s
-                if last or _REFUSED.search(str(cause)):
-                    raise self._error(path, cause) from None
-            time.sleep(self._retry.wait_s(attempt))
-        raise StorageError(self._place.uri_of(path), "expected at least one attempt, found 0")
+    @contextmanager
+    def _asking(self, path: str = "", *, missing: ChronotileError | None = None) -> Generator[None]:
+        """Raise our error for one of the client, which has repeated the request already."""
+        try:
+            yield
+        except ChronotileError:
+            raise
+        except (exceptions.BaseError, OSError, ValueError) as cause:
+            if isinstance(cause, FileNotFoundError) or "status code: 404" in str(cause):
+                raise missing or self._missing(path) from None
+            raise self._error(path, cause) from None
 
     def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
         # Some tools mark a folder with an empty object `folder/`, which arrives here with the
@@ -191,10 +177,8 @@ class Bucket:
     def list_dir(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List one level. A prefix with nothing below it is empty, unless it is the root."""
         prefix = self._place.join(path) or None
-        try:
-            listed = self._tried(path, lambda: obstore.list_with_delimiter(self._client(), prefix))
-        except MissingObjectError:
-            raise self._no_bucket() from None
+        with self._asking(path, missing=self._no_bucket()):
+            listed = obstore.list_with_delimiter(self._client(), prefix)
         files = self._entries(listed["objects"], path)
         folders = [folder[self._len_root :] for folder in listed["common_prefixes"]]
         if not path and self._place.root and not listed["objects"] and not folders:
@@ -205,56 +189,48 @@ class Bucket:
         """List one level as bare names."""
         return self.list_dir(path, sizes=False).bare()
 
-    def has_names_after(self, path: str, name: str) -> bool:
-        """Whether a prefix has a name after this one: one page tells."""
-        prefix = self._place.join(path)
+    def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
+        """List the objects that come after a name, a page of them: one request."""
+        folder = self._place.join(path) or None
+        offset = self._place.join(f"{path}/{name}" if path else name)
+        with self._asking(path, missing=self._no_bucket()):
+            pages = obstore.list(self._client(), folder, offset=offset, chunk_size=PAGE)
+            return tuple(self._entry(meta) for meta in next(iter(pages), ()))
 
-        def look() -> bool:
-            client = self._client()
-            pages = obstore.list(client, prefix, offset=f"{prefix}/{name}", chunk_size=1)
-            return any(len(page) for page in pages)
-
-        try:
-            return self._tried(path, look)
-        except MissingObjectError:
-            return False
+    def can_list_after(self, name: str) -> bool:
+        """Tell whether a list can begin at a name."""
+        key = self._place.join(name)
+        return self._place.scheme in _PAGED and _SENT_AS_IT_IS.fullmatch(key) is not None
 
     def change_time(self, path: str) -> None:
         """Give None: a bucket does not say when a prefix changed."""
 
     def newest_ms(self, path: str) -> int | None:
-        """The last write of an object below a prefix; a copy counts as a write."""
+        """Give the time of the last write below a prefix; a copy counts as a write."""
         times = (entry.modified_ms for entry in self.walk(path, sizes=True).files)
         return max((time for time in times if time is not None), default=None)
 
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None
-
-        def collect() -> list[Entry]:
-            chunks = obstore.list(self._client(), prefix, chunk_size=1000)
-            return [entry for chunk in chunks for entry in self._entries(chunk, path)]
-
-        try:
-            files = sorted(self._tried(path, collect))
-        except MissingObjectError:
-            raise self._no_bucket() from None
+        with self._asking(path, missing=self._no_bucket()):
+            pages = obstore.list(self._client(), prefix, chunk_size=PAGE)
+            files = sorted(entry for page in pages for entry in self._entries(page, path))
         parents = {entry.path.rpartition("/")[0] for entry in files}
         return Folder(tuple(e for e in files if e.size or e.path not in parents))
 
-    def head(self, path: str) -> Entry:
-        """Size and time of one object."""
-        key = self._place.join(path)
-        return self._entry(self._tried(path, lambda: obstore.head(self._client(), key)))
+    def list_files(self) -> tuple[Entry, ...]:
+        """List every object."""
+        return self.walk("", sizes=True).files
 
-    def read(self, path: str, limit: int) -> bytes:
-        """All bytes of one object, which may have `limit` at most."""
-        return bytes(self.view(path, limit))
+    def head(self, path: str) -> Entry:
+        """Give size and time of one object."""
+        with self._asking(path):
+            return self._entry(obstore.head(self._client(), self._place.join(path)))
 
     def view(self, path: str, limit: int) -> memoryview:
-        """What `read` gives, not copied."""
-
-        def once() -> memoryview:
+        """Read one object, which may have `limit` bytes at most."""
+        with self._asking(path):
             answer = obstore.get(self._client(), self._place.join(path))
             size = answer.meta["size"]
             if size > limit:
@@ -262,24 +238,19 @@ class Bucket:
                 raise TooLargeError(where, f"expected at most {limit} bytes, found {size}")
             return self._whole(memoryview(answer.bytes()), size)
 
-        return self._tried(path, once)
-
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:
-        """The bytes from `start` to before `end`, or to the end of the object."""
-
-        def once() -> bytes:
-            # Ask for the size first: stores differ in their answers to a range beyond the end.
-            client, key = self._client(), self._place.join(path)
-            stop = min(end, obstore.head(client, key)["size"] if size is None else size)
-            if start >= stop:
-                return b""
-            answer = obstore.get(client, key, options={"range": (start, stop)})
+        """Read the bytes from `start` to before `end`, or to the end of the object."""
+        # Ask for the size first: stores differ in their answers to a range beyond the end.
+        stop = min(end, (self.head(path).size or 0) if size is None else size)
+        if start >= stop:
+            return b""
+        with self._asking(path):
+            options: GetOptions = {"range": (start, stop)}
+            answer = obstore.get(self._client(), self._place.join(path), options=options)
             return bytes(self._whole(memoryview(answer.bytes()), stop - start))
 
-        return self._tried(path, once)
-
     def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:
-        """The last bytes of an object, and its size."""
+        """Read the last bytes of an object, and give its size."""
         whole = (self.head(path).size or 0) if size is None else size
         return self.read_range(path, max(whole - length, 0), whole, whole), whole
 
@@ -290,82 +261,127 @@ class Bucket:
             raise OSError(message)
         return data
 
+    def open_folder(self, path: str) -> None:
+        """Give None: a bucket has no descriptors."""
+
     def put(self, path: str, data: bytes) -> None:
         """Write a new object; readers see all of it or none."""
-        # The client must not try again by itself: if its first request arrived and only the
-        # answer was lost, the second finds the object of the first and takes it for a rival's.
-        client, key = self._client(retries=False), self._place.join(path)
-        where = self._place.uri_of(path)
-        sent_before = False
-
-        def once() -> None:
-            nonlocal sent_before
+        # The client must not repeat the first request. If that arrived and only its answer was
+        # lost, the second finds the object of the first and takes it for a rival's.
+        key = self._place.join(path)
+        with self._asking(path, missing=self._no_bucket()):
+            client = self._client(retries=False)
             try:
                 obstore.put(client, key, data, mode="create", use_multipart=False)
             except exceptions.AlreadyExistsError:
-                # S3 also says so during a rival's write, which may still fail.
-                try:
-                    size = obstore.head(self._client(), key)["size"]
-                except FileNotFoundError:
-                    message = "a rival write failed"
-                    raise OSError(message) from None
-                if not (sent_before and size == len(data) and self.read(path, size) == data):
-                    raise ObjectExistsError(where, "expected no object, found one") from None
+                self._refuse_rival(path)
             except FileNotFoundError:
-                raise self._no_bucket() from None
-            except (exceptions.GenericError, OSError):
-                sent_before = True
                 raise
+            except (exceptions.GenericError, OSError) as cause:
+                if _REFUSED.search(str(cause)) or _NO_CREDENTIALS.search(str(cause)):
+                    raise
+                self._put_again(path, data)
 
+    def _put_again(self, path: str, data: bytes) -> None:
+        """Repeat a put that may have arrived: the same bytes are those of the first request."""
+        client, key = self._client(), self._place.join(path)
         try:
-            self._tried(path, once)
+            with self._asking(path):
+                try:
+                    obstore.put(client, key, data, mode="create", use_multipart=False)
+                except exceptions.AlreadyExistsError:
+                    with suppress(TooLargeError, MissingObjectError):
+                        if self.view(path, len(data)) == data:
+                            return
+                    self._refuse_rival(path)
         except ObjectExistsError:
             raise
         except StorageError as error:
-            if not sent_before:
-                raise
             doubt = "the object may have been written all the same"
-            raise StorageError(where, f"{error.problem}; {doubt}") from None
+            raise StorageError(self._place.uri_of(path), f"{error.problem}; {doubt}") from None
+
+    def _refuse_rival(self, path: str) -> NoReturn:
+        """Refuse to put an object that is there already."""
+        where = self._place.uri_of(path)
+        try:
+            self.head(path)
+        except MissingObjectError:
+            # S3 also says that an object exists during a rival's write, which may still fail.
+            raise StorageError(where, "expected no rival, found one whose write failed") from None
+        raise ObjectExistsError(where, "expected no object, found one")
+
+    def put_parts(self, path: str, parts: Iterable[bytes], size: int) -> None:
+        """Write a new object; a large one replaces an object that has just got its name."""
+        if size <= _LEN_PART:
+            self.put(path, b"".join(parts))
+            return
+        with self._asking(path):
+            # The parts may come from a bucket too: they must not be read inside of the client. A
+            # writer that is not closed, as after an error, shows no object.
+            writer = obstore.open_writer(self._client(), self._place.join(path))
+            for part in parts:
+                writer.write(part)
+            writer.close()
 
     def exchange(self, path: str, old: bytes, new: bytes) -> None:
         """Put new bytes in the place of old ones, only if the object still holds these."""
-        # As in `put`, the client must not try again by itself: what it wrote would look strange.
-        client, key = self._client(retries=False), self._place.join(path)
-        limit = max(len(old), len(new))
-
-        def once() -> None:
+        client, key = self._client(), self._place.join(path)
+        with self._asking(path):
             answer = obstore.get(client, key)
             meta = answer.meta
-            data = bytes(answer.bytes()) if meta["size"] <= limit else None
-            if data == new:
+            is_short = meta["size"] <= max(len(old), len(new))
+            stored = bytes(answer.bytes()) if is_short else None
+            if stored == new:
                 return
-            if data != old:
+            if stored != old:
                 raise ChangedError(self._place.uri_of(path), OTHER_BYTES)
             seen: UpdateVersion = {"e_tag": meta["e_tag"]}
             if meta["version"] is not None:
                 seen["version"] = meta["version"]
-            try:
+            # A request that the client repeats may find its own bytes: the caller reads them back.
+            with suppress(exceptions.PreconditionError):
                 obstore.put(client, key, new, mode=seen, use_multipart=False)
-            except exceptions.PreconditionError:
-                raise ChangedError(self._place.uri_of(path), OTHER_BYTES) from None
 
-        self._tried(path, once)
+    def may_link(self, other: Backend) -> bool:  # noqa: ARG002 - whatever it is
+        """Say no: a bucket has no links."""
+        return False
 
-    def duplicate(self, source: str, target: str) -> None:
-        """Let the storage copy an object; the copy replaces any object of that name."""
-        keys = self._place.join(source), self._place.join(target)
-        self._tried(source, lambda: obstore.copy(self._client(), *keys))
+    def take(self, other: Backend, source: str, target: str) -> bool:
+        """Let the storage copy an object, which replaces any object of that name."""
+        if not isinstance(other, Bucket) or self._options != other._options:
+            return False
+        if self._place.top != other._place.top:
+            return False
+        keys = other._place.join(source), self._place.join(target)
+        try:
+            with other._asking(source):
+                obstore.copy(self._client(), *keys)
+        except MissingObjectError:
+            raise
+        except StorageError:
+            if (other.head(source).size or 0) <= _LEN_COPIED:
+                raise
+            return False
+        return True
+
+    def link_folder(self, target: str, path: str) -> None:  # noqa: ARG002 - whatever it is
+        """Refuse: a bucket has no links."""
+        raise StorageError(self._place.uri, "expected two local folders to link, found a bucket")
+
+    def make_folder(self, path: str) -> None:
+        """Do nothing: a folder comes with its first object."""
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove objects. One that is gone already is no error."""
         keys = [self._place.join(path) for path in paths]
         try:
-            self._tried(paths[0], lambda: obstore.delete(self._client(), keys))
+            with self._asking(paths[0]):
+                obstore.delete(self._client(), keys)
         except MissingObjectError:
             # GCS and Azure stop at an object that is gone: the others may still be there.
             for path, key in zip(paths, keys, strict=True):
-                with suppress(MissingObjectError):
-                    self._tried(path, lambda key=key: obstore.delete(self._client(), key))  # type: ignore[misc]
+                with suppress(MissingObjectError), self._asking(path):
+                    obstore.delete(self._client(), key)
 
     def settle(self, paths: Sequence[str]) -> None:
         """Do nothing: each change in a bucket lasts once it is answered."""
@@ -377,7 +393,7 @@ class Bucket:
         """Do nothing: a bucket has no links."""
 
 
-def _connect(place: Place, options: Options, retry: Retry, attempts: int) -> ObjectStore:
+def _connect(place: Place, options: Options, retry: Retry) -> ObjectStore:
     config: dict[str, Any] = {name.lower(): value for name, value in options}
     given = [value for name, value in config.items() if "endpoint" in name]
     from_environment = [os.environ.get(name, "") for name in _ENDPOINTS[place.scheme]]
@@ -387,7 +403,7 @@ def _connect(place: Place, options: Options, retry: Retry, attempts: int) -> Obj
     settings: dict[str, Any] = {
         "config": config,
         "retry_config": {
-            "max_retries": attempts,
+            "max_retries": retry.attempts - 1,
             "retry_timeout": timedelta(seconds=retry.timeout_s),
             "backoff": {
                 "init_backoff": timedelta(seconds=retry.first_wait_s),

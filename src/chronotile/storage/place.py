@@ -10,7 +10,7 @@ import os
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args, overload
 
@@ -106,7 +106,7 @@ class Folder(NamedTuple):
     strangers: tuple[Stranger, ...] = ()
 
     def bare(self) -> Names:
-        """The same as bare names.
+        """Give the same as bare names.
 
         >>> Folder((Entry("__commits/a.wrt"),)).bare().files
         ('a.wrt',)
@@ -156,22 +156,46 @@ class Place:
         return f"{self.scheme}://{self.bucket}/{self.root}".rstrip("/")
 
     def join(self, path: str) -> str:
-        """The local path or the key of a checked relative path; the root itself for `""`."""
+        """Give the local path or the key of a checked relative path; of the root for `""`."""
         if not path or not self.root:
             return path or self.root
         return f"{self.root.rstrip('/')}/{path}"
 
     def uri_of(self, path: str) -> str:
-        """The full name of a relative path, for messages."""
+        """Give the full name of a relative path, for messages."""
         return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
 
+    def uri_in_files(self, path: str) -> str:
+        """Give the full name of a relative path as the engine writes it into its files.
+
+        >>> Place(scheme="file", root="/data/a").uri_in_files("__meta/x")
+        'file:///data/a/__meta/x'
+        """
+        return f"{'file://' if self.scheme == 'file' else ''}{self.uri_of(path)}"
+
     @property
-    def is_local(self) -> bool:
-        """Whether it is on a disk of this machine."""
-        return self.scheme == "file"
+    def top(self) -> Place:
+        """The bucket, or the disk, that it is on."""
+        return replace(self, root="/" if self.scheme == "file" else "")
+
+    @property
+    def local_path(self) -> Path | None:
+        """The path for programs of this machine; None in a bucket."""
+        return Path(self.root) if self.scheme == "file" else None
+
+    def is_below(self, other: Place) -> bool:
+        """Tell whether it is a folder, or below it.
+
+        >>> root = Place(scheme="s3", bucket="lake", root="a")
+        >>> [root.child("b").is_below(root), root.is_below(root), root.is_below(root.child("b"))]
+        [True, True, False]
+        """
+        top = other.root.rstrip("/")
+        is_inside = self.root == other.root or not top or self.root.startswith(f"{top}/")
+        return is_inside and self.top == other.top
 
     def parent(self) -> tuple[Place, str]:
-        """The folder above, and the name in it.
+        """Give the folder above, and the name in it.
 
         Raises:
             StorageError: It is the root of its bucket or disk.
@@ -182,17 +206,15 @@ class Place:
         above, _, name = self.root.rpartition("/")
         if not name:
             raise StorageError(self.uri, "expected an array below a folder, found a root itself")
-        root = above or ("/" if self.is_local else "")
-        return Place(scheme=self.scheme, bucket=self.bucket, root=root), name
+        return replace(self, root=above or self.top.root), name
 
     def child(self, path: str) -> Place:
-        """The place of a folder below this one.
+        """Give the place of a folder below this one.
 
         >>> Place(scheme="memory", bucket="m").child("a/b").uri
         'memory://m/a/b'
         """
-        path = check_path(path, self.uri)
-        return Place(scheme=self.scheme, bucket=self.bucket, root=self.join(path))
+        return replace(self, root=self.join(check_path(path, self.uri)))
 
 
 def find_place(array: str | os.PathLike[str]) -> Place:
@@ -259,17 +281,6 @@ def is_path(path: str) -> bool:
     )
 
 
-def are_plain(names: Sequence[str]) -> bool:
-    """Tell whether all names consist of the characters of the format's own names.
-
-    It takes a moment for 100,000 names. If it is false, `is_path` has to look at each name.
-
-    >>> are_plain(["__1_1_a_22.wrt", "b.del"]), are_plain(["a b"]), are_plain([".."])
-    (True, False, False)
-    """
-    return plain_names(names) is not None
-
-
 class PlainNames(Sequence[str]):
     r"""Names that consist of the characters of the format's own names, held as one text.
 
@@ -324,7 +335,9 @@ class PlainNames(Sequence[str]):
 
 
 def plain_names(names: Sequence[str]) -> PlainNames | None:
-    r"""Names as one text; None unless all of them are plain, as `are_plain` says.
+    r"""Give names as one text; None unless all consist of the characters of the format's names.
+
+    It takes a moment for 100,000 names. If it is None, `is_path` has to look at each name.
 
     >>> plain_names(["__1_1_a_22.wrt", "b.del"]).lines
     b'__1_1_a_22.wrt\nb.del\n'

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import ChronotileError
-from chronotile.storage.local_disk import PLAIN_FILE, Disk
-from chronotile.storage.place import are_plain
+from chronotile.storage.disk import PLAIN_FILE
+from chronotile.storage.place import plain_names
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
@@ -52,21 +52,17 @@ class SideBySide(NamedTuple):
     of them has become a link."""
 
     def tails(self, names: Sequence[str], length: int) -> Iterator[Tail | ChronotileError]:
-        """The last bytes of each file, `length` at most, with its size; or its error."""
-        if (disk := self._disk(names)) is None:
-            threads = min(self.store._backend.concurrency, len(names))
+        """Give the last bytes of each file, `length` at most, with its size; or its error."""
+        beside = self._open(names)
+        if beside is None:
+            threads = min(self.store.concurrency, len(names))
             yield from ahead(lambda name: self._tail(name, length), names, threads)
             return
         try:
-            beside = disk.open_folder(self.folder)
-        except ChronotileError:
-            yield from (self._tail(name, length) for name in names)
-            return
-        try:
             if self.stamp is not None:
-                found = _tails_below(beside, names, f"/{self.file}", length)
+                tails = _tails_below(beside, names, f"/{self.file}", length)
                 if os.fstat(beside).st_ctime_ns == self.stamp:
-                    pairs = zip(names, found, strict=True)
+                    pairs = zip(names, tails, strict=True)
                     yield from (tail or self._tail(name, length) for name, tail in pairs)
                     return
             for name in names:
@@ -75,29 +71,28 @@ class SideBySide(NamedTuple):
             os.close(beside)
 
     def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
-        """The size of each file, or its error."""
-        found: list[int | ChronotileError] = []
-        if (disk := self._disk(names)) is not None:
-            with suppress(ChronotileError):
-                beside = disk.open_folder(self.folder)
-                try:
-                    found += _sizes_below(beside, names, f"/{self.file}")
-                finally:
-                    os.close(beside)
-        if not found:
-            threads = min(self.store._backend.concurrency, len(names))
-            return [*ahead(self._size, names, threads)]
-        if _ODD in found:
-            pairs = zip(names, found, strict=True)
-            return [self._size(name) if size == _ODD else size for name, size in pairs]
-        return found
+        """Give the size of each file, or its error."""
+        beside = self._open(names)
+        if beside is None:
+            return [*ahead(self._size, names, min(self.store.concurrency, len(names)))]
+        try:
+            sizes = _sizes_below(beside, names, f"/{self.file}")
+        finally:
+            os.close(beside)
+        if _ODD not in sizes:
+            return [*sizes]
+        pairs = zip(names, sizes, strict=True)
+        return [self._size(name) if size == _ODD else size for name, size in pairs]
 
-    def _disk(self, names: Sequence[str]) -> Disk | None:
-        """The disk, if all names are plain and nobody watches each step."""
-        store, disk = self.store, self.store._backend
-        if not isinstance(disk, Disk) or store.on_operation is not None or "/" in self.folder:
+    def _open(self, names: Sequence[str]) -> int | None:
+        """Open the folder on a disk, if all names are plain and nobody watches each step."""
+        if self.store.on_operation is not None or "/" in self.folder:
             return None
-        return disk if are_plain([*names, self.file]) else None
+        if plain_names([*names, self.file]) is None:
+            return None
+        with suppress(ChronotileError):  # the careful path says what is wrong
+            return self.store.backend.open_folder(self.folder)
+        return None
 
     def _tail(self, name: str, length: int) -> Tail | ChronotileError:
         path = f"{self.folder}/{name}/{self.file}" if self.folder else f"{name}/{self.file}"
@@ -135,7 +130,7 @@ def _sizes_below(beside: int, folders: Sequence[str], file: str) -> list[int]:
 
 
 def _tails_below(beside: int, folders: Sequence[str], file: str, length: int) -> list[Tail | None]:
-    """The end of a file in each folder, in one read where files are small; None of what is odd."""
+    """Read the end of a file in each folder, at once where files are small; None of odd ones."""
     open_, read, seek, close = os.open, os.pread, os.lseek, os.close
     found: list[Tail | None] = []
     are_small = True
@@ -163,7 +158,7 @@ def _tails_below(beside: int, folders: Sequence[str], file: str, length: int) ->
 
 
 def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None:
-    """The end of a file in a folder; None if either is not what it should be."""
+    """Read the end of a file in a folder; None if either is not what it should be."""
     try:
         inside = os.open(folder, _FOLDER, dir_fd=beside)
     except OSError:
@@ -176,7 +171,7 @@ def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None
 
 
 def _tail_of(file: int, length: int) -> Tail | None:
-    """The end of an open file; None if it is none, or changes."""
+    """Read the end of an open file; None if it is none, or changes."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         return None

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.storage.bucket import Bucket, Options, Retry
-from chronotile.storage.disk_files import every_file
-from chronotile.storage.local_disk import Disk
+from chronotile.storage.disk import Disk
 from chronotile.storage.place import (
     OTHER_BYTES,
     Entry,
@@ -32,7 +31,10 @@ from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from chronotile.storage.backend import Backend, Traits
 
 __all__ = [
     "Entry",
@@ -45,6 +47,7 @@ __all__ = [
     "Stranger",
     "StrangerError",
     "open_store",
+    "put_compared",
     "told_of_one",
 ]
 
@@ -83,12 +86,13 @@ class Store:
     """Called with (operation, path) before each operation on the storage: `list`, `head`,
     `read`, `put`, `copy`, `remove`; and again after it has succeeded, with `.done` added. Several
     threads call it. What it raises stops the operation."""
-    _backend: Disk | Bucket = field(init=False, repr=False, compare=False)
+    backend: Backend = field(init=False, repr=False, compare=False)
+    """For this room alone."""
 
     def __post_init__(self) -> None:
-        place, is_local = self.place, self.place.scheme == "file"
-        backend = Disk(place) if is_local else Bucket(place, self.options, self.retry)
-        object.__setattr__(self, "_backend", backend)
+        is_local = self.place.local_path is not None
+        backend = Disk(self.place) if is_local else Bucket(self.place, self.options, self.retry)
+        object.__setattr__(self, "backend", backend)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.place, self.options, self.retry)
@@ -99,16 +103,26 @@ class Store:
         return self.place.uri
 
     @property
+    def traits(self) -> Traits:
+        """What a caller may know of the storage."""
+        return self.backend.traits
+
+    @property
     def concurrency(self) -> int:
         """Operations that are worth doing at once: 1 on a disk."""
-        return self._backend.concurrency
+        return self.backend.traits.concurrency
+
+    @property
+    def local_path(self) -> Path | None:
+        """The root for programs of this machine; None in a bucket."""
+        return self.place.local_path
 
     def uri_of(self, path: str) -> str:
-        """The full name of an object, for messages."""
+        """Give the full name of an object, for messages."""
         return self.place.uri_of(path)
 
     def watched(self, on_operation: Hook | None) -> Store:
-        """The same store with a hook.
+        """Give the same store with a hook.
 
         >>> seen = []
         >>> store = open_store("memory:doc-hook").watched(lambda *step: seen.append(step))
@@ -118,16 +132,32 @@ class Store:
         """
         return replace(self, on_operation=on_operation)
 
-    def child(self, path: str) -> Store:
-        """A store rooted at a folder below this one, with the same options and hook."""
-        place = self.place.child(path)
-        self._backend.check_child(path)
-        return replace(self, place=place)
+    def over(self, backend: Backend) -> Store:
+        """Give the same store with another backend; one that is made from it has its own again."""
+        store = replace(self)
+        object.__setattr__(store, "backend", backend)
+        return store
 
-    def _checked(self, path: str) -> str:
+    def at(self, place: Place) -> Store:
+        """Give a store at another place, with the same hook.
+
+        Storage options go along only to the same kind of storage: they may hold secrets.
+        """
+        options = self.options if place.scheme == self.place.scheme else ()
+        return replace(self, place=place, options=options)
+
+    def child(self, path: str) -> Store:
+        """Give a store rooted at a folder below this one, with the same options and hook."""
+        place = self.place.child(path)
+        self.backend.check_child(path)
+        return self.at(place)
+
+    def checked(self, path: str) -> str:
+        """Give a path back if it stays below the root; raise `BadNameError` otherwise."""
         return check_path(path, self.place.uri)
 
-    def _step(self, operation: str, path: str) -> AbstractContextManager[None]:
+    def step(self, operation: str, path: str) -> AbstractContextManager[None]:
+        """Call the hook around an operation."""
         return _hooked(self.on_operation, operation, path) if self.on_operation else _NO_HOOK
 
     def list_dir(self, path: str = "", *, sizes: bool = False) -> Folder:
@@ -144,13 +174,13 @@ class Store:
         >>> store.list_dir().folders
         ('__schema',)
         """
-        with self._step("list", path):
-            return self._backend.list_dir(path and self._checked(path), sizes=sizes)
+        with self.step("list", path):
+            return self.backend.list_dir(path and self.checked(path), sizes=sizes)
 
     def list_names(self, path: str = "") -> Names:
         """List one level, as `list_dir` does, as bare names in no order: cheap for very many."""
-        with self._step("list", path):
-            return self._backend.list_names(path and self._checked(path))
+        with self.step("list", path):
+            return self.backend.list_names(path and self.checked(path))
 
     def list_prefix(self, path: str = "", *, sizes: bool = False) -> tuple[Entry, ...]:
         """List the files below a folder at any depth, without strangers, sorted by path.
@@ -160,8 +190,8 @@ class Store:
         >>> [(entry.path, entry.size) for entry in store.list_prefix(sizes=True)]
         [('__fragments/f/a.tdb', 3)]
         """
-        with self._step("list", path):
-            return self._backend.walk(path and self._checked(path), sizes=sizes).files
+        with self.step("list", path):
+            return self.backend.walk(path and self.checked(path), sizes=sizes).files
 
     def list_files(self) -> tuple[Entry, ...]:
         """List every file below the root with its size, also one whose name is no path.
@@ -171,32 +201,62 @@ class Store:
         >>> [(entry.path, entry.size) for entry in store.list_files()]
         [('a/b', 3)]
         """
-        with self._step("list", ""):
-            if self.place.scheme == "file":
-                return every_file(self.place)
-            return self._backend.walk("", sizes=True).files
+        with self.step("list", ""):
+            return self.backend.list_files()
 
-    def has_names_after(self, folder: str, name: str) -> bool:
-        """Tell whether a folder has a name after this one, in the order of their text.
+    def measure(self, folders: Collection[str]) -> tuple[Entry, ...]:
+        """List the files of some folders with their sizes, and sum up the folders in them.
+
+        A folder that is summed up has a slash at its end. `""` stands for the root.
+
+        >>> store = open_store("memory:doc-measure")
+        >>> for path in ("__schema/s", "__fragments/f/a.tdb", "__fragments/f/b.tdb"):
+        ...     store.put_if_absent(path, b"abc")
+        >>> [entry[:2] for entry in store.measure({"", "__schema", "__fragments"})]
+        [('__fragments/f/', 6), ('__schema/s', 3)]
+        """
+        sums: dict[str, int] = {}
+        files: list[Entry] = []
+        for entry in self.list_files():
+            if entry.path.rpartition("/")[0] in folders:
+                files.append(entry)
+                continue
+            end = entry.path.find("/")
+            while entry.path[:end] in folders:
+                end = entry.path.find("/", end + 1)
+            folder = entry.path[: end + 1]
+            sums[folder] = sums.get(folder, 0) + (entry.size or 0)
+        return (*map(Entry, sums, sums.values()), *files)
+
+    def list_after(self, name: str, folder: str = "") -> tuple[Entry, ...]:
+        """List the files below a folder that come after a name; fewer than `PAGE` are the last.
 
         In a bucket this is one request, however many names come before.
 
         >>> store = open_store("memory:doc-after")
-        >>> store.put_if_absent("__commits/__5_5_a.wrt", b"")
-        >>> store.has_names_after("__commits", "__4"), store.has_names_after("__commits", "__6")
+        >>> for path in ("a/x", "b/x", "c/y/z"):
+        ...     store.put_if_absent(path, b"")
+        >>> [entry.path for entry in store.list_after("a/x")], store.list_after("y/zz", "c")
+        (['b/x', 'c/y/z'], ())
+        """
+        with self.step("list", folder or name):
+            return self.backend.list_after(folder and self.checked(folder), name)
+
+    def can_list_after(self, name: str) -> bool:
+        """Tell whether `list_after` costs one request only, for this name.
+
+        >>> store = open_store("memory:doc-can-list-after")
+        >>> store.can_list_after("a/__commits/__1_1_ab_22.wrt"), store.can_list_after("a~")
         (True, False)
         """
-        with self._step("list", folder):
-            if isinstance(self._backend, Disk):
-                return any(other > name for other in self._backend.list_names(folder).files)
-            return self._backend.has_names_after(self._checked(folder), name)
+        return self.backend.can_list_after(name)
 
     def change_time(self, path: str) -> int | None:
-        """The time when one level last changed, in ns; None if the storage cannot be sure of it."""
-        return self._backend.change_time(path and self._checked(path))
+        """Give the time when one level last changed, in ns; None if the storage is not sure."""
+        return self.backend.change_time(path and self.checked(path))
 
     def newest_ms(self, path: str) -> int | None:
-        """The time when a folder, or a file below it, last changed or got its name, in ms.
+        """Give the time when a folder, or a file below it, last changed or got its name, in ms.
 
         A hard link on a disk has the `modified_ms` of its source; here it has a time of its own.
         None if nothing is there, or if the storage knows no times.
@@ -206,8 +266,8 @@ class Store:
         >>> store.newest_ms("__fragments/f") == store.head("__fragments/f/a.tdb").modified_ms
         True
         """
-        with self._step("list", path):
-            return self._backend.newest_ms(self._checked(path))
+        with self.step("list", path):
+            return self.backend.newest_ms(self.checked(path))
 
     def exists(self) -> bool:
         """Tell whether the root exists; in a bucket, whether any object is below it."""
@@ -218,13 +278,13 @@ class Store:
         return True
 
     def head(self, path: str) -> Entry:
-        """Size and time of one object.
+        """Give size and time of one object.
 
         Raises:
             MissingObjectError: There is no such object.
         """
-        with self._step("head", path):
-            return self._backend.head(self._checked(path))
+        with self.step("head", path):
+            return self.backend.head(self.checked(path))
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> bytes:
         """Read one object of at most `limit` bytes, checked before it takes memory.
@@ -237,8 +297,9 @@ class Store:
         Traceback (most recent call last):
         chronotile.storage.place.MissingObjectError: ...read/a: expected an object, found nothing
         """
-        with self._step("read", path):
-            return self._backend.read(self._checked(path), limit)
+        with self.step("read", path):
+            data = self.backend.view(self.checked(path), limit)
+            return data if isinstance(data, bytes) else bytes(data)
 
     def read_range(self, path: str, start: int, end: int, *, size: int | None = None) -> bytes:
         """Read the bytes from `start` to before `end`, or to the end of the object.
@@ -250,52 +311,47 @@ class Store:
         >>> store.read_range("a", 2, 4), store.read_range("a", 5, 99)
         (b'cd', b'f')
         """
-        self._checked(path)
+        self.checked(path)
         if not 0 <= start <= end:
             raise StorageError(self.uri_of(path), f"expected a range, found {start} to {end}")
-        with self._step("read", path):
-            return self._backend.read_range(path, start, end, size)
+        with self.step("read", path):
+            return self.backend.read_range(path, start, end, size)
 
     def read_tail(self, path: str, length: int, *, size: int | None = None) -> tuple[bytes, int]:
         """Read the last bytes of an object; give also its size, which may be known already."""
-        with self._step("read", path):
-            return self._backend.read_tail(self._checked(path), length, size)
+        with self.step("read", path):
+            return self.backend.read_tail(self.checked(path), length, size)
 
     def read_many(
-        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT
     ) -> Iterator[tuple[str, bytes | ChronotileError]]:
         """Read objects concurrently; give each path with its bytes or its error, in order.
 
         It reads few objects ahead of the caller, so memory does not grow with their number.
-
-        Args:
-            paths: The objects.
-            limit: The most bytes that each may have.
-            concurrency: Most reads at once; by default 32 in a bucket and 1 on a disk, where
-                more gains nothing while the files are in the cache.
+        Each may have `limit` bytes at most.
 
         >>> store = open_store("memory:doc-many")
         >>> store.put_if_absent("a", b"abc")
         >>> [(path, type(got).__name__) for path, got in store.read_many(["a", "b"])]
         [('a', 'bytes'), ('b', 'MissingObjectError')]
         """
-        for path, got in self.view_many(paths, limit=limit, concurrency=concurrency):
+        for path, got in self.view_many(paths, limit=limit):
             yield path, got if isinstance(got, ChronotileError) else bytes(got)
 
     def view_many(
-        self, paths: Iterable[str], *, limit: int = READ_LIMIT, concurrency: int | None = None
+        self, paths: Iterable[str], *, limit: int = READ_LIMIT
     ) -> Iterator[tuple[str, memoryview | ChronotileError]]:
-        """What `read_many` gives, as views: without a copy of a large object."""
+        """Read objects as `read_many` does, as views: without a copy of a large object."""
         wanted = tuple(paths)
 
         def outcome(path: str) -> memoryview | ChronotileError:
             try:
-                with self._step("read", path):
-                    return self._backend.view(self._checked(path), limit)
+                with self.step("read", path):
+                    return memoryview(self.backend.view(self.checked(path), limit))
             except ChronotileError as error:
                 return error
 
-        threads = min(concurrency or self._backend.concurrency, len(wanted))
+        threads = min(self.concurrency, len(wanted))
         yield from zip(wanted, ahead(outcome, wanted, threads), strict=True)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -311,8 +367,8 @@ class Store:
         Traceback (most recent call last):
         chronotile.storage.place.ObjectExistsError: ...doc-put/a: expected no object, found one
         """
-        with self._step("put", path):
-            self._backend.put(self._checked(path), data)
+        with self.step("put", path):
+            self.backend.put(self.checked(path), data)
 
     def exchange(self, path: str, old: bytes, new: bytes) -> None:
         """Exchange the content of an object; readers see all of the old or all of the new.
@@ -334,8 +390,8 @@ class Store:
         chronotile.errors.ChangedError: ...exchange/a: expected it as it was put, found ...
         """
         try:
-            with self._step("put", path):
-                self._backend.exchange(self._checked(path), old, new)
+            with self.step("put", path):
+                self.backend.exchange(self.checked(path), old, new)
             stored = self.read(path, limit=len(new) * 2 + 1024)
         except MissingObjectError:
             raise ChangedError(self.uri_of(path), OTHER_BYTES) from None
@@ -354,14 +410,14 @@ class Store:
         >>> store.list_prefix()
         ()
         """
-        wanted = [self._checked(path) for path in paths]
-        for start in range(0, len(wanted), self._backend.batch):
-            batch = wanted[start : start + self._backend.batch]
+        wanted = [self.checked(path) for path in paths]
+        for start in range(0, len(wanted), self.traits.batch):
+            batch = wanted[start : start + self.traits.batch]
             with ExitStack() as steps:
                 for path in batch:
-                    steps.enter_context(self._step("remove", path))
-                self._backend.remove(batch)
-        self._backend.settle(wanted)
+                    steps.enter_context(self.step("remove", path))
+                self.backend.remove(batch)
+        self.backend.settle(wanted)
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder with all files in it, or nothing if a stranger is in it.
@@ -369,25 +425,24 @@ class Store:
         Raises:
             StorageError: A symbolic link or another stranger is below it.
         """
-        with self._step("list", path):
-            tree = self._backend.walk(self._checked(path), sizes=False)
+        with self.step("list", path):
+            tree = self.backend.walk(self.checked(path), sizes=False)
         for stranger in tree.strangers:
             problem = f"expected nothing but files, found {stranger.what}"
             raise StorageError(self.uri_of(stranger.path), problem)
         self.remove(entry.path for entry in tree.files)
-        with self._step("remove", path):
-            self._backend.remove_folders((path, *tree.folders))
+        with self.step("remove", path):
+            self.backend.remove_folders((path, *tree.folders))
 
     def duplicate(self, names: Mapping[str, str]) -> None:
         """Give objects second names; in a bucket by copies, which replace existing objects."""
+        from chronotile.storage.transfer import Transfer
 
-        def once(source: str) -> None:
-            with self._step("copy", source):
-                self._backend.duplicate(self._checked(source), self._checked(names[source]))
+        Transfer(self, self).files(names)
 
-        for _ in ahead(once, names, self._backend.concurrency):
-            pass
-        self._backend.settle(tuple(names.values()))
+    def make_folder(self, path: str = "") -> None:
+        """Make a folder and those above it, even the root, where folders exist by themselves."""
+        self.backend.make_folder(path and self.checked(path))
 
 
 def open_store(
@@ -420,6 +475,30 @@ def open_store(
         retry=retry or Retry(),
         on_operation=on_operation,
     )
+
+
+def put_compared(store: Store, path: str, data: bytes) -> None:
+    """Write a new object, read it back and compare.
+
+    Raises:
+        ObjectExistsError: The name is taken; the object there stays.
+        ChangedError: The object is gone already: somebody else changes the array.
+        StorageError: The bytes read back are not the bytes written.
+
+    >>> store = open_store("memory:doc-put-compared")
+    >>> put_compared(store, "__commits/a.ign", b"x")
+    >>> store.read("__commits/a.ign")
+    b'x'
+    """
+    store.put_if_absent(path, data)
+    try:
+        stored = store.read(path, limit=max(len(data), 1) * 2)
+    except MissingObjectError as cause:
+        problem = "expected what was just written, found it gone: the array is being maintained"
+        raise ChangedError(store.uri_of(path), problem) from cause
+    if stored != data:
+        problem = f"expected the {len(data)} bytes just written, found {len(stored)} others"
+        raise StorageError(store.uri_of(path), problem)
 
 
 def told_of_one(error: ChronotileError) -> ChronotileError:

@@ -1,7 +1,8 @@
 """Files that get a second name in another place: links on one disk, copies elsewhere.
 
-In: two stores, and paths in each. Out: the files of the first in the second, new or there already
-with the same bytes. Never replaces a file by another; knows nothing of what the files mean.
+In: two stores, and paths in each; or a store, and a temporary folder that stands for a part of it.
+Out: the files of the first in the second, new or there already with the same bytes. Never replaces
+a file by another; knows nothing of what the files mean.
 
 On one disk a file gets a hard link, or a copy where the disk gives none, as between two devices.
 Inside one bucket the storage copies by itself. Between storages the bytes go through this process,
@@ -10,33 +11,24 @@ a few at a time.
 
 from __future__ import annotations
 
-import errno
 import os
-from contextlib import suppress
+import shutil
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
-import obstore
-
-from chronotile.errors import StorageError
-from chronotile.storage.bucket import Bucket
-from chronotile.storage.local_disk import Disk
-from chronotile.storage.place import MissingObjectError, ObjectExistsError
+from chronotile.errors import ChronotileError, StorageError
+from chronotile.storage.place import ObjectExistsError, check_path
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.unnamed_file import unnamed_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from chronotile.storage.store import Store
 
 Link: TypeAlias = Literal["hard", "symbolic", "copy"]
 
 _LEN_PART = 1 << 23
-_LEN_COPIED = 5 << 30
-"""S3 copies no larger object in one request."""
-_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
-"""How a disk says that it cannot link this file there."""
 
 
 class Transfer:
@@ -54,37 +46,24 @@ class Transfer:
         if link not in get_args(Link):
             problem = f"expected one of {', '.join(get_args(Link))}, found {link!r:.40}"
             raise StorageError(target.uri, problem)
-        self._source, self._target, self._link = source, target, link
-        here, there = source._backend, target._backend
-        self._disks = (here, there) if isinstance(here, Disk) and isinstance(there, Disk) else None
-        self._buckets: tuple[Bucket, Bucket] | None = None
-        if isinstance(here, Bucket) and isinstance(there, Bucket) and _is_same(source, target):
-            self._buckets = here, there
-        if link == "symbolic" and self._disks is None:
+        self._source, self._target = source, target
+        self._on_disks = source.traits.has_links and target.traits.has_links
+        if link == "symbolic" and not self._on_disks:
             raise StorageError(target.uri, "expected two local folders to link, found a bucket")
-        self.links = self._disks is not None and link != "copy" and _is_one_disk(source, target)
+        self._may_take = link == "hard" or not self._on_disks
+        self.links = link != "copy" and target.backend.may_link(source.backend)
         """Whether files are linked, as far as anybody knows: a disk can still refuse a link."""
 
     def make_root(self, folders: Iterable[str] = ()) -> None:
-        """Make the folder of the target, and some in it, if it is on a disk."""
-        for path in ("", *folders) if self._target.place.scheme == "file" else ():
-            Path(self._target.place.join(path)).mkdir(parents=True, exist_ok=True)
+        """Make the folder of the target, and some in it, where folders exist by themselves."""
+        for path in ("", *folders):
+            self._target.make_folder(path)
 
     def folder(self, path: str, new: str) -> None:
         """Make a symbolic link to a folder of the source."""
-        assert self._disks is not None
-        whole = os.path.realpath(self._source.place.join(path))
-        parent, _, name = new.rpartition("/")
-        with (
-            self._target._step("copy", path),
-            self._disks[1]._in(parent, new, create=True) as below,
-        ):
-            try:
-                os.symlink(whole, name, dir_fd=below)
-            except FileExistsError:
-                if os.readlink(name, dir_fd=below) != whole:
-                    raise
-            os.fsync(below)
+        with self._target.step("copy", path):
+            whole = os.path.realpath(self._source.place.join(path))
+            self._target.backend.link_folder(whole, new)
 
     def files(self, names: Mapping[str, str]) -> None:
         """Give files second names: path in the source -> path in the target.
@@ -95,89 +74,35 @@ class Transfer:
         """
 
         def once(path: str) -> None:
-            source, target = self._source._checked(path), self._target._checked(names[path])
-            with self._target._step("copy", path):
-                self._once(source, target)
+            source, target = self._source.checked(path), self._target.checked(names[path])
+            with self._target.step("copy", path):
+                try:
+                    self._once(source, target)
+                except ObjectExistsError:
+                    self._refuse_other(source, target)
 
-        threads = self._target._backend.concurrency if self._disks is None else 1
-        for _ in ahead(once, names, threads):
+        for _ in ahead(once, names, self._target.concurrency):
             pass
-        self._target._backend.settle(tuple(names.values()))
+        self._target.backend.settle(tuple(names.values()))
 
     def _once(self, source: str, target: str) -> None:
-        if self._disks is not None and self._link == "hard":
-            if not self._is_linked(*self._disks, source, target):
-                self.links = False
-                self._streamed(source, target)
-        elif self._buckets is not None:
-            self._copied(*self._buckets, source, target)
-        else:
-            self._streamed(source, target)
-
-    def _copied(self, here: Bucket, there: Bucket, source: str, target: str) -> None:
-        """Let the storage copy an object; one that is too large for that goes through here."""
-        keys = here._place.join(source), there._place.join(target)
-        try:
-            here._tried(source, lambda: obstore.copy(here._client(), *keys))
-        except MissingObjectError:
-            raise
-        except StorageError:
-            if (here.head(source).size or 0) <= _LEN_COPIED:
-                raise
-            self._streamed(source, target)
-
-    def _is_linked(self, here: Disk, there: Disk, source: str, target: str) -> bool:
-        """Link a file, or find it there; false if the disk gives no link."""
-        try:
-            self._linked(here, there, source, target)
-        except ObjectExistsError:
-            self._refuse_other(source, target)
-        except StorageError as error:
-            cause = error.__cause__
-            if not isinstance(cause, OSError) or cause.errno not in _NO_LINK:
-                raise
-            return False
-        return True
-
-    @staticmethod
-    def _linked(here: Disk, there: Disk, source: str, target: str) -> None:
-        here.head(source)
-        from_parent, _, from_name = source.rpartition("/")
-        to_parent, _, to_name = target.rpartition("/")
-        with here._in(from_parent, source) as old, there._in(to_parent, target, create=True) as new:
-            os.link(from_name, to_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
-
-    def _streamed(self, source: str, target: str) -> None:
-        size = self._source._backend.head(source).size or 0
-        backend = self._target._backend
-        if isinstance(backend, Disk):
-            try:
-                _put_parts(backend, target, self._parts(source, size))
-            except ObjectExistsError:
-                self._refuse_other(source, target)
-        elif size <= _LEN_PART:
-            try:
-                backend.put(target, self._source._backend.read(source, size))
-            except ObjectExistsError:
-                self._refuse_other(source, target)
-        else:
-            key = backend._place.join(target)
-
-            def once() -> None:
-                obstore.put(backend._client(), key, self._parts(source, size))
-
-            backend._tried(target, once)
+        here, there = self._source.backend, self._target.backend
+        if self._may_take and there.take(here, source, target):
+            return
+        self.links = False
+        size = here.head(source).size or 0
+        there.put_parts(target, self._parts(source, size), size)
 
     def _parts(self, source: str, size: int) -> Iterator[bytes]:
         for start in range(0, size, _LEN_PART):
             end = min(start + _LEN_PART, size)
-            yield self._source._backend.read_range(source, start, end, size)
+            yield self._source.backend.read_range(source, start, end, size)
 
     def _refuse_other(self, source: str, target: str) -> None:
         """Refuse a file that is there already and is another one."""
-        here, there = self._source._backend, self._target._backend
+        here, there = self._source.backend, self._target.backend
         old, new = here.head(source), there.head(target)
-        if self._disks is not None and old.etag == new.etag:
+        if self._on_disks and old.etag == new.etag:
             return
         same = old.size == new.size
         for start in range(0, old.size or 0, _LEN_PART) if same else ():
@@ -190,28 +115,73 @@ class Transfer:
             raise ObjectExistsError(where, "expected no object, found another one")
 
 
-def _is_one_disk(source: Store, target: Store) -> bool:
-    """Whether two local places lie on one device; of one that is to be made, its parent counts."""
-    here, there = Path(source.place.root), Path(target.place.root)
-    with suppress(OSError):
-        parent = next(path for path in (there, *there.parents) if path.exists())
-        return here.stat().st_dev == parent.stat().st_dev
-    return False
+class ScratchFolder:
+    """A temporary folder that stands for a part of an array; a context manager removes it.
 
+    >>> with ScratchFolder() as scratch:
+    ...     scratch.put("__commits/a.wrt", b"")
+    ...     (Path(scratch.root) / "__commits/a.wrt").exists()
+    True
+    """
 
-def _is_same(source: Store, target: Store) -> bool:
-    """Whether two stores are in one bucket, with the same access."""
-    here, there = source.place, target.place
-    same = (here.scheme, here.bucket) == (there.scheme, there.bucket)
-    return same and source.options == target.options
+    def __init__(self) -> None:
+        self.root = tempfile.mkdtemp(prefix="chronotile-")
 
+    def __enter__(self) -> Self:
+        return self
 
-def _put_parts(disk: Disk, path: str, parts: Iterator[bytes]) -> None:
-    """Write a new file part by part; readers see all of it or none."""
-    parent, _, name = path.rpartition("/")
-    with (
-        disk._in("", path) as root,
-        unnamed_file(root, parts) as file,
-        disk._in(parent, path, create=True) as folder,
-    ):
-        file.link(name, folder)
+    def __exit__(self, *_: object) -> None:
+        # Links are removed, never what they lead to.
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _path(self, path: str) -> Path:
+        """Give the local path of a file, and make the folders above it."""
+        whole = Path(self.root) / check_path(path, self.root)
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        return whole
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file of its own."""
+        self._path(path).write_bytes(data)
+
+    def make_folder(self, path: str) -> None:
+        """Make an empty folder."""
+        self._path(path).mkdir(exist_ok=True)
+
+    def take(
+        self,
+        store: Store,
+        folder: str,
+        target: str,
+        instead: Mapping[str, bytes] | None = None,
+        without: Collection[str] = (),
+    ) -> None:
+        """Put a folder of a store here: links to what lies on this disk, copies of other files.
+
+        Args:
+            store: Where it is.
+            folder: Relative to the store.
+            target: Relative to this folder.
+            instead: Files that stand in for those of the same names.
+            without: Files that are not needed: they are not copied. Links cost nothing.
+
+        Raises:
+            StorageError: A file cannot be read.
+        """
+        root, own = store.local_path, instead or {}
+        if root is not None and not own:
+            self._path(target).symlink_to(root / folder)
+            return
+        names = [entry.path.rpartition("/")[2] for entry in store.list_dir(folder).files]
+        others = [name for name in names if name not in own]
+        if root is not None:
+            for name in others:
+                self._path(f"{target}/{name}").symlink_to(root / folder / name)
+        else:
+            needed = [f"{folder}/{name}" for name in others if name not in without]
+            for path, data in store.view_many(needed):
+                if isinstance(data, ChronotileError):
+                    raise data
+                self.put(f"{target}/{path.rpartition('/')[2]}", bytes(data))
+        for name, other in own.items():
+            self.put(f"{target}/{name}", other)

@@ -26,13 +26,13 @@ from chronotile.check.engine_open_cost import (
     consolidated_fragments,
     open_cost,
 )
-from chronotile.check.file_uses import REASONS
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.conditions.tree import fields
 from chronotile.dataset.check_all import unreadable
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.history.commit_rows import commit_rows
 from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.history.text_columns import commit_rows
 from chronotile.tables.gathered_rows import LAST, Columns, Piece, Rows, gathered
 from chronotile.tables.our_open_requests import cost_columns
 from chronotile.visibility.lifelines import fragment_count, lifeline_batches
@@ -68,9 +68,6 @@ def columns(text: str) -> pa.Schema:
     pairs = (column.split() for column in text.split(","))
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
-
-BYTES_OF = {reason: f"bytes_{reason.replace('-', '_')}" for reason in REASONS}
-"""Reason -> the column of `arrays` with the bytes that it takes."""
 
 SCHEMAS: dict[str, pa.Schema] = {
     "arrays": columns(
@@ -188,7 +185,7 @@ class ArrayTables:
     def findings(self) -> CappedFindings:
         """What `check` finds; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
-        store = None if self.check == "log" else log.storage if deep else log.store
+        store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
         return capped(log.array, found, self.max_findings)
 

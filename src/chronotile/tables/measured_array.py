@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ArrayNotFoundError, StorageError
 from chronotile.history.listing import LISTED, MEASURED
-from chronotile.storage.known_listing_store import listed
-from chronotile.storage.measured_files import measure
+from chronotile.storage.overlay import listed
 
 if TYPE_CHECKING:
     from chronotile.storage.store import Entry, Store
@@ -35,9 +34,9 @@ def measure_array(store: Store) -> MeasuredArray:
     [('__schema/s', 3)]
     """
     try:
-        entries = measure(store, MEASURED)
+        entries = store.measure(MEASURED)
     except (ArrayNotFoundError, StorageError):
         return MeasuredArray(store, None)  # who reads the log gets the error, if it matters there
-    if store.place.scheme == "file":
+    if store.traits.pace == "quick":
         return MeasuredArray(store, entries)
     return MeasuredArray(listed(store, entries, LISTED), entries)

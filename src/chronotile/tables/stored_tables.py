@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronotile.errors import ArrayNotFoundError
-from chronotile.storage.place import ObjectExistsError, find_place
+from chronotile.storage.place import ObjectExistsError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def write_tables(
     1
     """
     paths = {name: f"{name}/{name}.parquet" for name in tables}
-    if find_place(out).scheme == "file":
-        return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
     store = open_store(out, storage_options)
+    if store.local_path is not None:
+        return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
     try:
         there = {entry.path for name in paths for entry in store.list_dir(name).files}
     except ArrayNotFoundError:
@@ -79,12 +79,12 @@ def read_tables(
     Raises:
         StorageError: The storage failed.
     """
-    if find_place(folder).scheme == "file":
+    store = open_store(folder, storage_options)
+    if store.local_path is not None:
         # The tables of a pipeline are links to those of its last run.
         if not all((Path(folder) / name).is_dir() for name in names):
             return None
         return {name: pq.read_table(Path(folder) / name) for name in names}
-    store = open_store(folder, storage_options)
     found = {}
     for name in names:
         try:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from chronotile.history import time_columns
-from chronotile.history.time_columns import TWIN
+from chronotile.history import text_columns
+from chronotile.history.text_columns import TWIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,4 +54,4 @@ def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
 
     Null where the ms are, and after the year 9999, where calendars end.
     """
-    return time_columns.timestamps(ms).cast(TIMESTAMP)
+    return text_columns.timestamps(ms).cast(TIMESTAMP)

@@ -1,4 +1,4 @@
-"""Why each object of an array is, or is not, visible at one window.
+"""Explanations: why each object of an array is, or is not, visible at one window.
 
 In: a view. Out: an `Explanation` of every object: the rule that decided on it, and the file behind
 that. Only repeats what `rules` decided.
@@ -47,18 +47,18 @@ class Explanation(NamedTuple):
     path: str
     """The file that holds the object, or its folder, relative to the array."""
     t1: int | None
-    """None if the name tells no time."""
+    """None if the name has no time."""
     t2: int | None
     row: int | None
     """The row of a commit in the commit table; None for other objects."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as `explain --json` prints it."""
+        """Give the JSON form, as `explain --json` prints it."""
         return dict(zip(self._fields[:5], self, strict=False))
 
 
 def explain(view: View) -> Sequence[Explanation]:
-    """Every object of the array, ordered by kind and then by time.
+    """Explain every object of the array, ordered by kind and then by time.
 
     There may be very many committed fragments: each is explained when a caller looks at it.
     """
@@ -95,7 +95,7 @@ def _of_file(
 
 
 def committed_explanations(view: View, places: I64) -> list[Explanation]:
-    """The explanations of some committed fragments, as `explain` gives them, made in columns."""
+    """Explain some committed fragments as `explain` does, in columns."""
     if not len(places):
         return []
     rules, table = view.rules, view.history.table
@@ -109,17 +109,19 @@ def committed_explanations(view: View, places: I64) -> list[Explanation]:
         strict=True,
     )
     words = {rule: (rule.status, rule.value) for rule in set(decided)}
-    made = []
+    explanations = []
     for at, rule, name, path, is_loose, t1, t2, row in columns:
         source = None if is_loose else path
         because = hidden_by[at] if rule is Rule.SUPERSEDED else source
         status, reason = words[rule]
-        made.append(Explanation(name, "fragment", status, reason, because, path, t1, t2, row))
-    return made
+        explanations.append(
+            Explanation(name, "fragment", status, reason, because, path, t1, t2, row)
+        )
+    return explanations
 
 
 def _hidden_by(view: View) -> dict[int, str]:
-    """Place of a committed fragment -> the first `.vac` of the window that lists it."""
+    """Map the place of a committed fragment to the first `.vac` of the window that lists it."""
     hidden_by: dict[int, str] = {}
     for vacuum, listed in zip(view.history.vacuums, view.rules.vacuumed, strict=True):
         if is_seen(vacuum.name, view.start, view.end, dense=view.history.dense):
@@ -208,7 +210,7 @@ def _schemas(view: View) -> Iterator[Explanation]:
 
 
 def _enumerations(view: View, in_force: SchemaFile) -> Iterator[Explanation]:
-    """The enumerations of the schema in force, and those that only other schemas name."""
+    """Explain the enumerations: those of the schema in force, and those of other schemas."""
     schema = in_force.schema
     named = {text for _, text in schema.enumeration_files} if schema is not None else set()
     for path in view.history.listing.enumerations:
@@ -242,7 +244,7 @@ def _metadata(view: View) -> Iterator[Explanation]:
 
 
 def _others(view: View) -> Iterator[Explanation]:
-    """Strangers, and commits whose names cannot be read."""
+    """Explain strangers, and commits whose names cannot be read."""
     listing = view.history.listing
     for problem in view.history.problems:
         # A bad name inside a file makes the file unreadable: `_commit_files` explains that.

@@ -3,8 +3,8 @@
 In: the rules of one history, and maybe a window. Out: `Gap`s; the nearest windows that can be read;
 or a refusal. No file, no clock.
 
-A fragment that was merged from others over T, in an array without a time for each cell, is not
-visible at T; if what it was merged from is gone too, its cells of up to T cannot be read at T. The
+A fragment without a time for each cell that was merged from writes before and after T is not
+visible at T. If a vacuum has removed these writes, their cells of up to T cannot be read at T. The
 same holds for every window that overlaps such a fragment and does not contain it.
 """
 
@@ -42,13 +42,13 @@ class Gap(NamedTuple):
     t2: int
     """The last moment of it."""
     fragment: str
-    """What was merged over it."""
+    """The fragment that merged the writes."""
     is_purge: bool = False
-    """Whether the merge dropped what a delete had removed: if the delete removed nothing there, all
-    is whole, but nobody can tell."""
+    """True if the merge dropped the cells that a delete had removed. If there were none, all is
+    whole, but nobody can know."""
 
     def words(self) -> str:
-        """Why it cannot be read.
+        """Explain why it cannot be read.
 
         >>> Gap(10, 29, "__10_30_00112233445566778899aabbccddeeff_22").words()
         '__10_30_00112233445566778899aabbccddeeff_22 merged the writes from 10 to 30, and a vacuum \
@@ -61,16 +61,16 @@ removed them'
         )
 
 
-class _Merge(NamedTuple):
+class _LossyMerge(NamedTuple):
     """A fragment without cell times that was merged from others, some of which are gone."""
 
     name: Name
     gone: tuple[tuple[int, int], ...]
-    """The times of these; its own if its `.vac` is gone, so that none of them is known."""
+    """Their times; its own if its `.vac` is gone, so that none of them is known."""
 
 
 def gaps_of(rules: Rules) -> Iterator[Gap]:
-    """The ends of windows from 0 on at which cells that were visible then no longer are."""
+    """List the ends of windows from 0 on that no longer see all cells that they saw."""
     for name, gone in _merges(rules):
         # Before the first part that is gone all can be read.
         first = min(t1 for t1, _ in gone)
@@ -79,7 +79,7 @@ def gaps_of(rules: Rules) -> Iterator[Gap]:
 
 
 def gap_in(rules: Rules, start: int, end: int) -> Gap | None:
-    """What keeps an open at a window from seeing all that was written in it, if anything does."""
+    """Find a gap that keeps an open at a window from seeing all that was written in it."""
     return _gap(_merges(rules), start, end)
 
 
@@ -105,7 +105,7 @@ def refuse_gone(rules: Rules, start: int, end: int, command: Callable[[int, int]
 
 
 def nearest_windows(rules: Rules, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The nearest windows that can be read whole: a larger one, and one that ends earlier."""
+    """Find the nearest windows that can be read whole: a larger one, and one that ends earlier."""
     merges = _merges(rules)
     first, last = start, end
     while (gap := _gap(merges, first, last)) is not None:
@@ -119,7 +119,7 @@ def nearest_windows(rules: Rules, start: int, end: int) -> Iterator[tuple[int, i
         yield start, last
 
 
-def _gap(merges: Iterable[_Merge], start: int, end: int) -> Gap | None:
+def _gap(merges: Iterable[_LossyMerge], start: int, end: int) -> Gap | None:
     for name, gone in merges:
         lost = [t1 for t1, t2 in gone if overlaps(t1, t2, start, end)]
         if lost and not is_inside(name.t1, name.t2, start, end):
@@ -127,7 +127,7 @@ def _gap(merges: Iterable[_Merge], start: int, end: int) -> Gap | None:
     return None
 
 
-def _merges(rules: Rules) -> list[_Merge]:
+def _merges(rules: Rules) -> list[_LossyMerge]:
     history, rows = rules.history, rules.fragments
     table, uris = history.table, history.table.uris
     merged = rows[(uris.t1[rows] < uris.t2[rows]) & ~rules.has_cell_times].tolist()
@@ -135,17 +135,17 @@ def _merges(rules: Rules) -> list[_Merge]:
         return []
     there = {table.name(row) for row in rows[~rules.missing].tolist()}
     parts = {vacuum.name.text: vacuum.targets for vacuum in history.vacuums}
-    found = []
+    lossy = []
     for name in map(parse_name, map(table.name, merged)):
         listed = parts.get(name.text)
         gone = [part for part in listed if part not in there] if listed else [name.text]
         times = tuple(known[:2] for part in gone if (known := try_parse(part)) is not None)
-        found += [_Merge(name, times)] if times else []
-    return found
+        lossy += [_LossyMerge(name, times)] if times else []
+    return lossy
 
 
 def window_command(name: str, array: str, start: int, end: int) -> str:
-    """The call of a command at a window.
+    """Give the call of a command at a window.
 
     >>> window_command("rows", "my array", 0, 30)
     "chronotile rows 'my array' --end 30"
@@ -155,7 +155,7 @@ def window_command(name: str, array: str, start: int, end: int) -> str:
 
 
 def metadata_merged_over(history: History, moment: int) -> str | None:
-    """A metadata file that was merged over a moment, if what it was merged from is gone."""
+    """Find a metadata file that was merged over a moment from files that are gone."""
     there = set(history.listing.meta)
     sources = {vacuum.name.text: vacuum.targets for vacuum in history.meta_vacuums}
     for text in history.listing.meta:

@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 
     from chronotile.format.groups import GroupDetails
     from chronotile.format.names import Name
-    from chronotile.history.details_files import DetailsFile
-    from chronotile.history.group_reading import GroupHistory
+    from chronotile.history.group_reading import DetailsFile, GroupHistory
 
 
 _FILE = "file://"
 
 
 def is_first_version(name: Name) -> bool:
-    """Whether a details file is of version 1, by its name.
+    """Return True if a details file is of version 1, by its name.
 
     >>> from chronotile.format.names import parse_name
     >>> is_first_version(parse_name("__1_1_00112233445566778899aabbccddeeff_2"))
@@ -44,7 +43,7 @@ def is_first_version(name: Name) -> bool:
 
 
 def uri_in_lines(group: str, name: str) -> str:
-    """The URI of a details file as the engine writes it into a `.vac`.
+    """Give the URI of a details file as the engine writes it into a `.vac`.
 
     >>> uri_in_lines("/data/g", "x"), uri_in_lines("s3://lake/g", "x")
     ('file:///data/g/__group/x', 's3://lake/g/__group/x')
@@ -54,7 +53,7 @@ def uri_in_lines(group: str, name: str) -> str:
 
 
 def files_at(history: GroupHistory, start: int, end: int) -> tuple[DetailsFile, ...]:
-    """The details files that an open at a window reads, in the order in which they count."""
+    """List the details files that an open at a window reads, in the order in which they count."""
     hidden = {
         line
         for vacuum in history.vacuums
@@ -71,7 +70,7 @@ def files_at(history: GroupHistory, start: int, end: int) -> tuple[DetailsFile, 
 
 
 def members_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEntry]:
-    """Key -> member, of all that an open at a window sees, sorted by key.
+    """Map the key of each member that an open at a window sees to the member, sorted by key.
 
     Raises:
         BadFileError: A file that counts cannot be read: the engine cannot open the group then.
@@ -86,7 +85,7 @@ def members_at(history: GroupHistory, start: int, end: int) -> dict[str, GroupEn
 
 
 def fold(details: Iterable[GroupDetails]) -> dict[str, GroupEntry]:
-    """The members that are left after several files, one after the other."""
+    """Find the members that are left after several files, one after the other."""
     members: dict[str, GroupEntry] = {}
     for one in details:
         for entry in one.entries:
@@ -99,12 +98,12 @@ def fold(details: Iterable[GroupDetails]) -> dict[str, GroupEntry]:
 
 
 def last_entries(files: Sequence[GroupDetails]) -> dict[str, GroupEntry]:
-    """Key -> the entry that counts, deletions among them."""
+    """Map each key to the entry that counts, deletions among them."""
     return {key_of(entry): entry for one in files for entry in one.entries}
 
 
 def key_of(entry: GroupEntry) -> str:
-    """The key of a member; the engine writes a local path as a URI before it compares.
+    """Give the key of a member; the engine writes a local path as a URI before it compares.
 
     >>> key_of(GroupEntry("/data/a", None, "array", is_relative=False))
     'file:///data/a'

@@ -1,7 +1,8 @@
-"""When each fragment is visible, as the end of the window moves.
+"""Lifelines: when each fragment is visible, as the end of the window moves.
 
-In: the rules of one history. Out: one row per fragment: the first and the last `end` at which a
-window from 0 on sees it. No file, no clock.
+In: the rules of one history; tags. Out: one row per fragment: the first and the last `end` at which
+a window from 0 on sees it. And the windows that a vacuum keeps, which know if they see a lifeline.
+No file, no clock.
 
 As `end` grows, a fragment comes into the window once (at t2, or at t1 if its cells have their own
 times), and goes once, when the first `.vac` that lists it comes into the window. So two moments
@@ -10,7 +11,7 @@ are enough: `visible_from <= end <= visible_until`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.format.names import Name
+    from chronotile.format.tag_entries import Tags
     from chronotile.visibility.rules import Rules
+
 
 SCHEMA = pa.schema(
     [
@@ -97,12 +100,12 @@ class _Lives:
 
 
 def fragment_count(rules: Rules) -> int:
-    """How many rows `lifelines` gives: fragments that a commit or a folder names."""
+    """Count the rows of `lifelines`: fragments that a commit or a folder names."""
     return len(rules.fragments) + len(_never(rules))
 
 
 def _never(rules: Rules) -> list[tuple[Name, str, str | None]]:
-    """The fragments that no window sees, ignored or not committed, with reason and because."""
+    """Find the fragments that no window sees, ignored or not committed: reason and because."""
     table = rules.history.table
     hidden: list[tuple[Name | None, str, str | None]] = [
         (try_parse(table.name(row)), Rule.IGNORED.value, table.ignores[table.uri(row)])
@@ -118,3 +121,43 @@ def _never_table(never: list[tuple[Name, str, str | None]]) -> pa.Table:
         row = (name.text, name.t1, name.t2, version_of(name), None, None, reason, because)
         rows.append(dict(zip(SCHEMA.names, row, strict=True)))
     return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+class Kept(NamedTuple):
+    """Windows that a vacuum leaves as they are: those that end from one moment to another."""
+
+    label: str
+    """Why they are kept, in words."""
+    first: int
+    last: int
+    any_start: bool = False
+    """True if windows count that start later than 0."""
+
+    def sees(self, from_ms: int, until_ms: int) -> bool:
+        """Return True if one of them sees a file that is visible from one end on to before another.
+
+        >>> Kept("the tag v1", 5, 5).sees(5, 6), Kept("the tag v1", 5, 5).sees(1, 5)
+        (True, False)
+        >>> Kept("all", 0, 9).sees(5, 5)
+        False
+        """
+        is_seen = from_ms < until_ms or self.any_start
+        return is_seen and self.first < until_ms and from_ms <= self.last
+
+
+def kept_for(tags: Tags) -> tuple[Kept, ...]:
+    """Give the windows of tags; all windows, if there may be a tag that cannot be read.
+
+    >>> from chronotile.format.tag_entries import Tags
+    >>> kept_for(Tags({"v1": 5}))
+    (Kept(label='the tag v1', first=5, last=5, any_start=False),)
+    """
+    kept = [Kept(label, moment, moment) for label, moment in tags.labelled()]
+    if tags.doubts:
+        kept.append(Kept("a tag that cannot be read", 0, MAX_TIMESTAMP))
+    return tuple(kept)
+
+
+def kept_since(moment: int, label: str) -> Kept:
+    """Give the windows that end at a moment or later."""
+    return Kept(label, moment, MAX_TIMESTAMP, any_start=True)

@@ -1,4 +1,4 @@
-"""What is visible when an array is opened at [start, end]: the rules, and only here.
+"""The rules that decide what an open at [start, end] sees; they are only here.
 
 In: a `History`. Out: the rule that decides on each fragment, delete, update, schema and metadata
 file. No file, no clock.
@@ -31,8 +31,8 @@ applies decides.
     a file counts if it lies wholly inside the window, and no `.vac` beside it that lies wholly
     inside the window lists it. Of one key, the file with the last t1 decides.
 
-The engine reads every `.con`, whatever times its name tells, as the name need not cover the records
-inside. `history.read_history` can skip files by name, and says what that risks.
+The engine reads every `.con`, whatever the times in its name, as the name need not cover the
+records inside. `history.read_history` can skip files by name, and names the risk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import enum
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow.compute as pc
@@ -60,9 +60,7 @@ if TYPE_CHECKING:
     from chronotile.format.names import Name
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile, VacuumFile
-    from chronotile.history.uri_columns import I64, U64
-
-    Mask: TypeAlias = npt.NDArray[np.bool_]
+    from chronotile.history.uri_columns import I64, U64, Mask
 
 T = TypeVar("T", bound="np.generic[Any]")
 
@@ -93,7 +91,7 @@ def is_inside(t1: int, t2: int, start: int, end: int) -> bool: ...
 @overload
 def is_inside(t1: U64, t2: U64, start: int, end: int) -> Mask: ...
 def is_inside(t1: Any, t2: Any, start: int, end: int) -> Any:
-    """Whether time ranges lie wholly in a window.
+    """Return True if a time range lies wholly in a window; a mask for columns.
 
     >>> is_inside(10, 20, 10, 19)
     False
@@ -106,7 +104,7 @@ def overlaps(t1: int, t2: int, start: int, end: int) -> bool: ...
 @overload
 def overlaps(t1: U64, t2: U64, start: int, end: int) -> Mask: ...
 def overlaps(t1: Any, t2: Any, start: int, end: int) -> Any:
-    """Whether time ranges have a moment in common with a window.
+    """Return True if a time range has a moment in common with a window; a mask for columns.
 
     >>> overlaps(10, 20, 20, 30)
     True
@@ -115,35 +113,35 @@ def overlaps(t1: Any, t2: Any, start: int, end: int) -> Any:
 
 
 def side(t1: int, t2: int, start: int, end: int) -> str:
-    """Where a time range that is not inside a window lies: `before` or `after` it, or `across`."""
+    """Give the place of a time range that is not inside a window: `before`, `after`, `across`."""
     if overlaps(t1, t2, start, end):
         return "across"
     return "after" if t1 > end else "before"
 
 
 def has_cell_times_by_name(name: Name, *, dense: bool) -> bool:
-    """Whether an overlap puts a fragment or `.vac` of that name into a window."""
+    """Return True if an overlap puts a fragment or `.vac` of that name into a window."""
     return not dense and (name.version or 0) >= TIMESTAMPED_CELLS
 
 
 def is_seen(name: Name, start: int, end: int, *, dense: bool) -> bool:
-    """Whether a fragment or `.vac` of that name is in a window."""
+    """Return True if a fragment or `.vac` of that name is in a window."""
     test = overlaps if has_cell_times_by_name(name, dense=dense) else is_inside
     return test(name.t1, name.t2, start, end)
 
 
 def first_end(name: Name, *, dense: bool) -> int:
-    """The first `end` at which a window that starts at 0 sees a fragment or `.vac`."""
+    """Give the first `end` at which a window that starts at 0 sees a fragment or `.vac`."""
     return name.t1 if has_cell_times_by_name(name, dense=dense) else name.t2
 
 
 def is_later(schema: SchemaFile, end: int) -> bool:
-    """Whether a schema is later than a window's end; the old single file has no time."""
+    """Return True if a schema is later than a window's end; the old single file has no time."""
     return schema.name is not None and schema.name.t2 > end
 
 
 def schema_at(history: History, end: int) -> SchemaFile | None:
-    """The schema in force when the array is opened at `end`.
+    """Find the schema in force when the array is opened at `end`.
 
     The engine takes the last schema, by the text of the name, that is not later than `end`; if all
     are later, the first.
@@ -154,7 +152,7 @@ def schema_at(history: History, end: int) -> SchemaFile | None:
 
 
 def schemas_over(history: History, moment: int) -> Iterator[Schema]:
-    """The schemas of the windows that can contain a commit of that moment, the newest first."""
+    """List the schemas of windows that can contain a commit of that moment, the newest first."""
     ends = {item.name.t2 for item in history.schemas if item.name is not None}
     seen: list[SchemaFile] = []
     for end in sorted({max(end, moment) for end in (*ends, moment, MAX_TIMESTAMP)}, reverse=True):
@@ -166,7 +164,7 @@ def schemas_over(history: History, moment: int) -> Iterator[Schema]:
 
 
 def hidden_metadata(history: History, start: int, end: int) -> dict[str, str]:
-    """The metadata files that a `.vac` in a window lists: name -> the `.vac`."""
+    """Map each metadata file that a `.vac` in a window lists to the `.vac`."""
     hidden: dict[str, str] = {}
     for vacuum in history.meta_vacuums:
         if is_inside(*vacuum.name[:2], start, end):
@@ -175,7 +173,7 @@ def hidden_metadata(history: History, start: int, end: int) -> dict[str, str]:
 
 
 def visible_metadata(history: History, start: int, end: int) -> list[Name]:
-    """The metadata files that an open at a window reads, in the order in which they count."""
+    """List the metadata files that an open at a window reads, in the order in which they count."""
     hidden = hidden_metadata(history, start, end)
     named = (name for text in history.listing.meta if (name := try_parse(text)) is not None)
     seen = (name for name in named if is_inside(name.t1, name.t2, start, end))
@@ -184,7 +182,7 @@ def visible_metadata(history: History, start: int, end: int) -> list[Name]:
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The rules, applied to one history. What does not depend on the window is computed once."""
+    """The rules, applied to one history. All that no window changes is computed once."""
 
     history: History
 
@@ -202,7 +200,7 @@ class Rules:
         return np.flatnonzero(chosen)
 
     def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
-        """The items of a column that belong to fragments."""
+        """Pick the items of a column that belong to fragments."""
         return column if self.history.table.is_all_writes else column[self.fragments]
 
     @cached_property
@@ -251,8 +249,8 @@ class Rules:
         targets = set(vacuum.targets)
         named, _ = scan_names(sorted(targets))
         near = np.flatnonzero(np.isin(table.uris.uuid_start[rows], named.uuid_start))
-        found = [at for at in near.tolist() if table.name(int(rows[at])) in targets]
-        return np.array(found, np.int64)
+        places = [at for at in near.tolist() if table.name(int(rows[at])) in targets]
+        return np.array(places, np.int64)
 
     @property
     def first_ends(self) -> U64:
@@ -261,7 +259,7 @@ class Rules:
         return np.where(self.has_cell_times, uris.t1[rows], uris.t2[rows])
 
     def _in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
-        """Masks of the fragments wholly in a window, and of all fragments in it."""
+        """Mark the fragments wholly in a window, and all fragments in it."""
         uris = self.history.table.uris
         inside = self._of(is_inside(uris.t1, uris.t2, start, end))
         return inside, inside | (
@@ -269,7 +267,7 @@ class Rules:
         )
 
     def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
-        """The rule that decides on each fragment."""
+        """Find the rule that decides on each fragment."""
         inside, seen = self._in_window(start, end)
         rules = np.full(len(seen), Rule.OUTSIDE, object)
         rules[seen] = Rule.OVERLAPS
@@ -279,7 +277,7 @@ class Rules:
         return rules
 
     def visible(self, start: int, end: int) -> tuple[I64, Mask]:
-        """The rows of visible fragments, in order, and a mask of those read cell by cell."""
+        """List the rows of visible fragments, in order, and mark those read cell by cell."""
         inside, seen = self._in_window(start, end)
         if self.history.vacuums:
             seen &= ~self.superseded(start, end)
@@ -289,7 +287,7 @@ class Rules:
         return rows, ~inside[places]
 
     def superseded(self, start: int, end: int) -> Mask:
-        """Mask of the fragments that a `.vac` in the window lists."""
+        """Mark the fragments that a `.vac` in the window lists."""
         hidden = np.zeros(len(self.missing), bool)
         dense = self.history.dense
         for vacuum, listed in zip(self.history.vacuums, self.vacuumed, strict=True):
@@ -298,12 +296,12 @@ class Rules:
         return hidden
 
     def in_force(self, rows: I64, start: int, end: int) -> I64:
-        """The deletes or updates among some rows that are in force."""
+        """Choose the deletes or updates among some rows that are in force."""
         uris = self.history.table.uris
         return rows[is_inside(uris.t1[rows], uris.t2[rows], start, end)]
 
     def first_hidden_by(self) -> dict[int, VacuumFile]:
-        """The `.vac` that is first to hide each superseded fragment, by its place."""
+        """Map the place of each superseded fragment to the `.vac` that is first to hide it."""
         first: dict[int, VacuumFile] = {}
         pairs = zip(self.history.vacuums, self.vacuumed, strict=True)
         dense = self.history.dense
@@ -326,20 +324,19 @@ class Rules:
         return {name: f"{FRAGMENTS}/{name}" for name in inside} | {name: name for name in in_root}
 
     def _every_folder_is_committed(self) -> bool:
-        """Whether there are as many folders as writes that have one: false if nobody can say."""
+        """Return True if each folder has its write; False also if only the names could show it."""
         table, folders = self.history.table, self.history.listing.fragments
         if not folders:
             return True
-        if table.is_all_writes:
-            writes = table.uris.t1
-        else:
-            writes = table.uris.t1[table.counts & (table.uris.ext == WRT)]
+        writes = table.uris.t1
+        if not table.is_all_writes:
+            writes = writes[table.counts & (table.uris.ext == WRT)]
         # Writes of rising times have names that differ.
         is_each_there = len(writes) == len(folders) and not self.history.lost.any()
         return is_each_there and bool((writes[1:] > writes[:-1]).all())
 
     def ignored(self) -> I64:
-        """The rows of ignored writes that are effective in no other file."""
+        """List the rows of ignored writes that are effective in no other file."""
         table = self.history.table
         rows = np.flatnonzero(table.ignored & ~table.counts & (table.uris.ext <= OK))
         if not len(rows):

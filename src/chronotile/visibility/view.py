@@ -1,4 +1,4 @@
-"""What an open at one window sees.
+"""The view of an array that an open at one window has.
 
 In: the rules of one history, and a window. Out: `View`: visible fragments, deletes and updates in
 force, the schema; as values and as the JSON of the command line. No file, no clock.
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.history.uri_columns import I64
+    from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.gaps import Gap
     from chronotile.visibility.rules import Rules
 
-_FEW = 5
+_MOST_IN_HTML = 5
 """Deletes, and updates, that a notebook shows of a view."""
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class Fragment(NamedTuple):
     t2: int
     version: int
     partial: bool
-    """Whether the engine reads it cell by cell, as only a part of it is in the window."""
+    """True if the engine reads it cell by cell, as only a part of it is in the window."""
     source: str
     """The file that holds its commit, relative to the array."""
 
@@ -84,7 +85,7 @@ class Delete:
         return f"<{self._word} at {time_text(self.t2)} where `{self._shown()}`>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Show it in a notebook."""
         rows = [("where", self._shown()), ("time", span_text(self.t1, self.t2))]
         return html_card(self._word, [*rows, ("name", self.name), ("file", self.source)])
 
@@ -118,12 +119,12 @@ class Delete:
 
     @property
     def content(self) -> StoredDelete:
-        """What it says, as of a delete anywhere."""
+        """Its content, as of a delete anywhere."""
         return StoredDelete(stored=self.stored)
 
     @property
     def schema(self) -> Schema | None:
-        """What types its values: the schema in force, unless that has lost one of its fields."""
+        """The schema of its values: the one in force, unless that has lost one of its fields."""
         return self.content.schema_among(self.schemas)
 
     @property
@@ -132,13 +133,13 @@ class Delete:
         return to_text(self.predicate, self.schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `visible --json` prints of it; with `error` where it cannot be read."""
+        """Give what `visible --json` prints of it; with `error` where it cannot be read."""
         heads = ("name", "t1", "t2", "version", "source", "offset")
         document: dict[str, Any] = {name: getattr(self, name) for name in heads}
         parts = ("stored", "predicate", "text")
         try:
-            said = self.content.to_json(self.schemas)
-            return document | {name: said[name] for name in parts}
+            content = self.content.to_json(self.schemas)
+            return document | {name: content[name] for name in parts}
         except ChronotileError as error:
             return document | dict.fromkeys(parts) | {"error": str(error)}
 
@@ -161,11 +162,11 @@ class Update(Delete):
 
     @property
     def content(self) -> StoredUpdate:
-        """What it says, as of an update anywhere."""
+        """Its content, as of an update anywhere."""
         return StoredUpdate(stored=self.stored, values=self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form of a delete, with the values."""
+        """Give the JSON form of a delete, with the values."""
         document = Delete.to_dict(self)
         try:
             values = self.content.values_json(self.schemas)
@@ -237,24 +238,24 @@ class View:
         return f"<view of {self.history.array} at {window}: {words}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Show it in a notebook."""
         rows: list[tuple[str, object]] = [
             ("from", "the start" if self.start == 0 else time_text(self.start)),
             ("to", time_text(self.end)),
             ("schema", self.schema or "none"),
             ("fragments visible", len(self.fragments)),
         ]
-        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.deletes[:_FEW]]
-        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.updates[:_FEW]]
+        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.deletes[:_MOST_IN_HTML]]
+        rows += [(repr(one).split()[0][1:], one._shown()) for one in self.updates[:_MOST_IN_HTML]]
         return html_card(f"view of {self.history.array}", rows)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Lazy sequences cannot be pickled; the copy makes them anew.
+        # Lazy sequences cannot be pickled; the copy makes its own.
         return type(self), (self.rules, self.start, self.end)
 
     @property
     def history(self) -> History:
-        """What was read of the array."""
+        """The history that was read of the array."""
         return self.rules.history
 
     @cached_property
@@ -303,14 +304,20 @@ class View:
 
     @property
     def gap(self) -> Gap | None:
-        """What keeps the view from all that was written in its window: merged, and vacuumed.
+        """The gap that hides some of the writes in the window, which were merged and vacuumed.
 
-        None if nothing does. In a dense array such a view is a part of what an open saw then.
+        None if the view is whole. In a dense array an open saw more at that time.
         """
         return gap_in(self.rules, self.start, self.end)
 
+    def explain(self) -> Sequence[Explanation]:
+        """Explain every object, visible or not, by the rule that decides."""
+        from chronotile.visibility.explanation import explain  # it imports this module
+
+        return explain(self)
+
     def to_dict(self) -> dict[str, Any]:
-        """What `visible --json` prints."""
+        """Give what `visible --json` prints."""
         return {
             "array": self.history.array,
             "start": self.start,
@@ -323,7 +330,7 @@ class View:
 
 
 def tile_commits(rules: Rules, end: int) -> Iterator[tuple[Delete, int]]:
-    """The effective deletes and updates, each with its row, in time order.
+    """List the effective deletes and updates, each with its row, in time order.
 
     The schema in force at `end` types their values.
     """
@@ -334,7 +341,7 @@ def tile_commits(rules: Rules, end: int) -> Iterator[tuple[Delete, int]]:
 
 
 def make_commit(history: History, kind: type[C], row: int, in_force: SchemaFile | None) -> C:
-    """The delete or update of one row."""
+    """Make the delete or update of one row."""
     table = history.table
     tile, offset = table.tile(row)
     candidates = (in_force,) if len(history.schemas) == 1 else (in_force, *history.schemas[::-1])

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import chronotile as ct
-from chronotile.history.array_metadata_files import merged_items, read_metadata
-from chronotile.single_file.as_json import name_json, to_json
+from chronotile.history.read_history import merged_items, read_metadata
+from chronotile.show.file_json import name_json, to_json
 from chronotile.visibility.rules import schema_at, visible_metadata
 
 RECORD = ("uri", "offset", "tile_offset", "tile_size")

@@ -12,7 +12,7 @@ from chronotile import consolidate, open_log, vacuum
 from chronotile.array import Array
 from chronotile.cli.change import ChangeReport
 from chronotile.errors import ChangedError
-from chronotile.report.output import emit
+from chronotile.show.output import emit
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

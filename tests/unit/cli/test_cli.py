@@ -185,7 +185,7 @@ def test_show_decodes_every_file(
 
 
 def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, text, _ = run(capsys, "log", sample)
+    status, text, _ = run(capsys, "log", sample, "--commits")
     assert status == 0
     for words in (
         "deleted rows where `amount < 3.0`; also rows where amount is NULL or NaN",

@@ -11,12 +11,10 @@ from chronotile.dataset import flat_listing
 from chronotile.dataset.find_arrays import find_arrays
 from chronotile.dataset.flat_listing import list_flat
 from chronotile.dataset.inventory_arrays import whole_arrays
-from chronotile.errors import StorageError
 from chronotile.history.listing import LISTED, list_array
 from chronotile.spark.bucket_share import listed_places
-from chronotile.storage import key_pages
-from chronotile.storage.key_pages import page_after
-from chronotile.storage.known_listing_store import listed
+from chronotile.storage import bucket
+from chronotile.storage.overlay import listed
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
     place = f"memory://flat-{seed}"
     make_tree(place, chance)
     page = chance.choice([3, 7, 50])
-    for module in (flat_listing, key_pages):
+    for module in (flat_listing, bucket):
         monkeypatch.setattr(module, "PAGE", page)
     monkeypatch.setattr(flat_listing, "PAGES_OF_ARRAY", chance.choice([1, 2, 8]))
     monkeypatch.setattr(flat_listing, "FEWEST", 2)
@@ -82,8 +80,6 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
 
 
 def test_what_cannot_be_listed_flat(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="expected storage that lists from a key on"):
-        page_after(open_store(str(tmp_path)), "a")
     names = [f"n{number}" for number in range(flat_listing.FEWEST)]
     store = open_store("memory:few")
     assert flat_listing.neighbours(store, names) is not None

@@ -21,7 +21,7 @@ from chronotile.dataset.inventory_arrays import listing_rows, whole_arrays
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.history.listing import LISTED, list_array
 from chronotile.spark.stream.offsets import listing_fingerprint
-from chronotile.storage.known_listing_store import listed
+from chronotile.storage.overlay import listed
 from chronotile.storage.store import Entry, open_store
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from support.spec_files import CORPUS, corpus_files
 
 from chronotile.errors import BadFileError, BadNameError
 from chronotile.format.commit_files import (
-    Record,
+    ConRecord,
     commit_name,
     decode_con,
     decode_ign,
@@ -45,17 +45,17 @@ def is_whole(path: Path) -> bool:
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> ConRecord:
     uri = draw(uris())
-    return Record(uri, draw(TILES) if uri.endswith((".del", ".upd")) else None)
+    return ConRecord(uri, draw(TILES) if uri.endswith((".del", ".upd")) else None)
 
 
-def bare(record: Record) -> tuple[str, bytes | None]:
+def bare(record: ConRecord) -> tuple[str, bytes | None]:
     return record.uri, record.tile
 
 
 @given(st.lists(records(), max_size=12))
-def test_a_con_comes_back_in_time_order(found: list[Record]) -> None:
+def test_a_con_comes_back_in_time_order(found: list[ConRecord]) -> None:
     data = encode_con(found)
     again = decode_con(data, "a.con")
     assert sorted(map(repr, map(bare, again))) == sorted(map(repr, map(bare, found)))
@@ -69,7 +69,7 @@ def test_a_con_comes_back_in_time_order(found: list[Record]) -> None:
 
 
 @given(st.lists(records(), min_size=1, max_size=12))
-def test_the_name_of_a_con_covers_what_it_holds(found: list[Record]) -> None:
+def test_the_name_of_a_con_covers_what_it_holds(found: list[ConRecord]) -> None:
     name = parse_name(con_name(found, 22))
     held = [commit_name(record.uri) for record in found]
     assert (name.t1, name.t2) == (min(n.t1 for n in held), max(n.t2 for n in held))
@@ -78,14 +78,14 @@ def test_the_name_of_a_con_covers_what_it_holds(found: list[Record]) -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        Record("__commits/nonsense.wrt", None),
-        Record(f"__commits/__1_1_{UUID}_22.del", None),
-        Record(f"__commits/__1_1_{UUID}_22.wrt", b"tile"),
-        Record(f"__commits/__1_1_{UUID}_22.txt", None),
-        Record(f"__com\nmits/__1_1_{UUID}_22.wrt", None),
+        ConRecord("__commits/nonsense.wrt", None),
+        ConRecord(f"__commits/__1_1_{UUID}_22.del", None),
+        ConRecord(f"__commits/__1_1_{UUID}_22.wrt", b"tile"),
+        ConRecord(f"__commits/__1_1_{UUID}_22.txt", None),
+        ConRecord(f"__com\nmits/__1_1_{UUID}_22.wrt", None),
     ],
 )
-def test_records_that_are_not_written(record: Record) -> None:
+def test_records_that_are_not_written(record: ConRecord) -> None:
     with pytest.raises((BadNameError, BadFileError)):
         encode_con([record])
 

@@ -61,7 +61,7 @@ def test_a_chunk_that_is_encrypted_needs_the_key() -> None:
     metadata = struct.pack("<IIII", 0, 1, 4, 4) + bytes(28)
     with pytest.raises(KeyNeededError):
         undo(sealed, Chunk(4, metadata, b"abcd"), "a0.tdb")
-    with pytest.raises(WrongKeyError, match="damage, or another key"):
+    with pytest.raises(WrongKeyError, match="found another, or damaged bytes"):
         undo(sealed, Chunk(4, metadata, b"abcd"), "a0.tdb", b"k" * 32)
 
 

@@ -15,8 +15,7 @@ from support.spec_files import fragment_metadata
 from chronotile import open_log
 from chronotile.check.fragment_health import State, inspect
 from chronotile.errors import ChronotileError
-from chronotile.format.footer_layout import decode_footer
-from chronotile.format.fragment_footer import METADATA, footer_size
+from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
 from chronotile.format.names import parse_name, version_of
 from chronotile.storage.store import open_store
 

@@ -21,8 +21,8 @@ from chronotile.format.groups import (
 )
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.format.parsers import GroupDetailsSpec, parse
-from chronotile.single_file.as_json import to_json
-from chronotile.single_file.byte_ranges import layout
+from chronotile.show.byte_ranges import layout
+from chronotile.show.file_json import to_json
 from chronotile.single_file.decode import GroupFile
 
 ENTRIES = st.lists(

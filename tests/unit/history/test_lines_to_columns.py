@@ -17,8 +17,15 @@ from chronotile.format.commit_files import decode_con
 from chronotile.format.kinds import EXTENSIONS as KNOWN
 from chronotile.format.names import parse_name
 from chronotile.history import lines_to_columns
-from chronotile.history.lines_to_columns import _BLOCK, scan_con, scan_lines, scan_names
-from chronotile.history.uri_columns import NO_VERSION, Uris, rows_of_shape, shape_of, uuid_start_of
+from chronotile.history.lines_to_columns import (
+    _BLOCK,
+    rows_of_shape,
+    scan_con,
+    scan_names,
+    shape_of,
+    uuid_start_of,
+)
+from chronotile.history.uri_columns import NO_VERSION, Uris
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,10 +218,3 @@ def test_any_names(found: list[str], extension: str) -> None:
             shown = text[start : start + int(uris.length[row])]
             # A newline, which no line can hold, becomes another letter that no name has.
             assert shown == name.replace("\n", "\0").encode("utf-8", "surrogateescape")
-
-
-def test_lines_without_an_end() -> None:
-    assert scan_lines(LINE[:-1], 0, len(LINE) - 1) is None
-    empty = scan_lines(LINE, 0, 0)
-    assert empty is not None
-    assert len(empty.start) == 0

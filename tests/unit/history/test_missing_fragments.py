@@ -1,15 +1,21 @@
-"""Names that are compared as blocks: the same answer as by sets, or none."""
+"""Names of commits and of folders, compared in parts: the same answer as by sets."""
 
 from __future__ import annotations
 
 import pickle
+from itertools import count
+from unittest import mock
 
-import pyarrow as pa
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.corpus_cases import CASES
 
-from chronotile.history.missing_fragments import are_same
-from chronotile.storage.place import are_plain, is_path, plain_names
+from chronotile.history import missing_fragments
+from chronotile.history.missing_fragments import lost_writes, match_names
+from chronotile.history.read_history import read_history
+from chronotile.storage.place import is_path, plain_names
+from chronotile.storage.store import open_store
 
 uuids = st.one_of(st.integers(0, 9), st.integers(0, 2**128 - 1))
 names = st.builds(
@@ -19,35 +25,39 @@ names = st.builds(
     uuids,
     st.sampled_from([22, 22, 9]),
 )
-odd = st.one_of(names, st.sampled_from(["ab", "abc", "a_b", "____________", "x" * 70]))
+odd = st.sampled_from(["", "ab", "a_b", "____________", "x" * 70, "\udc80", "a\nb"])
+numbers = count()
 
 
-@settings(max_examples=600, deadline=None)
-@given(st.lists(st.one_of(names, odd), min_size=1, max_size=12, unique=True), st.data())
-def test_the_same_names_in_any_order(found: list[str], data: st.DataObject) -> None:
-    written = data.draw(st.permutations(found))
-    kind = data.draw(st.sampled_from(["same", "other", "twice", "letter"]))
-    if kind == "other":
-        written[0] = data.draw(odd)
-    elif kind == "twice":
-        written[0] = written[-1]
-    elif kind == "letter":
-        at = data.draw(st.integers(0, len(written[0]) - 1))
-        written[0] = written[0][:at] + "0" + written[0][at + 1 :]
-    folders = plain_names(found)
-    assert folders is not None
-    same = are_same(pa.array(written, pa.string()), folders)
-    assert not same or sorted(written) == sorted(found)
-    one_length = {len(name) for name in (*written, *found)}
-    uuid_ends = {name[-11:-3] for name in found}
-    if kind == "same" and len(one_length) == 1 and all(n.endswith("_22") for n in found):
-        assert same or len(uuid_ends) < len(found)
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(names, max_size=12, unique=True),
+    st.lists(odd, max_size=2, unique=True),
+    st.sampled_from([1, 3, 1000]),
+    st.data(),
+)
+def test_any_names(written: list[str], others: list[str], step: int, data: st.DataObject) -> None:
+    store = open_store(f"memory:missing-fragments-{next(numbers)}")
+    (schema,) = (next(iter(CASES.values())).array / "__schema").glob("__*_*_*")
+    store.put_if_absent(f"__schema/{schema.name}", schema.read_bytes())
+    for name in written:
+        store.put_if_absent(f"__commits/{name}.wrt", b"")
+    table = read_history(store, fragments=False).table
+    folders = data.draw(st.permutations(written))[data.draw(st.integers(0, 2)) :]
+    near = [name[:at] + "0" + name[at + 1 :] for at, name in enumerate(folders[:1], 20)]
+    folders = [*dict.fromkeys((*folders, *near, *others))]
+    rows = np.arange(len(table))
+    with mock.patch.object(missing_fragments, "_STEP", step):
+        for listed in (folders, plain_names(folders) or ()):
+            of_row, of_folder = match_names(table, rows, listed)
+            assert of_row.tolist() == [table.name(row) in {*listed} for row in rows.tolist()]
+            assert of_folder.tolist() == [name in {*written} for name in listed]
+            assert lost_writes(table, listed).tolist() == (~of_row).tolist()
 
 
 @given(st.lists(st.text("ab_.-\n\\ é\ud800", max_size=4), max_size=4))
 def test_plain_names_are_paths_of_one_part(found: list[str]) -> None:
     plain = plain_names(found)
-    assert (plain is not None) == are_plain(found)
     if plain is not None:
         assert plain == tuple(found)
         assert all(is_path(name) and "/" not in name for name in plain)

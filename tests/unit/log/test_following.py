@@ -23,10 +23,9 @@ from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name
 from chronotile.history import log_watch
 from chronotile.history.read_history import read_history
-from chronotile.log import Log
-from chronotile.log.follow_log import Following
-from chronotile.log.story import Story, Window
-from chronotile.storage.read_once import remembering
+from chronotile.log import Following, Log
+from chronotile.show.story import EventFilter, Story
+from chronotile.storage.overlay import remembering
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.servers import FaultProxy, S3Server
+
 
 ARRAY = "sparse-everything-v22"
 
@@ -60,9 +60,10 @@ class Looks:
 
         def story() -> Story:
             log = Log(read_history(store), store)
-            return Story(log, log.view(), look=False)
+            return log.story(sizes=False)
 
-        self.following = Following(store, story, lambda _: Window(kinds=frozenset(DATASET_EVENTS)))
+        watch, window = log_watch.LogWatch(store), EventFilter(kinds=frozenset(DATASET_EVENTS))
+        self.following = Following(watch, story(), window, story)
 
     def _note(self, what: str, _: str) -> None:
         if not what.endswith(".done"):
@@ -105,8 +106,9 @@ def test_a_look_reads_only_what_is_new(s3: S3Server, bucket: str, proxy: FaultPr
     proxy.seen.clear()
     assert looks.look() == ["delete"]
     read = [path for method, path, _ in proxy.seen if method == "GET" and "list-type" not in path]
-    assert len(read) == 1
+    assert len(read) == 2, "the commit, and the record of what we did"
     assert read[0].endswith(".del")
+    assert read[1].endswith("-delete-done.json")
 
 
 def test_a_commit_that_is_dated_in_the_past_is_told_too(place: OnDisk | InBucket) -> None:
@@ -134,7 +136,7 @@ def test_a_dataset_tells_of_its_members_and_of_new_ones(tmp_path: Path) -> None:
     put_array(group / "one", ARRAY)
     put_array(group / "two", ARRAY)
     put_list(group, 10, member("one", "one"), member("two", "two"))
-    window = Window(kinds=frozenset(DATASET_EVENTS))
+    window = EventFilter(kinds=frozenset(DATASET_EVENTS))
     following = DatasetFollowing(lambda: ct.open_dataset(str(group)).dataset, window, sizes=False)
     known = len(following.told.events)
     assert known > 2

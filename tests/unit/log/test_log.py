@@ -34,10 +34,9 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format import tiles
-from chronotile.format.commit_files import Record
+from chronotile.format.commit_files import ConRecord
 from chronotile.format.tiles import encode as encode_tile
 from chronotile.tables.array_tables import ArrayTables
-from chronotile.timeline.picture import make_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,7 +230,7 @@ def test_old_commits_in_a_con(tmp_path: Path) -> None:
     marks = sorted((tmp_path / "array").glob("*.ok"))
     assert marks
     con = tmp_path / "array" / "__commits" / f"__10_40_{'c' * 32}_22.con"
-    con.write_bytes(encode_con(Record(mark.name, None) for mark in marks))
+    con.write_bytes(encode_con(ConRecord(mark.name, None) for mark in marks))
     for mark in marks:
         mark.unlink()
     after = ct.open_log(str(tmp_path / "array"))
@@ -294,7 +293,7 @@ def test_a_delete_in_two_files_is_in_force_once(tmp_path: Path) -> None:
     array.delete(20, "a == 1")
     commits = Path(array.uri) / "__commits"
     (delete,) = commits.glob("*.del")
-    record = Record(f"__commits/{delete.name}", delete.read_bytes())
+    record = ConRecord(f"__commits/{delete.name}", delete.read_bytes())
     for digit in "ab":
         (commits / f"__20_20_{digit * 32}_22.con").write_bytes(encode_con([record]))
     log = ct.open_log(array.uri)
@@ -320,10 +319,10 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
         (in_group,) = member_rows(open_dataset(str(tmp_path)))
         assert main(["log", array.uri]) == 0
         headline = capsys.readouterr().out.partition(";")[0].rpartition(", ")[2]
-        assert main(["report", array.uri, "-o", str(tmp_path / "page.html")]) == 0
-        page = (tmp_path / "page.html").read_text()
+        assert main(["report", array.uri, "-o", str(tmp_path / "timeline_page.html")]) == 0
+        page = (tmp_path / "timeline_page.html").read_text()
         (heat,) = re.findall(r">(\d+)</td><td[^>]*>\d+ commits? from", page)
-        spans = sorted((span.kind, len(span.times)) for span in make_picture(log, 0).spans)
+        spans = sorted((span.kind, len(span.times)) for span in log.picture(0).spans)
         assert repr(log).endswith(f": {row['commits']} commits>")
         assert f"<th>commits</th><td>{row['commits']}</td>" in log._repr_html_()
         assert int(heat) == row["commits"] == in_group.commits

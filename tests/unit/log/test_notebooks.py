@@ -50,6 +50,6 @@ def test_a_notebook_shows_each_of_them(array: Path) -> None:
 
 def test_help_begins_with_what_users_call() -> None:
     text = pydoc.plain(pydoc.render_doc(ct))
-    called, rooms = text.index("ct.open_log(array)"), text.index("only room that touches a disk")
+    called, rooms = text.index("ct.open(uri)"), text.index("only room that touches a disk")
     assert called < rooms
-    assert text[:600].count("log.") >= 3
+    assert text[:600].count("array.") >= 3

@@ -12,7 +12,7 @@ from support.corpus_cases import CASES, GROUPS
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.kinds import FRAGMENT_METADATA, KINDS, Kind
-from chronotile.single_file.byte_ranges import layout
+from chronotile.show.byte_ranges import layout
 from chronotile.single_file.decode import (
     ConsolidatedFile,
     DeleteFile,

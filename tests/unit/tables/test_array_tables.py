@@ -15,7 +15,7 @@ import chronotile as ct
 from chronotile.check.capped_findings import number_told
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.history import missing_fragments
-from chronotile.report.fleet_page import Fleet, to_html
+from chronotile.show.fleet_page import FleetPage, to_html
 from chronotile.tables import array_tables
 from chronotile.tables.array_tables import SCHEMAS, ArrayTables
 
@@ -93,6 +93,6 @@ def test_many_findings_of_one_code_are_counted(tmp_path: Path) -> None:
     assert made["arrays"]["errors"].to_pylist() == [500]
     lost = [row for row in made["findings"].to_pylist() if row["code"] == "commit-without-fragment"]
     assert [number_told(row["path"], row["message"]) for row in lost] == [1] * 10 + [490]
-    page = to_html(Fleet("r", made, made_ms=0))
+    page = to_html(FleetPage("r", made, made_ms=0))
     assert "500 errors" in page
     assert "and 500 more" in page  # 499 of them, and a warning

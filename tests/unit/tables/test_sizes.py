@@ -13,9 +13,9 @@ from support.array_places import read_all
 from support.corpus_cases import CASES
 
 import chronotile as ct
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import main, sample
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import BYTES_OF
 from chronotile.tables.fleet_without_spark import fleet_tables
 
 if TYPE_CHECKING:

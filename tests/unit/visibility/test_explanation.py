@@ -17,8 +17,8 @@ from chronotile.visibility.rules import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.log import View
     from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
 
 KINDS = {
     "fragment",

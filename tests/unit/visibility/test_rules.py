@@ -18,7 +18,7 @@ from chronotile.storage.store import open_store
 from chronotile.visibility.rules import Rule, first_end, is_inside, is_seen
 
 if TYPE_CHECKING:
-    from chronotile.log import View
+    from chronotile.visibility.view import View
 
 numbers = itertools.count()
 
@@ -44,7 +44,7 @@ def log(*fragments: str, dense: bool = False, **files: str) -> Log:
         extension = kind.rstrip("0123456789")
         content = "".join(f"{line}\n" for line in lines).encode()
         store.put_if_absent(f"__commits/{own}.{extension}", content)
-    return Log(read_history(store))
+    return Log(read_history(store), store)
 
 
 def seen(view: View) -> list[tuple[int, int, bool]]:
@@ -131,7 +131,7 @@ def test_deletes_want_containment() -> None:
     (schema,) = case.history.schemas
     store.put_if_absent(schema.path, open_store(case.array).read(schema.path))
     store.put_if_absent(f"__commits/{name(10, 20)}.del", tile)
-    said = Log(read_history(store))
+    said = Log(read_history(store), store)
     for start, end, count in ((0, 19, 0), (0, 20, 1), (10, 20, 1), (11, 20, 0)):
         assert len(said.view(start, end).deletes) == count
 
@@ -181,4 +181,4 @@ def test_folders_without_a_commit(
     store.put_if_absent(f"__commits/{name(10, 20, 99)}.con", lines.encode())
     committed = loose | {number for _, number in listed}
     expected = {names[number]: f"__fragments/{names[number]}" for number in folders - committed}
-    assert Log(read_history(store)).rules.uncommitted == expected
+    assert Log(read_history(store), store).rules.uncommitted == expected

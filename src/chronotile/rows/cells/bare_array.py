@@ -23,7 +23,7 @@ from chronotile.format.names import format_name, new_name, parse_name
 from chronotile.rows.cells.engine import Engine
 from chronotile.rows.cells.engine_settings import engine_settings
 from chronotile.rows.cells.unread_files import unread_files
-from chronotile.storage.scratch_folder import ScratchFolder
+from chronotile.storage.transfer import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def bare_array(
         merged = metadata or {}
         names = {row: _name(table.name(row), merged) for row in rows}
         unread = {}
-        if fields is not None and store.place.scheme != "file":
+        if fields is not None and not store.traits.has_links:
             unread = unread_files(log, [table.name(row) for row in rows], fields)
         for row, name in names.items():
             own, path = merged.get(table.name(row)), table.fragment_path(row)

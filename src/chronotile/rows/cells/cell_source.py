@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chronotile.conditions.match_nothing import is_harmless
+from chronotile.conditions.delete import is_harmless
 from chronotile.errors import ChronotileError, ReadError
-from chronotile.format.footer_without_deletes import without_delete_metadata
+from chronotile.format.fragment_footer import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
 from chronotile.rows.cells.bare_array import bare_array

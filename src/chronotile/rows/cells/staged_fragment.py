@@ -14,8 +14,8 @@ from chronotile.format.names import parse_name, version_of
 from chronotile.rows.cells.cell_columns import to_buffers
 from chronotile.rows.cells.engine import COMPLETED, UNORDERED, WRITE, Engine, EngineError
 from chronotile.rows.cells.engine_settings import engine_settings
-from chronotile.storage.scratch_folder import ScratchFolder
 from chronotile.storage.store import open_store
+from chronotile.storage.transfer import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
-from chronotile.log.events import delete_words, update_words
+from chronotile.show.events import delete_words, update_words
 from chronotile.visibility.gaps import refuse_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.log import Log, View
+    from chronotile.log import Log
+    from chronotile.visibility.view import View
 
 ADDED, REMOVED = "added", "removed"
 LOG_DIFF_SCHEMA = pa.schema(

@@ -18,7 +18,6 @@ from chronotile.format.timestamps import now_ms
 from chronotile.spark.pipeline.task import Done, Task, sum_of
 from chronotile.spark.pipeline.unchanged_arrays import is_unchanged
 from chronotile.spark.surviving_tasks import Care, Results, run_job
-from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -106,8 +105,8 @@ def _may_be_unchanged(task: Task) -> bool:
 
 
 def _is_on_disk(share: BucketShare) -> bool:
-    schemes = {find_place(array).scheme for array in share.arrays}
-    return schemes == {"file"}
+    stores = [open_store(array) for array in share.arrays]
+    return bool(stores) and all(store.traits.has_change_times for store in stores)
 
 
 def _is_unchanged(array: str, noted: Noted) -> bool:

@@ -205,8 +205,8 @@ class Run:
         self._check_files(store, moved)
         end = {**words, "parts": [list(part) for part in moved]}
         store.put_if_absent(f"{self.folder}/{_END}", json.dumps(end).encode())
-        if store.place.scheme == "file":
-            _point(self, Path(store.uri))
+        if store.local_path is not None:
+            _point(self, store.local_path)
         with suppress(ChronotileError, OSError):
             # A later run removes what cannot be removed now.
             _forget(self, keep)
@@ -256,8 +256,7 @@ def new_run(out: str, storage_options: Mapping[str, str] | None = None) -> Run:
     """
     storage = tuple(sorted((storage_options or {}).items()))
     store = open_store(out, storage_options)
-    if store.place.scheme == "file":
-        Path(store.uri).mkdir(parents=True, exist_ok=True)
+    store.make_folder()
     # The new run is the latest, even if the clock of another machine is ahead.
     names = (*_run_names(store, RUNS), *_run_names(store, STAGING))
     at_ms = max([now_ms(), *(started_ms(name) + 1 for name in names)])

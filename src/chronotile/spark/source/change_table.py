@@ -23,11 +23,11 @@ from chronotile.dataset.check_all import words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.report.row_formats import plain_rows
 from chronotile.rows.cells.dense_box import written_box
 from chronotile.rows.cells.engine import Range, require_engine
 from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.show.row_formats import plain_rows
 from chronotile.spark.source.change_columns import change_columns, in_columns
 from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.store import open_store

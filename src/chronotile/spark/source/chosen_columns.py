@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from chronotile.check.file_uses import BYTES_OF
 from chronotile.errors import ChronotileError
 from chronotile.history.fragment_facts import SCHEMA as FACTS
-from chronotile.tables.array_tables import BYTES_OF
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,9 @@ from chronotile.dataset.members_table import member_rows
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.errors import BadTimeError, ChangedError
 from chronotile.spark.source.tag_windows import window_of
-from chronotile.storage.place import MissingObjectError, find_place
+from chronotile.storage.place import MissingObjectError
 from chronotile.storage.prefetch import ahead
+from chronotile.storage.store import open_store
 from chronotile.tables.array_tables import (
     BATCH_ROWS,
     ArrayTables,
@@ -96,8 +97,8 @@ def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[
     [('a', 'A'), ('b', 'B')]
     """
     wanted = tuple(arrays)
-    local = all(find_place(array).scheme == "file" for array in wanted)
-    yield from zip(wanted, ahead(make, wanted, 1 if local else AHEAD), strict=True)
+    threads = max((open_store(array).concurrency for array in wanted), default=1)
+    yield from zip(wanted, ahead(make, wanted, min(threads, AHEAD)), strict=True)
 
 
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:

@@ -108,7 +108,7 @@ class Watch:
         return Look(marks=marks, problems=problems)
 
     def _all(self, stores: list[Store]) -> list[_Known | Exception]:
-        if all(store.place.scheme == "file" for store in stores):
+        if all(store.traits.pace == "quick" for store in stores):
             return [self._one(store) for store in stores]
         with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="chronotile-watch") as pool:
             return list(pool.map(self._one, stores))
@@ -134,13 +134,13 @@ def _is_quiet(store: Store, known: _Known) -> bool:
 
 def _in_full(store: Store, known: _Known | None, until: float) -> _Known:
     """Lists the commit files, and asks for size and time of those that can be read."""
-    began_ms, is_local = now_ms(), store.place.scheme == "file"
+    began_ms, has_times = now_ms(), store.traits.has_change_times
     digest = hashlib.blake2b(digest_size=12)
     # A bucket takes a request for the root, where no new engine puts commits.
-    with_root = is_local or known is None or known.has_old_files or time.monotonic() > known.until
+    with_root = has_times or known is None or known.has_old_files or time.monotonic() > known.until
     if known is not None and not with_root:
         until = known.until
-    times, is_settled, has_old_files = [], is_local, False
+    times, is_settled, has_old_files = [], has_times, False
     for folder in ("", COMMITS) if with_root else (COMMITS,):
         names = store.list_names(folder)
         times.append(names.change_time)
@@ -151,7 +151,7 @@ def _in_full(store: Store, known: _Known | None, until: float) -> _Known:
             wanted += sorted(old)
         stamps = {one.path.rpartition("/")[2]: f"{one.size} {one.etag}" for one in names.entries}
         for name in wanted:
-            if is_local and not name.endswith(WRITES) and not is_name(name):
+            if has_times and not name.endswith(WRITES) and not is_name(name):
                 stamps[name], is_old = _stamp(store, f"{folder}/{name}".lstrip("/"), began_ms)
                 is_settled &= is_old
             line = f"{folder}/{name} {stamps.get(name, '')}\n"

@@ -1,0 +1,496 @@
+"""The format: `show` decodes files, `conformance` checks any reader of them.
+
+In: files of any kind, in their array or away from it; or a file of cases and a command. Out: the
+content as a tree or as JSON, with the byte range of each field; or a score for each chapter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from chronotile.cli.options import Place, access_options, command, reporting
+from chronotile.errors import BadFileError, ChronotileError
+from chronotile.format.kinds import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from chronotile.cli.options import Access
+    from chronotile.format.schema import Schema
+    from chronotile.show.byte_ranges import Region
+    from chronotile.single_file.decode import AnyFile
+
+
+_HEX = 16
+"""Bytes of a field that a table shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReport:
+    """One file."""
+
+    place: str
+    size: int
+    file: AnyFile
+    schemas: tuple[Schema, ...]
+    key: bytes | None
+    regions: tuple[Region, ...] | None
+    """The byte ranges, if they were asked for."""
+
+    def _content(self) -> dict[str, Any]:
+        from chronotile.show.file_json import name_json, to_json
+
+        name = name_json(self.place, self.file.kind)
+        return name | to_json(self.file, self.schemas, self.key)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the file, its kind and size, its content, and the byte ranges."""
+        document = {"file": self.place, "kind": self.file.kind, "size": self.size}
+        document |= self._content()
+        if self.regions is not None:
+            document["layout"] = [_region_json(region) for region in self.regions]
+        return document
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a tree; with byte ranges, a table for each region after it."""
+        from rich.tree import Tree
+
+        from chronotile.show.file_json import WORDS
+        from chronotile.show.output import Text, size_text
+
+        title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
+        tree = Tree(Text(title, "bold"), guide_style="dim")
+        _grow(tree, self._content())
+        yield tree
+        for region in self.regions or ():
+            yield ""
+            yield Text(f"{region.title}: {size_text(len(region.data))}", "bold")
+            yield _region_table(region)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReports:
+    """Several files, and those that could not be read."""
+
+    shown: tuple[ShowReport, ...]
+    errors: tuple[ChronotileError, ...]
+
+    @property
+    def status(self) -> int:
+        """That of the worst error, or 0."""
+        return max((error.exit_code for error in self.errors), default=0)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object for each file; one that could not be read has an `error`."""
+        failed = [{"file": error.where, "error": error.to_dict()} for error in self.errors]
+        return [*(report.to_json() for report in self.shown), *failed]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give one file after the other, then the errors."""
+        from chronotile.show.output import Text
+
+        for number, report in enumerate(self.shown):
+            if number:
+                yield ""
+            yield from report.to_text()
+        for error in self.errors:
+            yield Text(str(error), "red")
+
+
+def _grow(tree: Any, document: Any) -> None:
+    """Add a JSON value to a tree: one line for each value that fits a line."""
+    from chronotile.show.output import Text
+
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for name, value in pairs:
+        label = Text(str(name), "cyan")
+        line = _one_line(value)
+        if line is not None:
+            tree.add(label.append("  ").append(line, "default"))
+        else:
+            _grow(tree.add(label), value)
+
+
+def _per_cell(values: Any) -> str:
+    """Say how many values a cell has, unless it is one."""
+    if values == 1:
+        return ""
+    return ", variable length" if not isinstance(values, int) else f", {values} values in each cell"
+
+
+def _one_line(value: Any) -> str | None:
+    match value:
+        case {"uri": uri, "type": kind, "deleted": deleted}:
+            named = "" if value["name"] is None else f"{value['name']}: "
+            where = "below the group" if value["relative"] else "absolute"
+            return f"{named}{kind} {uri} ({where}){', removed' if deleted else ''}"
+        case {"key": key, "removed": True}:
+            return f"{key} removed"
+        case {"key": key, "value": of_key, "datatype": datatype}:
+            return f"{key} = {of_key} ({datatype.lower()})"
+        case {"field": field, "raw": raw}:
+            shown = f" {value['value']}" if value.get("value") is not None else ""
+            return f"{field} {value.get('op', '=')}{shown}, raw {raw or 'empty'}"
+        case {"uri": uri, "offset": offset} if len(value) == 2:
+            return f"{uri} at byte {offset}"
+        case {"name": name, "datatype": datatype, "nullable": nullable}:
+            several = _per_cell(value["values"])
+            labels = f", labels of {value['enumeration']}" if value["enumeration"] else ""
+            return f"{name}: {datatype.lower()}{several}{', nullable' if nullable else ''}{labels}"
+        case dict():
+            return None
+    if isinstance(value, list):
+        flat = all(not isinstance(item, dict | list) for item in value)
+        line = ", ".join(map(str, value))
+        return line or "none" if flat and (len(line) <= 60 or not value) else None
+    return "none" if value is None else str(value)
+
+
+def _region_json(region: Region) -> dict[str, Any]:
+    fields = [
+        {
+            "field": span.path,
+            "start": span.start,
+            "end": span.end,
+            "value": _plain(span.value),
+            "raw": region.data[span.start : span.end].hex(),
+        }
+        for span in region.spans
+    ]
+    return {"region": region.title, "size": len(region.data), "fields": fields}
+
+
+def _region_table(region: Region) -> RenderableType:
+    from chronotile.show.output import plain_table
+
+    table = plain_table("from", "to", "bytes", "field", "value", right=2)
+    for span in region.spans:
+        raw = region.data[span.start : span.end]
+        more = " …" if len(raw) > _HEX else ""
+        shown = "" if isinstance(span.value, bytes) else str(_plain(span.value))
+        table.add_row(str(span.start), str(span.end), raw[:_HEX].hex(" ") + more, span.path, shown)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Make JSON of a value of the generated parsers: bytes as hex, an enum as its name."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.name if hasattr(value, "name") else value
+
+
+def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
+    """Read the schemas of the array around a file; give none if there is no array."""
+    from chronotile.single_file.decode import split_place
+    from chronotile.single_file.nearby_schemas import read_schemas
+
+    array, _ = split_place(place)
+    while array.rpartition("/")[2].startswith("__"):
+        array = array.rpartition("/")[0]
+    try:
+        return read_schemas(array, access.storage, access.key)
+    except ChronotileError:
+        return ()
+
+
+@command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=Place("file"))
+@click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
+@click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")
+@click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
+@access_options
+@reporting
+def show(
+    files: tuple[str, ...], kind: str | None, schema: str | None, as_hex: bool, access: Access
+) -> ShowReport | ShowReports:
+    """Decode each FILE, of any kind: commit, schema, enumeration, metadata of array or fragment.
+
+    The array that the file lies in types the values. Away from it they stay raw, unless --schema
+    names a schema file or an array. If the name of a file does not tell its kind, its content may.
+    """
+    if len(files) == 1:
+        return _show(files[0], kind, schema, access, as_hex=as_hex)
+    shown, errors = [], []
+    for file in files:
+        try:
+            shown.append(_show(file, kind, schema, access, as_hex=as_hex))
+        except ChronotileError as error:
+            errors.append(error)
+    return ShowReports(shown=tuple(shown), errors=tuple(errors))
+
+
+def _show(
+    file: str, kind: str | None, schema: str | None, access: Access, *, as_hex: bool
+) -> ShowReport:
+    from chronotile.show.byte_ranges import layout
+    from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
+    from chronotile.single_file.nearby_schemas import read_schemas
+
+    key = access.key
+    data = read_file(file, access.storage)
+    chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
+    decoded = decode(data, chosen, file, key=key)
+    schemas = (
+        _schemas_near(file, access) if schema is None else read_schemas(schema, access.storage, key)
+    )
+    return ShowReport(
+        place=file,
+        size=len(data),
+        file=decoded,
+        schemas=schemas,
+        key=key,
+        regions=layout(data, chosen, file, key=key, schemas=schemas) if as_hex else None,
+    )
+
+
+Ask = Callable[[str, "Case"], Any]
+"""Gives the answer of a reader to a case whose file lies at a path."""
+
+_LARGEST = 16 << 20
+"""Bytes of one answer that are read."""
+_LISTED = 20
+"""Failures that the text lists; --json has all."""
+
+
+class Case(NamedTuple):
+    """One question, and the right answer."""
+
+    chapter: str
+    path: str
+    expect: dict[str, Any]
+    window: tuple[int, int] | None = None
+    key: str | None = None
+    edit: dict[str, int] | None = None
+
+
+class Failure(NamedTuple):
+    """A case that a reader got wrong."""
+
+    case: Case
+    problem: str
+
+
+@dataclass(slots=True)
+class Score:
+    """The count of cases in one chapter."""
+
+    passed: int = 0
+    cases: int = 0
+    not_asked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConformanceReport:
+    """The score of one reader."""
+
+    scores: dict[str, Score]
+    failures: tuple[Failure, ...]
+
+    @property
+    def status(self) -> int:
+        """1 if the reader got a case wrong."""
+        return int(bool(self.failures))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the score of each chapter, and each failure."""
+        chapters = [
+            {"chapter": name, "passed": s.passed, "cases": s.cases, "not_asked": s.not_asked}
+            for name, s in self.scores.items()
+        ]
+        failures = [
+            {
+                "chapter": case.chapter,
+                "path": case.path,
+                "window": case.window,
+                "edit": case.edit,
+                "problem": problem,
+            }
+            for case, problem in self.failures
+        ]
+        return {"chapters": chapters, "failures": failures}
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a table of chapters, then the first failures."""
+        from chronotile.show.output import Text, plain_table
+
+        table = plain_table("passed", "cases", "not asked", "chapter", right=3)
+        for name, score in self.scores.items():
+            table.add_row(
+                f"{score.passed:,}", f"{score.cases:,}", f"{score.not_asked:,}", Text(name)
+            )
+        yield table
+        for case, problem in self.failures[:_LISTED]:
+            window = "" if case.window is None else f" at {list(case.window)}"
+            yield Text(f"{case.path}{window}: {problem}", "red")
+        if len(self.failures) > _LISTED:
+            yield f"and {len(self.failures) - _LISTED:,} more failures (--json)"
+
+
+def read_cases(place: str) -> tuple[Path, list[Case]]:
+    """Read a file of cases; gives the folder of their paths too.
+
+    Raises:
+        BadFileError: It is no file of cases.
+    """
+    try:
+        document = json.loads(Path(place).read_text("utf-8"))
+        root = Path(place).parent / document["root"]
+        cases = [
+            Case(
+                chapter=str(one["chapter"]),
+                path=str(one["path"]),
+                expect=dict(one["expect"]),
+                window=tuple(one["window"]) if "window" in one else None,
+                key=one.get("key"),
+                edit=one.get("edit"),
+            )
+            for one in document["cases"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        raise BadFileError(place, "expected a file of cases, found another") from cause
+    for case in cases:
+        path = PurePosixPath(case.path)
+        if path.is_absolute() or ".." in path.parts:
+            raise BadFileError(place, f"expected paths below its root, found {case.path!r}")
+    return root, cases
+
+
+def check_reader(root: Path, cases: Iterable[Case], ask: Ask) -> ConformanceReport:
+    """Ask a reader every case, and compare."""
+    scores: dict[str, Score] = {}
+    failures = []
+    for case in cases:
+        score = scores.setdefault(case.chapter, Score())
+        answer = _answer(root, case, ask)
+        problem = problem_of(case.expect, answer)
+        if problem is None:
+            score.not_asked += 1
+            continue
+        score.cases += 1
+        score.passed += not problem
+        if problem:
+            failures.append(Failure(case, problem))
+    return ConformanceReport(scores=scores, failures=tuple(failures))
+
+
+def problem_of(expect: dict[str, Any], answer: Any) -> str | None:
+    """Compare an answer: empty if it is right, None if the reader cannot say.
+
+    >>> problem_of({"t1": 1}, {"t1": 1, "more": 2}), problem_of({"t1": 1}, {"t1": None})
+    ('', None)
+    >>> problem_of({"t1": 1}, {"t1": 2})
+    't1: expected 1, found 2'
+    """
+    if not isinstance(answer, dict):
+        return "expected a JSON object, found another answer"
+    if answer.get("cannot_say"):
+        return None
+    if "refused" in expect:
+        return "" if answer.get("refused") else "expected a refusal, found an answer"
+    if answer.get("refused"):
+        return f"expected an answer, found a refusal: {_short(answer['refused'])}"
+    if all(name in answer and answer[name] is None for name in expect):
+        return None
+    for name, value in expect.items():
+        found = answer.get(name)
+        if found != value and not (name in answer and found is None):
+            return f"{name}: expected {_short(value)}, found {_short(found)}"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def _answer(root: Path, case: Case, ask: Ask) -> Any:
+    if case.edit is None:
+        return ask(str(root / case.path), case)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / case.path
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(_edited((root / case.path).read_bytes(), case.edit))
+        return ask(str(copy), case)
+
+
+def _edited(data: bytes, edit: dict[str, int]) -> bytes:
+    if "truncate" in edit:
+        return data[: edit["truncate"]]
+    at = edit["flip"]
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+def command_asker(command: Sequence[str], timeout: float) -> Ask:
+    """Make a reader of a command that gets a path and prints JSON."""
+
+    def ask(path: str, case: Case) -> Any:
+        window = () if case.window is None else ("--window", *map(str, case.window))
+        key = () if case.key is None else ("--key", case.key)
+        return _run([*command, path, *window, *key], timeout)
+
+    return ask
+
+
+def _run(command: list[str], timeout: float) -> Any:
+    """Run a command in a process group of its own; give its JSON, or None."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        timer = threading.Timer(timeout, _end, (process,))
+        timer.start()
+        try:
+            output = process.stdout.read(_LARGEST + 1) if process.stdout else b""
+            if len(output) > _LARGEST:
+                _end(process)
+            process.wait()
+        finally:
+            timer.cancel()
+    try:
+        return json.loads(output) if len(output) <= _LARGEST else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@command(
+    epilog="\b\nExample:\n  chronotile conformance tests/conformance/cases.json -- ./my-reader"
+)
+@click.argument("cases", metavar="CASES", type=Place("file"))
+@click.argument("command", metavar="COMMAND…", nargs=-1, required=True)
+@click.option("--only", metavar="TEXT", help="Only chapters whose name holds this text.")
+@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="For one case (30).")
+@reporting
+def conformance(
+    cases: str, command: tuple[str, ...], only: str | None, timeout: float
+) -> ConformanceReport:
+    """Check a reader of the format, COMMAND, against the cases in CASES.
+
+    For each case COMMAND runs with a path (and --window START END, --key KEY) added, and prints
+    a JSON object. Exit status 1 if an answer is wrong.
+    """
+    root, every = read_cases(cases)
+    chosen = [case for case in every if only is None or only in case.chapter]
+    if not chosen:
+        raise BadFileError(cases, f"expected cases of a chapter with {only!r}, found none")
+    return check_reader(root, chosen, command_asker(command, timeout))

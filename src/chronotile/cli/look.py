@@ -1,0 +1,666 @@
+"""What is there: `visible`, `explain`, `fragments`, `members`, `moments`.
+
+In: an array or a group, and mostly a window. Out: what an open sees and why, what each fragment
+holds, what a group holds and when all of it can be read. Of a group, one report with a part for
+each array; one that cannot be read stops no other. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chronotile.cli.options import (
+    MOMENT,
+    Place,
+    access_options,
+    array_argument,
+    command,
+    member_option,
+    moments_of_group,
+    reporting,
+    say_gap,
+    window_options,
+)
+from chronotile.errors import ChronotileError
+from chronotile.format.names import is_newer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from rich.console import RenderableType
+
+    from chronotile.array import Array
+    from chronotile.cli.options import Access
+    from chronotile.dataset.member_tree import Node
+    from chronotile.dataset.members_table import MemberRow
+    from chronotile.dataset.moments import WholeState
+    from chronotile.format.timestamps import Ends
+    from chronotile.group import Group
+    from chronotile.log import Log
+    from chronotile.show.explain_words import Advice
+    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import Delete, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a command says of one member."""
+
+    node: Node
+    report: Any = None
+    """None for a group, and for what could not be read."""
+    error: ChronotileError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersReport:
+    """What a command says of each member."""
+
+    group: str
+    parts: tuple[Part, ...]
+
+    @property
+    def status(self) -> int:
+        """3 if a member could not be read, else the worst of the parts."""
+        if any(part.error is not None or part.node.found == "unreadable" for part in self.parts):
+            return 3
+        return max((getattr(part.report, "status", 0) for part in self.parts), default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give one object for each member; `report` is what the command says of an array."""
+        return {
+            "group": self.group,
+            "members": [
+                {
+                    "member": part.node.path,
+                    "found": part.node.found,
+                    "array": part.node.uri,
+                    "report": None if part.report is None else part.report.to_json(),
+                    "error": None if part.error is None else part.error.to_dict(),
+                }
+                for part in self.parts
+            ],
+        }
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give one part after the other, each below the path of its member."""
+        from chronotile.show.output import Text, count_text, place_text
+
+        arrays = sum(part.node.found == "array" for part in self.parts)
+        words = f"{count_text(arrays, 'array')} of {count_text(len(self.parts), 'member')}"
+        yield Text(f"{place_text(self.group)}: {words}", "bold")
+        for part in self.parts:
+            if part.report is None and part.error is None and part.node.found == "group":
+                continue
+            yield ""
+            yield Text(f"── {part.node.path} ──", "bold cyan")
+            if part.error is not None:
+                yield Text(f"it cannot be read: {part.error}", "red")
+            elif part.report is None:
+                yield Text(f"{part.node.found}: {part.node.problem}", "yellow")
+            else:
+                yield from part.report.to_text()
+
+
+def each_array(
+    place: Array | Group,
+    report: Callable[[Array], Any],
+    *,
+    member: str | None = None,
+    end: Any = None,
+) -> Any:
+    """Report on an array; of a group, on every array that is a member at a moment.
+
+    Args:
+        place: The array, or the group.
+        report: Reports on one array.
+        member: Of a group: only members whose path fits this pattern.
+        end: Of a group: the moment; now, if it is left out.
+    """
+    from chronotile.array import Array
+    from chronotile.show.output import progress
+
+    if isinstance(place, Array):
+        return report(place)
+    nodes = place.nodes(member, end)
+    parts = []
+    arrays = sum(node.found == "array" for node in nodes)
+    with progress("reading members", arrays) as step:
+        for node in nodes:
+            if node.found != "array" or node.store is None:
+                parts.append(Part(node=node))
+                continue
+            try:
+                parts.append(Part(node=node, report=report(Array(node.store, place.key))))
+            except ChronotileError as error:
+                parts.append(Part(node=node, error=error))
+            step()
+    return MembersReport(group=place.uri, parts=tuple(parts))
+
+
+SHOWN = 1000
+"""Rows that a table shows; --json has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleReport:
+    """What one view sees."""
+
+    view: View
+    facts: Mapping[str, Mapping[str, Any]] | None = None
+    """Name of a visible fragment -> what it holds, if that was asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the form of `View.to_dict`, with cells and bytes of each fragment if asked for."""
+        document = self.view.to_dict()
+        if self.facts is not None:
+            document["fragments"] = [
+                one | {name: self.facts[one["name"]][name] for name in ("cells", "bytes")}
+                for one in document["fragments"]
+            ]
+        return document
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give the window, then a table of each kind."""
+        from chronotile.show.explain_words import NO_KEY, lacks_key
+        from chronotile.show.output import Text, count_text, place_text, window_text
+
+        view = self.view
+        place = place_text(view.history.array)
+        yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
+        if lacks_key(view.history):
+            yield Text(NO_KEY, "red")
+        yield f"schema {view.schema or 'none'}"
+        yield ""
+        yield Text(f"{count_text(len(view.fragments), 'fragment')} visible", "bold green")
+        if len(view.fragments):
+            yield self._fragments()
+        for kind, commits in (("delete", view.deletes), ("update", view.updates)):
+            if len(commits):
+                yield ""
+                yield Text(f"{count_text(len(commits), kind)} in force", "bold yellow")
+                yield from _commits(commits)
+
+    def _fragments(self) -> RenderableType:
+        from chronotile.show.output import plain_table, size_text
+
+        more = () if self.facts is None else ("cells", "bytes")
+        table = plain_table("fragment", "read", "committed by", *more)
+        table.columns[0].no_wrap = True
+        for fragment in self.view.fragments[:SHOWN]:
+            read = "in part" if fragment.partial else "whole"
+            file = fragment.source.rpartition("/")[2]
+            own = file.startswith(fragment.name)
+            by = f"its own {file.removeprefix(fragment.name)}" if own else fragment.source
+            facts = self.facts[fragment.name] if self.facts is not None else {}
+            known = facts.get("cells") is not None
+            numbers = (f"{facts['cells']:,}", size_text(facts["bytes"])) if known else ()
+            table.add_row(fragment.name, read, by, *numbers)
+        if len(self.view.fragments) > SHOWN:
+            table.add_row(f"and {len(self.view.fragments) - SHOWN:,} more (--json)", "", "")
+        return table
+
+
+def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
+    from chronotile.format.timestamps import span_text
+    from chronotile.show.events import delete_words, update_words
+    from chronotile.show.output import Text
+    from chronotile.visibility.view import Update
+
+    for commit in commits[:SHOWN]:
+        words, notes = update_words(commit) if isinstance(commit, Update) else delete_words(commit)
+        yield f"  {span_text(commit.t1, commit.t2)}  {words}"
+        for note in notes:
+            yield Text(f"      note: {note}", "red")
+    if len(commits) > SHOWN:
+        yield f"  … and {len(commits) - SHOWN:,} more (--json)"
+
+
+@command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
+@array_argument
+@window_options
+@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@member_option
+@access_options
+@reporting
+def visible(
+    array: str, window: Ends, cells: bool, member: dict[str, str], access: Access
+) -> VisibleReport | MembersReport:
+    """Show what an open of ARRAY at a window sees: fragments, deletes and updates in force.
+
+    Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
+    """
+    place = access.open(array, member)
+    start, end = moments_of_group(place, window)
+
+    def report(one: Array) -> VisibleReport:
+        log = access.log_of(one)
+        view = log.view(start, end)
+        say_gap(view, "visible")
+        if not cells:
+            return VisibleReport(view=view)
+        facts = log.fragments(names={fragment.name for fragment in view.fragments})
+        return VisibleReport(view=view, facts={row["name"]: row for row in facts.to_pylist()})
+
+    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
+
+
+MOST = 8
+"""Groups, and conditions, that fit one screen."""
+
+_STYLES = {"visible": "green", "partial": "yellow", "hidden": "red"}
+_DATA = ("fragment", "delete", "update")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainReport:
+    """All objects of an array, or those whose name the user gave."""
+
+    log: Log
+    view: View
+    explained: tuple[Explanation, ...]
+    named: bool
+    """True if the user gave a name."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object for each object of the array."""
+        return [item.to_dict() for item in self.explained]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give one screen."""
+        from chronotile.check.engine_failures import failures
+        from chronotile.show.explain_words import NO_KEY, advise, lacks_key
+        from chronotile.show.output import Text, place_text, window_text
+
+        view = self.view
+        for words in failures(view):
+            yield Text(words, "bold red")
+        place = place_text(view.history.array)
+        yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
+        if lacks_key(view.history):
+            yield Text(NO_KEY, "red")
+        yield ""
+        if self.named:
+            for advice in advise(self.explained, view, self.log.operations):
+                yield from _advice_text(advice)
+            yield from self._late()
+            return
+        yield from self._seen()
+        hidden = [item for item in self.explained if item.status != "visible"]
+        if lacks_key(view.history):  # said once, above
+            hidden = [item for item in hidden if item.reason != "unreadable"]
+        # Objects that hold data come first; the order is otherwise that of `explain`.
+        ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
+        groups = advise(ordered, view, self.log.operations)
+        if groups:
+            yield ""
+            yield Text("Why not all of it is seen", "bold")
+        for advice in groups[:MOST]:
+            yield from _advice_text(advice)
+        if len(groups) > MOST:
+            yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
+        yield from self._taken_away()
+        yield from self._late()
+
+    def _late(self) -> Iterator[RenderableType]:
+        """Name writes that are seen, and of which no row shows."""
+        from chronotile.check.late_writes import late_writes
+        from chronotile.show.output import Text
+
+        view, names = self.view, {item.name for item in self.explained}
+        for found in late_writes(view.rules):
+            late = [name for name in found.names if name.text in names]
+            if late and view.start <= late[0].t1 and found.delete.t2 <= view.end:
+                yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
+                yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
+
+    def _seen(self) -> Iterator[RenderableType]:
+        from chronotile.show.output import Text, window_text
+
+        view = self.view
+        fragments = [item for item in self.explained if item.kind == "fragment"]
+        first = min((item.t1 or 0 for item in fragments), default=0)
+        seen = len(view.fragments)
+        line = Text("Fragments seen: ")
+        line.append(f"{seen:,} of {len(fragments):,}", "green" if seen else "red")
+        partial = sum(fragment.status == "partial" for fragment in fragments)
+        line.append(f", {partial:,} of them in part" if partial else "")
+        yield line
+        if not fragments:
+            yield "The array has no fragment: nothing was ever written, or all is vacuumed."
+        elif not seen and view.end < first:
+            yield "The window ends before the first write."
+        yield f"Schema in force: {view.schema or 'none'}"
+        if fragments:
+            last = max(item.t2 or 0 for item in fragments)
+            yield f"Window of all data: {window_text(first, last)}"
+
+    def _taken_away(self) -> Iterator[RenderableType]:
+        from chronotile.format.timestamps import span_text, time_text
+        from chronotile.show.events import delete_words, update_words
+        from chronotile.show.output import Text, count_text
+
+        view = self.view
+        commits = []
+        for one in view.deletes[:MOST]:
+            words, notes = delete_words(one)
+            commits.append((one.t2, words, (*self.log.older_words(one), *notes)))
+        commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
+        if not commits:
+            return
+        more = len(view.deletes) + len(view.updates) - MOST
+        yield ""
+        yield Text("What takes rows out of the fragments that are seen", "bold")
+        for moment, words, notes in sorted(commits)[:MOST]:
+            yield f"  {span_text(moment, moment)}  {words}"
+            for note in notes:
+                yield Text(f"      note: {note}", "red")
+        if more > 0:
+            yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
+        first = min(commits)[0]
+        end = f"an --end before {first} ({time_text(first)})"
+        yield Text(f"  to see the rows again, open with {end}", "cyan")
+
+
+def _advice_text(advice: Advice) -> Iterator[RenderableType]:
+    from chronotile.show.output import Text, count_text
+
+    names, kind = advice.names, advice.kind
+    many = len(names) > 1
+    head = Text("  ")
+    head.append(count_text(len(names), kind) if many else f"{kind} {names[0]}", "bold")
+    head.append(f"  {advice.status}, {advice.reason}", _STYLES[advice.status])
+    yield head
+    if many:
+        yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")
+    yield f"      {advice.why}"
+    if advice.todo:
+        yield Text(f"      to do: {advice.todo}", "cyan")
+
+
+@command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
+@array_argument
+@click.argument("name", metavar="[NAME]", required=False)
+@window_options
+@member_option
+@access_options
+@reporting
+def explain(
+    array: str, name: str | None, window: Ends, member: dict[str, str], access: Access
+) -> ExplainReport | MembersReport:
+    """Explain what an open of ARRAY sees, what it does not see and why, and what to do.
+
+    With NAME, why that one object is or is not visible; any part of its name will do.
+    """
+    place = access.open(array, member)
+    start, end = moments_of_group(place, window)
+
+    def report(one: Array) -> ExplainReport:
+        log = access.log_of(one)
+        view = log.view(start, end)
+        say_gap(view, "explain")
+        explained = one.explain(name, start=view.start, end=view.end)
+        return ExplainReport(log=log, view=view, explained=tuple(explained), named=name is not None)
+
+    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentsReport:
+    """The fragments of an array."""
+
+    array: str
+    facts: pa.Table
+    whole_names: bool
+    lacks_key: bool = False
+    """Whether the array is encrypted, and no key was given."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object a fragment, with the columns of `log.fragments()`."""
+        rows: list[dict[str, Any]] = self.facts.to_pylist()
+        return rows
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a line on the array, then a table."""
+        from chronotile.show.explain_words import NO_KEY
+        from chronotile.show.output import Text, count_text, place_text, plain_table, size_text
+
+        rows = self.facts.slice(0, SHOWN).to_pylist()
+        cells, size = (sum(self.facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
+        words = f": {count_text(self.facts.num_rows, 'fragment')}"
+        words += f", {count_text(cells, 'cell')}, {size_text(size)}"
+        yield Text(f"{place_text(self.array)}{words}", "bold")
+        if not rows:
+            return
+        headers = ("cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes")
+        table = plain_table(*headers, right=3)
+        table.columns[3].no_wrap = True
+        for row in rows:
+            table.add_row(*self._cells(row))
+        yield table
+        if self.facts.num_rows > SHOWN:
+            yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
+        unknown = self.facts["metadata"].null_count
+        if unknown:
+            why = f". {NO_KEY}" if self.lacks_key else ""
+            yield f"{count_text(unknown, 'fragment')} without metadata that could be read{why}"
+
+    def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
+        from chronotile.show.output import size_text
+
+        name = row["name"] if self.whole_names else short_name(row["name"])
+        if row["metadata"] is None:
+            return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else "")
+        notes = [word for word, is_so in _flags(row) if is_so]
+        numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
+        return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))
+
+
+def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    applied = len(row["applied_deletes"] or ())
+    yield "dense", row["dense"]
+    yield "a time for each cell", row["has_timestamps"]
+    yield "delete marks", row["has_delete_metadata"]
+    yield f"{applied} delete{'' if applied == 1 else 's'} applied", applied > 0
+
+
+def short_name(name: str) -> str:
+    """Shorten the uuid in a fragment's name.
+
+    >>> short_name("__1_2_00112233445566778899aabbccddeeff_22")
+    '__1_2_00112233…_22'
+    """
+    parts = name.split("_")
+    return "_".join(f"{part[:8]}…" if len(part) == 32 else part for part in parts)
+
+
+def domain_words(domain: str | None) -> str:
+    """Write a domain for people.
+
+    >>> domain_words('[[1, 25], ["a", "b"]]')
+    '1 to 25, a to b'
+    """
+    ranges = json.loads(domain) if domain else []
+    return ", ".join(f"{low} to {high}" for low, high in ranges)
+
+
+@command(epilog="\b\nExample:\n  chronotile fragments demo/array")
+@array_argument
+@click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
+@member_option
+@access_options
+@reporting
+def fragments(
+    array: str, whole_names: bool, member: dict[str, str], access: Access
+) -> FragmentsReport | MembersReport:
+    """Show what each fragment of ARRAY holds: cells, bytes, tiles, domain.
+
+    Reads each fragment's footer, or one .meta file that holds the footers of many. The column
+    metadata says which: own, or consolidated.
+    """
+
+    def report(one: Array) -> FragmentsReport:
+        from chronotile.history.fragment_facts import named_fragments, read_facts
+        from chronotile.show.explain_words import lacks_key
+        from chronotile.show.output import progress
+
+        log = access.log_of(one)
+        with progress("reading footers", len(named_fragments(log.history).name)) as step:
+            facts = read_facts(one.store, log.history, on_fragment=step)
+        closed = lacks_key(log.history)
+        return FragmentsReport(
+            array=one.uri, facts=facts, whole_names=whole_names, lacks_key=closed
+        )
+
+    return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
+
+
+group_argument = click.argument("group", metavar="GROUP", type=Place("dir"))
+_FOUND_STYLES = {"array": "green", "group": "cyan", "doubled": "dim", "cyclic": "yellow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersTree:
+    """The members of a group at a moment."""
+
+    group: str
+    end: int
+    rows: tuple[MemberRow, ...]
+
+    @property
+    def status(self) -> int:
+        """3 if a member could not be read."""
+        return 3 if any(row.error for row in self.rows) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Give one object for each member, a group before its members."""
+        return {
+            "group": self.group,
+            "end": self.end,
+            "members": [row.to_dict() for row in self.rows],
+        }
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a tree."""
+        from rich.tree import Tree
+
+        from chronotile.show.output import Text, count_text, place_text, size_text
+
+        arrays = [row for row in self.rows if row.found == "array"]
+        size = sum(row.bytes or 0 for row in arrays)
+        head = f"{place_text(self.group)}: {count_text(len(arrays), 'array')}"
+        tree = Tree(Text(f"{head}, {size_text(size)}", "bold"), guide_style="dim")
+        above: list[Any] = [tree]
+        for row in self.rows:
+            label = Text(row.path.rpartition("/")[2] if row.depth else row.path)
+            label.append(f"  {row.found}", _FOUND_STYLES.get(row.found, "red"))
+            label.append(f"  {_facts(row)}", "default")
+            del above[row.depth + 1 :]
+            above.append(above[-1].add(label))
+        yield tree
+
+
+def _facts(row: MemberRow) -> str:
+    from chronotile.format.timestamps import time_text
+    from chronotile.show.output import count_text, size_text
+
+    parts = []
+    if row.commits is not None:
+        is_group = row.found == "group"
+        many = "lists of members" if is_group else "commits"
+        parts.append(count_text(row.commits, "list of members" if is_group else "commit", many))
+    if row.bytes is not None:
+        parts.append(size_text(row.bytes))
+    if row.changed is not None:
+        parts.append(f"changed {time_text(row.changed)}")
+    if not row.is_inside and row.found != "refused":
+        parts.append(f"at {row.uri}")
+    if row.problem:
+        parts.append(row.problem)
+    return ", ".join(parts) + (f"; it cannot be read: {row.error}" if row.error else "")
+
+
+@command(epilog="\b\nExample:\n  chronotile members demo/dataset")
+@group_argument
+@click.option("--as-of", metavar="TIME", type=MOMENT, help="The members at this time: now.")
+@click.option("--end", "as_of", metavar="TIME", type=MOMENT, hidden=True)
+@click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
+@access_options
+@reporting
+def members(group: str, as_of: Any, no_size: bool, access: Access) -> MembersTree:
+    """List the members of GROUP at any depth: what each is, commits, bytes, last change.
+
+    A member that is not there, or that is no array any more, is named as such. A group that holds
+    itself is listed once, and not followed.
+    """
+    from chronotile.dataset.members_table import member_rows
+    from chronotile.format.timestamps import now_ms
+    from chronotile.show.output import progress
+
+    dataset = access.open_group(group).dataset
+    moment = now_ms() if as_of is None else dataset.moment(as_of, "--as-of")
+    with progress("reading members", len(dataset.tree(moment))) as step:
+        rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
+    return MembersTree(group=dataset.uri, end=moment, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentsReport:
+    """When a dataset can be read whole."""
+
+    group: str
+    states: tuple[WholeState, ...]
+    limit: int | None
+
+    @property
+    def status(self) -> int:
+        """1 if there is no such time."""
+        return 0 if self.states else 1
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Give one object for each stretch of time."""
+        return [state.to_dict() for state in self.states]
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give a table."""
+        from chronotile.format.timestamps import time_text
+        from chronotile.show.output import Text, count_text, place_text, plain_table
+
+        count = count_text(len(self.states), "stretch", "stretches")
+        words = f"{count} of time at which every member can be read whole"
+        yield Text(f"{place_text(self.group)}: {words}", "bold")
+        if not self.states:
+            return
+        table = plain_table("from (ms)", "to (ms)", "from", "arrays", "changed then", right=2)
+        for state in self.states[-(self.limit or len(self.states)) :]:
+            until = "now" if state.until is None else str(state.until)
+            few = ", ".join(state.changed[:3])
+            more = f" and {len(state.changed) - 3} more" if len(state.changed) > 3 else ""
+            table.add_row(str(state.t), until, time_text(state.t), str(state.arrays), few + more)
+        yield table
+
+
+@command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
+@group_argument
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last ones.")
+@access_options
+@reporting
+def moments(group: str, limit: int | None, access: Access) -> MomentsReport:
+    """List the times at which every member of GROUP can be read whole.
+
+    An array has no state before it was created. A dense array whose fragments were merged over a
+    time, and vacuumed, can no longer be read whole at that time.
+    """
+    from chronotile.show.output import progress
+
+    dataset = access.open_group(group).dataset
+    with progress("reading members"):
+        states = dataset.moments()
+    if not states and not dataset.tree():
+        raise ChronotileError(dataset.uri, "expected members, found none")
+    return MomentsReport(group=dataset.uri, states=states, limit=limit)

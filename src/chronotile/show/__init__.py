@@ -1,0 +1,25 @@
+"""Show: what was found, in words, pages and pictures, on its way to people and programs.
+
+In: values that other rooms read and decided on. Out: text, JSON, tables, HTML, SVG and PNG. Text
+from files is escaped here, where it leaves. Reads no array, and decides nothing.
+
+Modules, in reading order:
+
+    events           one thing that happened, in words
+    operation_words  one change of ours, in words
+    story            all events of one array, in order
+    explain_words    why an object is not visible, and what to do about it
+    file_json        one decoded file as JSON
+    byte_ranges      the bytes of one file, field by field
+    output           standard output: text, tables and JSON
+    terminal_fit     tables and lines that fit a terminal
+    error_messages   standard error, and the exit status
+    row_formats      rows as CSV, JSON lines, Parquet and Arrow
+    usage_map        a picture of what an array's bytes are for
+    fleet_page       a page on a whole fleet
+    picture          what the timeline of an array shows
+    axes             the time axis, and what all panels share
+    chart            the timeline of one array, drawn
+    lanes            the timeline of a group, a lane for each array
+    timeline_page    the timeline as a page with a slider
+"""

@@ -1,0 +1,216 @@
+"""Error messages: the one place that prints errors.
+
+In: an exception that ended a command, and the arguments of the call. Out: one line on standard
+error, or one JSON document there, and the exit status. Prints only printable characters, and no
+secret from the arguments. Knows nothing of the commands.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import select
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+import click
+
+from chronotile.errors import (
+    SECRET_NAME,
+    ChronotileError,
+    PredicateError,
+    StorageError,
+    printable,
+    printable_json,
+    split_problem,
+    without_queries,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TRACEBACK = "CHRONOTILE_TRACEBACK"
+"""If this is set in the environment, an unexpected error ends in a traceback."""
+
+EXTRAS = {
+    "pyspark": "spark",
+    "altair": "plot",
+    "vl_convert": "plot",
+    "cryptography": "crypto",
+    "tiledb": "engine",
+}
+"""Package -> the extra that installs it."""
+
+_STOPPED = 130
+_LONGEST = 500
+"""The most characters of a foreign error's message."""
+_SECRET = re.compile(
+    rf"(?:--\w+=)?[\w.-]*(?:{SECRET_NAME})[\w.-]*=(?P<value>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_USER = re.compile(r"(://)[^/@\s]+@")
+_VALUES = ("--set", "--where")
+"""Options whose values are never secrets, whatever the field's name is."""
+
+
+class Complaint(NamedTuple):
+    """An error, in parts."""
+
+    where: str
+    """Empty if the error concerns the call as a whole."""
+    problem: str
+    hint: str | None
+    status: int
+
+
+@contextmanager
+def unless_closed(stream: TextIO) -> Iterator[None]:
+    """Write to a stream, and go on as if it was read if its reader has closed the pipe.
+
+    The exit status is the same as if all was read.
+
+    Raises:
+        BrokenPipeError: Of another pipe, or of a connection.
+    """
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:
+        if not _has_lost_reader(stream):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _has_lost_reader(stream: TextIO) -> bool:
+    with suppress(OSError, ValueError):  # a stream without a file, as in a test
+        waiting = select.poll()
+        waiting.register(stream.fileno(), 0)  # then it tells only what is wrong
+        return bool(waiting.poll(0))
+    return False
+
+
+def complain(error: BaseException, arguments: Sequence[str]) -> int:
+    """Print an error, and give the exit status.
+
+    The arguments of the call say whether the user wants JSON, and which words are secret.
+    """
+    made = _complaint(error)
+    if "--json" in itertools.takewhile(lambda argument: argument != "--", arguments):
+        parts: dict[str, str | None] = {"where": made.where or "chronotile"}
+        parts |= split_problem(made.problem) | {"hint": made.hint}
+        hushed = {name: text and _hushed(text, arguments) for name, text in parts.items()}
+        document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
+        with unless_closed(sys.stderr):
+            click.echo(document, err=True)
+    else:
+        where = f"{printable(made.where)}: " if made.where else ""
+        hint = f" ({made.hint})" if made.hint and _shows_hint(error) else ""
+        with unless_closed(sys.stderr):
+            for line in _lines(error, made.problem, f"chronotile: {where}", hint):
+                click.echo(printable(_hushed(line, arguments)), err=True)
+    return made.status
+
+
+def _lines(error: BaseException, problem: str, head: str, tail: str) -> list[str]:
+    """Put a problem into one line; below one on a predicate come the predicate and a caret."""
+    if isinstance(error, PredicateError) and problem.count("\n") == 2:
+        words, shown, caret = problem.split("\n")
+        return [f"{head}{words}{tail}", shown, caret]
+    # A problem may have several lines; any other control character comes from a name.
+    return [head + " ".join(re.split(r"[ \n]+", problem.strip(" \n"))) + tail]
+
+
+def _shows_hint(error: BaseException) -> bool:
+    return not isinstance(error, ChronotileError) or isinstance(error, StorageError)
+
+
+def status_of(error: BaseException) -> int:
+    """Give the exit status of a command that an error ends.
+
+    >>> status_of(KeyboardInterrupt()), status_of(ChronotileError("a", "expected b, found c"))
+    (130, 1)
+    """
+    return _complaint(error).status
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Return True if an error is a fault of this program.
+
+    >>> is_unexpected(TypeError()), is_unexpected(ChronotileError("a", "expected b, found c"))
+    (True, False)
+    """
+    known = ChronotileError | click.ClickException | OSError | click.Abort | KeyboardInterrupt
+    if isinstance(error, ModuleNotFoundError):
+        return (error.name or "").partition(".")[0] not in EXTRAS
+    return not isinstance(error, known)
+
+
+def _complaint(error: BaseException) -> Complaint:
+    match error:
+        case ChronotileError():
+            return Complaint(error.place, error.problem, error.hint, error.exit_code)
+        case click.ClickException():
+            return _usage_complaint(error)
+        case ModuleNotFoundError() if (package := (error.name or "").partition(".")[0]) in EXTRAS:
+            problem = f"expected the package {package}, found none"
+            return Complaint("", problem, f"pip install 'chronotile[{EXTRAS[package]}]'", 1)
+        case OSError():
+            problem = f"expected to use it, found: {error.strerror or error}"
+            return Complaint(_text(error.filename) or "storage", problem, None, 1)
+        case click.Abort() | KeyboardInterrupt():
+            return Complaint("", "stopped", None, _STOPPED)
+    words = str(error).strip().partition("\n")[0][:_LONGEST]
+    problem = f"expected to finish, found {type(error).__name__}{words and f': {words}'}"
+    hint = f"a fault of chronotile, most likely: please report it with what {TRACEBACK}=1 shows"
+    return Complaint("", problem, hint, 1)
+
+
+def _usage_complaint(error: click.ClickException) -> Complaint:
+    """Say what a wrong call should have, and what it has."""
+    status = error.exit_code
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return Complaint("", error.format_message(), None, status)
+    where = error.ctx.command_path.removeprefix("chronotile").strip()
+    hint = f"see {error.ctx.command_path} --help"
+    match error:
+        case click.MissingParameter():
+            name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
+            if isinstance(error.param, click.Option):
+                name = error.param.opts[-1]
+            return Complaint(where, f"expected {name}, found none", hint, status)
+        case click.NoSuchOption():
+            near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+            problem = f"expected an option of it, found {error.option_name}{near}"
+            return Complaint(where, problem, hint, status)
+        case click.BadParameter():
+            name = error.param.opts[-1] if error.param else "a parameter"
+            name = name if name.startswith("-") else name.upper()
+            return Complaint(f"{where}: {name}", error.message, hint, status)
+    return Complaint(where, error.message, hint, status)
+
+
+def _text(name: object) -> str:
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    return "" if name is None else str(name)
+
+
+def _hushed(text: str, arguments: Sequence[str]) -> str:
+    """Cut the secrets of the call out of a text, and the query and the user of a URI.
+
+    >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
+    "no '…' at https://…@h/x?…"
+    """
+    for value in _secrets(arguments):
+        text = text.replace(value, "…").replace(printable(value), "…")
+    return _USER.sub(r"\1…@", without_queries(text))
+
+
+def _secrets(arguments: Sequence[str]) -> Iterator[str]:
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        found = _SECRET.fullmatch(argument)
+        if found and before not in _VALUES and not argument.startswith("--key-file="):
+            yield found["value"]

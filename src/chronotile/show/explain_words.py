@@ -1,0 +1,184 @@
+"""Why an object is not visible, in a sentence, and what to do about it.
+
+In: explanations of one view. Out: `Advice`: groups of objects that share a reason, the reason in
+words, and the next step. Takes no step itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from chronotile.format.names import try_parse
+from chronotile.format.timestamps import time_text
+from chronotile.show.operation_words import Operations, name_in
+from chronotile.visibility.rules import first_end, side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chronotile.history.read_history import History
+    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.view import View
+
+
+MANY = 4
+"""From this many files with the same reason on, report one group."""
+MANY_FILES = "(many files)"
+NO_KEY = (
+    "The array is encrypted, and no key was given: --key-file FILE opens schema and conditions."
+)
+
+
+class Advice(NamedTuple):
+    """Objects that share a reason."""
+
+    kind: str
+    status: str
+    reason: str
+    because: str | None
+    names: tuple[str, ...]
+    why: str
+    """The reason, in a sentence."""
+    todo: str
+    """What to do about it; empty if there is nothing to do."""
+
+
+def advise(
+    explained: Iterable[Explanation], view: View, operations: Operations | None = None
+) -> tuple[Advice, ...]:
+    """Group explanations of a view by their reason, in the order in which they come."""
+    known = operations or Operations()
+    groups: Groups = defaultdict(list)
+    for item in explained:
+        where = _side(item, view)
+        because = item.because if item.status == "hidden" else None
+        groups[item.kind, item.status, f"{item.reason}{where}", because].append(item)
+    advice = []
+    for (kind, status, sided, because), items in _gathered(groups).items():
+        reason, _, where = sided.partition("/")
+        id_ = known.of_name.get(name_in(because or ""))
+        by = None if id_ is None else f"hidden by {known.phrase(id_)}"
+        why, todo = _words(kind, reason, where, because, items, view, by)
+        names = tuple(item.name for item in items)
+        advice.append(Advice(kind, status, reason, because, names, why, todo))
+    return tuple(advice)
+
+
+Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
+
+
+def _gathered(groups: Groups) -> Groups:
+    """Merge groups of many files with the same reason."""
+    counts = Counter(key[:3] for key in groups)
+    merged: Groups = defaultdict(list)
+    for (kind, status, sided, because), items in groups.items():
+        decider = because if counts[kind, status, sided] < MANY else MANY_FILES
+        merged[kind, status, sided, decider] += items
+    return merged
+
+
+def _side(item: Explanation, view: View) -> str:
+    if item.reason != "outside-window" or item.t1 is None or item.t2 is None:
+        return ""
+    return f"/{side(item.t1, item.t2, view.start, view.end)}"
+
+
+def _words(
+    kind: str,
+    reason: str,
+    side: str,
+    because: str | None,
+    items: list[Explanation],
+    view: View,
+    by: str | None,
+) -> tuple[str, str]:
+    plural = len(items) > 1
+    be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
+    match reason:
+        case "in-window":
+            return "committed, and inside the window", ""
+        case "overlaps-window":
+            why = "partly inside the window: only the cells of that time are read"
+            return why, "widen the window to read the rest"
+        case "outside-window":
+            return _outside(kind, side, items, view)
+        case "superseded" if kind == "schema":
+            return "a later schema is in force", ""
+        case "superseded":
+            return _superseded(because or "", it, its, view, by)
+        case "ignored":
+            decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
+            why = f"{decider} {its} commit out: the fragment was vacuumed or deleted"
+            why = why if by is None else f"{by}: {why}"
+            return why, "if that was not meant, restore the fragment's folder and its .wrt"
+        case "uncommitted" if kind == "fragment":
+            why = f"no commit names {it}: the write is not finished, or never was"
+            return why, "write again; `chronotile vacuum --orphans` clears what is left"
+        case "uncommitted":
+            todo = "the engine passes over it; remove it if it is not yours"
+            return f"{be} no part of an array", todo
+        case "missing" if not _stops_an_open(items, view):
+            why = f"{its} folder is gone, but {its} .ok is there: the engine passes over {it}"
+            return why, "nothing, if the fragment was removed on purpose"
+        case "missing":
+            engine = "the engine cannot open the array"
+            why = f"{its} folder is gone, but {its} commit is there: {engine}"
+            return why, "restore the folder, or let `chronotile repair` take the commit out"
+        case "unreadable" if lacks_key(view.history):
+            return f"{be} encrypted, and no key was given", "give --key-file"
+        case "unreadable":
+            have = "have" if plural else "has"
+            why = f"{be} damaged or {have} no readable name"
+            return why, "`chronotile check` says what is wrong"
+    return reason, ""
+
+
+def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
+    if because == MANY_FILES:
+        why = f"several .vac files list {it}: other fragments replace {it}"
+        return why, "nothing, if those are seen; --json names the file behind each"
+    vacuum = next((one for one in view.history.vacuums if one.path == because), None)
+    if vacuum is None:
+        return f"{because} lists {it}: a later file holds all of its content", ""
+    name, text = vacuum.name, vacuum.name.text
+    if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
+        moment = first_end(name, dense=view.history.dense)
+        why = by or f"a restore or an undelete hides {it}"
+        why += f" from {time_text(moment)} ({moment}) on"
+        return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
+    if all(fragment.name != text for fragment in view.fragments):
+        why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
+        return why, "`chronotile check` says what is wrong"
+    why = f"{because} lists {it}: {its} cells are in {text}, which is seen"
+    if not view.history.dense:
+        return why, "nothing: no cell is lost, at any time"
+    moment = first_end(name, dense=True)
+    return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
+
+
+def lacks_key(history: History) -> bool:
+    """Return True if an array is encrypted, and no key is at hand."""
+    return history.key is None and any(p.kind == "encrypted" for p in history.problems)
+
+
+def _stops_an_open(items: list[Explanation], view: View) -> bool:
+    """Return True if the engine looks for one of some fragments."""
+    rules, table = view.rules, view.history.table
+    passed_over = {table.name(row) for row in rules.ok_without_folder.tolist()}
+    return any(item.name not in passed_over for item in items)
+
+
+def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tuple[str, str]:
+    first = min(item.t1 for item in items if item.t1 is not None)
+    last = max(item.t2 for item in items if item.t2 is not None)
+    verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "of a time")
+    if side == "after":
+        why = f"{verb} {time_text(first)} ({first}), after the window ends"
+        return why, f"open with --end {last} or later"
+    if side == "before":
+        why = f"{verb} {time_text(last)} ({last}), before the window starts"
+        return why, f"open with --start {first} or earlier"
+    whole = "it must lie inside the window as a whole"
+    why = f"{verb} {first} to {last}, across an edge of the window: {whole}"
+    return why, f"open with --start {min(first, view.start)} --end {max(last, view.end)}"

@@ -1,0 +1,197 @@
+"""Operations of this package, in words.
+
+In: records of operations, the newest first, as `change.operations` reads them. Out: `Operations`:
+one `Event` for each; the operation that put each commit; and a phrase for what one of them hid.
+Records are files, so nothing in them is taken for granted. Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from chronotile.check.findings import count_text
+from chronotile.format.kinds import FRAGMENTS
+from chronotile.format.names import is_name
+from chronotile.format.short_ids import uuid_of
+from chronotile.format.timestamps import time_text, to_ms
+from chronotile.show.events import Event
+
+_MODES = {
+    "commits": "put the commits into one file",
+    "fragment-meta": "put the footers of fragments into one file",
+    "array-meta": "merged the files of metadata",
+    "all": "consolidated commits, footers and metadata",
+}
+"""Mode of a consolidation -> what it does."""
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The operations of an array or a group."""
+
+    records: Sequence[Mapping[str, Any]] = ()
+    """The newest first."""
+    noun: str = field(default="array", kw_only=True)
+    """Where they were carried out: an array, or a group."""
+
+    @cached_property
+    def _by_id(self) -> dict[str, Mapping[str, Any]]:
+        return {record["id"]: record for record in self.records}
+
+    @cached_property
+    def _undone_by(self) -> dict[str, str]:
+        """The last undo of each operation."""
+        return {str(record["undoes"]): record["id"] for record in reversed(self.records)}
+
+    @cached_property
+    def of_name(self) -> dict[str, str]:
+        """The operation that put each commit, fragment or file, by its name.
+
+        An undo puts back what others have put before.
+        """
+        return {
+            name: record["id"]
+            for record in self.records  # an older one has put what a newer one replaced
+            if record["command"] != "undo"
+            for name in names_put(record)
+        }
+
+    @cached_property
+    def single(self) -> dict[str, str]:
+        """The operations that are one delete or update and nothing else, by its name."""
+        return {
+            name: record["id"]
+            for record in self.records
+            if record["command"] in ("delete", "update")
+            for name in names_put(record)
+        }
+
+    def who(self, id_: str) -> str:
+        """Tell who asked for an operation, and why."""
+        return _who(self._by_id[id_])
+
+    @cached_property
+    def group_of(self) -> dict[str, str]:
+        """The operation of a group that each operation of a member is a part of."""
+        return {one["id"]: str(one["group"]) for one in self.records if one["group"]}
+
+    def events(self, *, undone: bool = True) -> list[Event]:
+        """Give one event for each operation, the newest first.
+
+        Args:
+            undone: Also operations that were undone, and the undos of them.
+        """
+        gone = {record["id"] for record in self.records if record["state"] == "undone"}
+        return [
+            self._event(record)
+            for record in self.records
+            if undone or not gone & {record["id"], str(record["undoes"])}
+        ]
+
+    def _event(self, record: Mapping[str, Any]) -> Event:
+        at, id_, state = to_ms(record["time"]), record["id"], record["state"]
+        because = self._undone_by.get(id_) if state == "undone" else None
+        names = names_put(record) if state != "undone" and record["command"] != "undo" else ()
+        commits = f", {count_text(len(names), 'commit')}" if names else ""
+        return Event(
+            *(id_, record["command"], at, at, self.words(record), (), None, None),
+            *(f"operation {id_}{commits}", None, (), state, state, because, None, id_),
+        )
+
+    def words(self, record: Mapping[str, Any]) -> str:
+        """Tell what an operation did, how much of it, who asked for it, and why."""
+        rows = _mapping(record["rows"])
+        fragments = [path for path in record["put"] if path.startswith(f"{FRAGMENTS}/")]
+        parts = [f"{count_text(n, 'row')} {what}" for what, n in rows.items() if _is_count(n)]
+        parts += [f"{count_text(len(fragments), 'fragment')} put"] if fragments else []
+        if record["hidden"]:
+            parts.append(f"{count_text(len(record['hidden']), 'fragment')} hidden")
+        if record["removed"] and record["command"] != "undo":
+            parts.append(f"{count_text(len(record['removed']), 'file')} taken out")
+        text = self._deed(record) + (f": {', '.join(parts)}" if parts else "")
+        who = _who(record)
+        return f"{text}; {who}" if who else text
+
+    def phrase(self, id_: str) -> str:
+        """Name an operation inside of a sentence: what it was, when, whose, and why."""
+        record = self._by_id[id_]
+        details = "; ".join(filter(None, (f"operation {id_}", _who(record))))
+        return f"{_named(record)} ({details})"
+
+    def _deed(self, record: Mapping[str, Any]) -> str:
+        options, command = _mapping(record["options"]), record["command"]
+        match command:
+            case "delete":
+                return f"deleted rows where `{options.get('where')}`"
+            case "update":
+                values = _values(options.get("values"))
+                return f"set {values} in rows where `{options.get('where')}`"
+            case "apply":
+                return "wrote the rows that updates have changed"
+            case "consolidate":
+                return _MODES.get(str(options.get("mode")), "consolidated")
+            case "vacuum":
+                return "removed files that no reader needs"
+            case "repair":
+                return f"repaired the {self.noun}"
+            case "restore":
+                to = options.get("to")
+                moment = time_text(to) if isinstance(to, int) else to
+                return f"restored the {self.noun} to {moment}"
+            case "undelete":
+                name = str(options.get("name"))
+                return f"brought back the rows of {(uuid_of(name) or name)[:8]}"
+            case "publish":
+                staging = options.get("staging")
+                places = staging if isinstance(staging, list) else [staging]
+                return f"published {', '.join(map(str, places))}"
+            case "tag":
+                return f"changed the tag {options.get('name')}"
+            case "undo" if str(record["undoes"]) in self._by_id:
+                undone = self._by_id[str(record["undoes"])]
+                return f"took back {_named(undone)}, operation {undone['id']}"
+        return f"ran {command}"
+
+
+def names_put(record: Mapping[str, Any]) -> set[str]:
+    """Give the names of all commits, fragments and files that an operation put."""
+    stems = map(name_in, (*record["put"], *record["added"]))
+    return {stem for stem in stems if is_name(stem)}
+
+
+def name_in(path: str) -> str:
+    """Give the name in the path of a file or a fragment.
+
+    >>> name_in("__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt")
+    '__1_1_00112233445566778899aabbccddeeff_22'
+    """
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+def _named(record: Mapping[str, Any]) -> str:
+    noun = {"consolidate": "consolidation"}.get(record["command"], record["command"])
+    return f"the {noun} of {time_text(to_ms(record['time']))}"
+
+
+def _who(record: Mapping[str, Any]) -> str:
+    author, message = record["author"], record["message"]
+    if author and message:
+        return f"{author}: {message}"
+    return f"by {author}" if author else str(message or "")
+
+
+def _values(values: object) -> str:
+    if isinstance(values, Mapping):
+        return ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0

@@ -1,0 +1,304 @@
+"""Standard output: the one place that writes to it.
+
+In: a report, which can give itself as JSON and as text. Out: one JSON document; or text, with
+colour on a terminal and plain in a pipe. Knows nothing of what a report says. Much of it comes from
+files, so everything is made printable here; only our own styles reach a terminal unchanged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import click
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text as RichText
+from rich.tree import Tree
+
+from chronotile.check.findings import count_text as count_text  # the commands take it from here
+from chronotile.errors import printable, printable_json
+from chronotile.format.timestamps import time_text
+from chronotile.show.error_messages import unless_closed
+from chronotile.show.terminal_fit import fit_line, fit_table, map_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rich.style import Style
+
+_MANY = 200
+_CHUNK = 2000
+"""Lines to write at once."""
+_COMPACT = json.JSONEncoder(ensure_ascii=False).encode
+_ANY_WIDTH = 1 << 20
+"""Columns of a pipe: its lines are never cut."""
+
+
+class Text(RichText):
+    r"""Text in a style, with escapes for what cannot be printed.
+
+    Rich by itself passes escape sequences on, and drops some control characters without a trace.
+
+    >>> Text("a\x1b[2J\r", "bold").append("\u202eb", "red").plain
+    'a\\x1b[2J\\r\\u202eb'
+    """
+
+    def __init__(self, text: str = "", style: str | Style = "") -> None:
+        super().__init__(printable(text), style)
+
+    def append(self, text: RichText | str, style: str | Style | None = None) -> Text:
+        """Add text behind it."""
+        super().append(printable(text) if isinstance(text, str) else text, style)
+        return self
+
+
+class Result(Protocol):
+    """The result of a command."""
+
+    def to_json(self) -> Any:
+        """Give one JSON document."""
+
+    def to_text(self) -> Iterable[RenderableType]:
+        """Give lines, tables and trees."""
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """A result whose lines are made and written one by one, as there may be very many."""
+
+    @property
+    def is_live(self) -> bool:
+        """True if the lines come as things happen, and not at once."""
+
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """Give the lines, printable, for a terminal of a width, or for a pipe."""
+
+    def json_lines(self) -> Iterator[Any]:
+        """Give JSON documents, each as something happens; only of what is live."""
+
+
+def emit(report: Result, *, as_json: bool) -> None:
+    """Write a report to standard output.
+
+    >>> class Answer:
+    ...     def to_json(self): return {"answer": 42}
+    ...     def to_text(self): yield Text("42")
+    >>> emit(Answer(), as_json=False)
+    42
+    >>> emit(Answer(), as_json=True)
+    {
+      "answer": 42
+    }
+    """
+    with unless_closed(sys.stdout):
+        _emit(report, as_json=as_json)
+
+
+def _emit(report: Result, *, as_json: bool) -> None:
+    if as_json and isinstance(report, Streamed) and report.is_live:
+        for document in report.json_lines():
+            sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")
+            sys.stdout.flush()
+        return
+    if as_json:
+        sys.stdout.write(_encodable(json_text(report.to_json())) + "\n")
+        return
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if isinstance(report, Streamed):
+        _stream(report, console)
+        return
+    if console.is_terminal:
+        for part in report.to_text():
+            _print(_shown(part, console), console)
+        return
+    console = Console(
+        file=sys.stdout, width=_ANY_WIDTH, highlight=False, markup=False, emoji=False, no_color=True
+    )
+    for part in report.to_text():
+        sys.stdout.write(_plain(_shown(part, console), console))
+
+
+def _print(part: RenderableType, console: Console) -> None:
+    """Print a part of a report to a terminal, whose width it keeps to."""
+    if isinstance(part, RichText):
+        console.print(_hung(fit_line(part, console.width)))
+        return
+    fitted = fit_table(part, console.width) if isinstance(part, Table) else part
+    for one in fitted if isinstance(fitted, list) else [fitted]:
+        console.print(_hung(one) if isinstance(one, RichText) else one)
+
+
+def _stream(report: Streamed, console: Console) -> None:
+    """Write lines: through a pager on a terminal, else many at once, or each as it comes."""
+    is_terminal = console.is_terminal
+    colour = is_terminal and console.color_system is not None and not console.no_color
+    lines = report.lines(width=console.width if is_terminal else None, colour=colour)
+    if report.is_live:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+    elif is_terminal and sys.stdin.isatty():
+        # Less leaves at once if all fits the screen, passes colours on, and clears nothing.
+        os.environ.setdefault("LESS", "FRX")
+        click.echo_via_pager((f"{line}\n" for line in lines), color=colour)
+    else:
+        while chunk := list(itertools.islice(lines, _CHUNK)):
+            sys.stdout.write("\n".join(chunk) + "\n")
+
+
+def json_text(value: Any) -> str:
+    r"""Write JSON for people, with escapes for what cannot be printed.
+
+    >>> print(json_text({"\u202e": "é\x7f"}))
+    {
+      "\u202e": "é\u007f"
+    }
+    """
+    return printable_json(_document(value))
+
+
+def _encodable(document: str) -> str:
+    """Escape characters of JSON that the encoding of standard output may lack."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if document.isascii() or encoding.lower().startswith("utf"):
+        return document
+    return re.sub(r"[^ -~\n]+", lambda found: json.dumps(found.group())[1:-1], document)
+
+
+def _shown(part: RenderableType, console: Console) -> RenderableType:
+    """Escape what cannot be printed in all texts of a part."""
+    match part:
+        case str():
+            return Text(part)
+        case Text():
+            return part
+        case RichText():
+            fresh = Text("", part.style)
+            for segment in part.render(console):
+                fresh.append(segment.text, segment.style)
+            return fresh
+        case Table():
+            return map_cells(part, lambda cell, _: _shown(cell, console))
+        case Tree():
+            part.label = _shown(part.label, console)
+            for child in part.children:
+                _shown(child, console)
+            return part
+    message = f"expected a text, a table or a tree, found {type(part).__name__}"
+    raise TypeError(message)
+
+
+def _document(value: Any, indent: str = "") -> str:
+    """Write JSON for people; a long list has one item per line, which is also twice as fast.
+
+    >>> _document([{"a": 1}] * 1000).splitlines()[1]
+    '  {"a": 1},'
+    """
+    inner = indent + "  "
+    if isinstance(value, list) and len(value) > _MANY:
+        items = [*map(_COMPACT, value)]
+    elif isinstance(value, list) and value:
+        items = [_document(item, inner) for item in value]
+    elif isinstance(value, dict) and value:
+        items = [f"{_COMPACT(name)}: {_document(item, inner)}" for name, item in value.items()]
+    else:
+        return _COMPACT(value)
+    opened, closed = "[]" if isinstance(value, list) else "{}"
+    between = f",\n{inner}"
+    return f"{opened}\n{inner}{between.join(items)}\n{indent}{closed}"
+
+
+def _hung(line: RichText) -> RenderableType:
+    """Keep the indent of a line that is too long and wraps."""
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    return Padding(line[indent:], (0, 0, 0, indent)) if indent else line
+
+
+def _plain(part: RenderableType, console: Console) -> str:
+    if isinstance(part, RichText):
+        return f"{part.plain}\n"
+    with console.capture() as capture:
+        console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+@contextmanager
+def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """Show progress on standard error, if that is a terminal, and clear it at the end.
+
+    Gives a function to call for each thing done; `total` is the number of all, if it is known.
+
+    >>> with progress("counting") as step:
+    ...     step()
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(printable(words), total=total)
+        yield lambda: bar.advance(task)
+
+
+def size_text(size: int | None) -> str:
+    """Write a number of bytes, for people.
+
+    >>> size_text(109), size_text(20_480), size_text(None)
+    ('109 bytes', '20.5 kB', 'size unknown')
+    """
+    if size is None:
+        return "size unknown"
+    if size < 1000:
+        return f"{size} byte{'' if size == 1 else 's'}"
+    number, units = float(size), iter(("kB", "MB", "GB", "TB", "PB", "EB"))
+    unit = ""
+    while number >= 999.95:
+        number, unit = number / 1000, next(units)
+    return f"{number:.1f} {unit}"
+
+
+def place_text(array: str) -> str:
+    """Write the place of an array, relative to the current folder if it lies in there.
+
+    >>> place_text("s3://lake/sales")
+    's3://lake/sales'
+    """
+    try:
+        return str(Path(array).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return array
+
+
+def window_text(start: int, end: int) -> str:
+    """Write a window, for people.
+
+    >>> window_text(0, 2**64 - 1)
+    '[0, 18446744073709551615] (from the start to after the year 9999)'
+    """
+    first = "the start" if start == 0 else time_text(start)
+    return f"[{start}, {end}] (from {first} to {time_text(end)})"
+
+
+def plain_table(*headers: str, right: int = 0) -> Table:
+    """Make a table without lines; the first `right` columns are numbers."""
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold dim")
+    table.padding = (0, 2, 0, 0)
+    for at, header in enumerate(headers):
+        table.add_column(header, justify="right" if at < right else "left", overflow="fold")
+    return table

@@ -1,0 +1,152 @@
+"""The fast way to the footers of many fragments gives what the slow one gives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.corpus_cases import CASES, Case
+from support.engine_arrays import EngineArray
+
+from chronotile.errors import ChronotileError
+from chronotile.format.footer_columns import joined
+from chronotile.format.names import try_parse, version_of
+from chronotile.history.footer_files import NamedFooters, OwnMetadata
+from chronotile.history.listing import list_array
+from chronotile.history.read_footers import FooterReader, StoredFooter, own_footers
+from chronotile.history.read_history import read_history
+from chronotile.storage import disk
+from chronotile.storage.side_by_side import SideBySide
+from chronotile.storage.store import StrangerError, open_store
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from chronotile.storage.store import Store
+
+
+def both_ways(store: Store, key: bytes | None = None) -> tuple[list[str], list[str]]:
+    """Each footer as bytes, or its error as text, in both ways: once, and once again."""
+    history = read_history(store, key=key)
+    names = [*history.listing.fragment_paths()]
+    slow = [
+        repr(found.raw) if isinstance(found, StoredFooter) else str(found)
+        for _, found in FooterReader(store, history).read(names, own=True)
+    ]
+    quick = []
+    # Twice: what the first half teaches, the second half uses, and its answers count.
+    for asked in (names, names * 2):
+        parsed = map(try_parse, asked)
+        versions = np.array([version_of(name) if name else 0 for name in parsed], np.int64)
+        reader = FooterReader(store, history)
+        footers, errors = own_footers(reader, pa.array(asked, pa.string()), versions)
+        assert not footers.keys() & errors.keys()
+        quick += [repr(footers[n]) if n in footers else str(errors[n]) for n in names]
+    return quick, slow * 2
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_on_every_array_of_the_corpus(case: Case) -> None:
+    quick, slow = both_ways(open_store(str(case.array)), case.key)
+    assert quick == slow
+
+
+def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 13):
+        array.write(at, {at: at})
+    folder = array.folder / "__fragments"
+    cut, longer, odd, lost, linked, other = sorted(folder.iterdir())[1:7]
+    files = [path / "__fragment_metadata.tdb" for path in (cut, longer, odd, lost, other)]
+    files[0].write_bytes(files[0].read_bytes()[:-5])
+    whole = files[1].read_bytes()
+    files[1].write_bytes(whole[:-8] + bytes(8) + (len(whole) + 8).to_bytes(8, "little"))
+    # The flag that says whether there are timestamps is behind two ranges' numbers.
+    length = int.from_bytes(files[2].read_bytes()[-8:], "little")
+    data = bytearray(files[2].read_bytes())
+    at = len(data) - 8 - length
+    data[at : at + 4] = (99).to_bytes(4, "little")
+    files[2].write_bytes(data)
+    files[3].unlink()
+    shutil.move(linked, tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    swapped = whole.replace(b"__schema", b"__schemx")
+    files[4].write_bytes(swapped[:-16])
+    quick, slow = both_ways(open_store(array.uri))
+    assert quick == slow
+    assert sum(not text.startswith("b'") and not text.startswith('b"') for text in slow) >= 8
+
+
+def test_a_folder_that_became_a_link_since_the_listing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders that are as they were listed cost one open each; a link is found all the same."""
+    monkeypatch.setattr(disk, "_TIME_STEP_NS", 0)
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, 4):
+        array.write(at, {at: at})
+    store = open_store(array.uri)
+    listing = list_array(store)
+    assert listing.fragments_stamp is not None
+    opened: list[str] = []
+    real = os.open
+
+    def watched(path: str, *rest: int, dir_fd: int | None = None) -> int:
+        opened.append(str(path))
+        return real(path, *rest, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", watched)
+    before = OwnMetadata(store, listing).tails(listing.fragments)
+    assert not any(isinstance(tail, ChronotileError) for tail in before)
+    assert sum(path.endswith("_22") for path in opened) == 0
+    folder = array.folder / "__fragments" / listing.fragments[1]
+    status = folder.parent.stat()
+    time.sleep(0.05)  # more than a step of the kernel's clock
+    shutil.move(folder, tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    os.utime(folder.parent, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = OwnMetadata(store, listing).tails(listing.fragments)
+    assert isinstance(after[1], StrangerError)
+    assert [after[0], after[2]] == [before[0], before[2]]
+
+
+def test_places_are_those_of_a_dictionary() -> None:
+    """In the order of the names, in another, of names that are there twice or not at all."""
+    spans = joined(bytes([at]) for at in range(5))
+    for texts in (["a", "b", "c", "d", "e"], ["e", "b", "b", "a", "e"]):
+        held = NamedFooters(pa.array(texts), spans)
+        last = {text: at for at, text in enumerate(texts)}
+        asked = ["a", "b", "c", "d", "e"]
+        for names in (asked, asked[::-1], ["b", "z"], []):
+            found = held.places(pa.array(names, pa.string())).to_pylist()
+            assert found == [last.get(name) for name in names]
+
+
+def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a" / "f" / "real").mkdir(parents=True)
+    (tmp_path / "a" / "f" / "real" / "x").write_bytes(b"0123456789")
+    (tmp_path / "a" / "f" / "linked").symlink_to(tmp_path / "a" / "f" / "real")
+    (tmp_path / "a" / "f" / "inside").mkdir()
+    (tmp_path / "a" / "f" / "inside" / "x").symlink_to(tmp_path / "a" / "f" / "real" / "x")
+    store = open_store(str(tmp_path / "a"))
+    names = ["real", "linked", "inside", "gone"]
+    hooked = store.watched(lambda *_: None)
+    for one in (store, hooked):
+        files = SideBySide(one, "f", "x")
+        first, *others = files.tails(names, 4)
+        assert first == (b"6789", 10)
+        assert all(isinstance(error, ChronotileError) for error in others)
+        (refused,) = files.tails(["../f/real"], 4)
+        assert isinstance(refused, ChronotileError)
+        size, *errors = files.sizes(["real", "inside", "gone"])
+        assert size == 10
+        assert all(isinstance(error, ChronotileError) for error in errors)
+        nowhere = SideBySide(one, "g", "x")
+        answers = [*nowhere.tails(names, 4), *nowhere.sizes(names)]
+        assert len(answers) == 2 * len(names)
+        assert all(isinstance(answer, ChronotileError) for answer in answers)

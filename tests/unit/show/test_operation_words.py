@@ -1,0 +1,109 @@
+"""Operations in words: what each command is told as, whose commits are whose, and odd records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chronotile.format.names import new_name
+from chronotile.show.operation_words import Operations
+
+TIME = "2024-05-12T10:00:00.000Z"
+NAME = "__1_1_00112233445566778899aabbccddeeff_22"
+RESTORED = "restored the array to 2024-05-10 00:00:00.000 UTC"
+WHEN = "2024-05-12 10:00:00.000 UTC"
+
+
+def record(command: str, **more: Any) -> dict[str, Any]:
+    """One operation, as `tell_operations` gives it."""
+    lists: dict[str, Any] = {name: [] for name in ("put", "hidden", "removed", "added")}
+    head = {"id": "1f3a9c02", "time": TIME, "command": command, "state": "done", "rows": {}}
+    nobody = dict.fromkeys(("author", "message", "undoes", "group"))
+    return head | nobody | lists | {"options": {}} | more
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (
+            record(
+                "restore",
+                options={"to": 1715299200000},
+                rows={"rewritten": 105},
+                hidden=["a", "b", "c", "d"],
+                author="AUTHOR",
+                message="bad load",
+            ),
+            f"{RESTORED}: 105 rows rewritten, 4 fragments hidden; AUTHOR: bad load",
+        ),
+        (record("restore", options={"to": "before-load"}), "restored the array to before-load"),
+        (
+            record("undelete", options={"name": NAME}, put=[f"__fragments/{NAME}"], author="ann"),
+            "brought back the rows of 00112233: 1 fragment put; by ann",
+        ),
+        (
+            record("delete", options={"where": "a < 3"}, rows={"deleted": 1}),
+            "deleted rows where `a < 3`: 1 row deleted",
+        ),
+        (
+            record("update", options={"where": "a < 3", "values": {"a": 7}}, message="why not"),
+            "set a = 7 in rows where `a < 3`; why not",
+        ),
+        (record("consolidate", options={"mode": "commits"}), "put the commits into one file"),
+        (
+            record("vacuum", removed=["x", "y"]),
+            "removed files that no reader needs: 2 files taken out",
+        ),
+        (record("publish", options={"staging": ["s3://a/b"]}), "published s3://a/b"),
+        (record("tag", options={"name": "good"}), "changed the tag good"),
+        (record("undo", undoes="00000000"), "ran undo"),
+        (record("unheard-of"), "ran unheard-of"),
+    ],
+)
+def test_words(one: dict[str, Any], words: str) -> None:
+    (event,) = Operations([one]).events()
+    assert event.text == words
+    assert event.is_operation
+    assert (event.kind, event.t2) == (one["command"], 1715508000000)
+
+
+def test_an_undo_names_what_it_takes_back() -> None:
+    done = record("restore", state="undone", author="ann", message="bad load")
+    undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02")
+    known = Operations([undo, done], noun="group")
+    last, first = known.events()
+    assert last.text == f"took back the restore of {WHEN}, operation 1f3a9c02"
+    assert (first.status, first.because) == ("undone", "2b2b2b2b")
+    assert first.text.startswith("restored the group to ")
+    assert known.events(undone=False) == []
+    assert known.phrase("1f3a9c02") == f"the restore of {WHEN} (operation 1f3a9c02; ann: bad load)"
+
+
+def test_an_undo_of_an_undo_leaves_the_first_change() -> None:
+    done = record("delete")
+    undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02", state="undone")
+    again = record("undo", id="3c3c3c3c", undoes="2b2b2b2b")
+    events = Operations([again, undo, done]).events(undone=False)
+    assert [event.name for event in events] == ["1f3a9c02"]
+
+
+def test_the_first_operation_that_put_a_file_owns_it() -> None:
+    name, other = new_name(5, 5, 22), new_name(6, 6, 22)
+    first = record("restore", put=[f"__commits/{name}.vac"], added=[f"__commits/{other}.del"])
+    later = record("apply", id="2b2b2b2b", put=[f"__commits/{name}.vac", "__commits/odd.vac"])
+    undo = record("undo", id="3c3c3c3c", put=[f"__fragments/{new_name(7, 7, 22)}"])
+    assert Operations([undo, later, first]).of_name == {name: "1f3a9c02", other: "1f3a9c02"}
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], ["a"], {"a": []}, "text", -1])
+def test_odd_records_are_told_all_the_same(odd: Any) -> None:
+    commands = ("restore", "update", "delete", "publish", "undelete", "tag", "undo", "consolidate")
+    for command in commands:
+        names = ("to", "where", "values", "staging", "name", "mode")
+        for options in (odd, dict.fromkeys(names, odd)):
+            one = record(command, options=options, rows=odd, author=odd, message=odd, undoes=odd)
+            known = Operations([one])
+            assert known.events()[0].text
+            assert known.events(undone=False)
+            assert known.phrase("1f3a9c02")
