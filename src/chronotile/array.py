@@ -298,6 +298,7 @@ class Array(Handle["Report"]):
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
         from chronotile.change.executor import execute
+        from chronotile.change.plan import Report
         from chronotile.change.undo import settle
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)
