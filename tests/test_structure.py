@@ -175,7 +175,7 @@ def test_one_module_alone_opens_the_engine() -> None:
     """The engine is an extra, for rows: no other module so much as names its package's modules."""
     loads = re.compile(r"^\s*(import|from) tiledb\b|import_module\(.tiledb", re.MULTILINE)
     assert {p for p in SRC.rglob("*.py") if loads.search(p.read_text())} == {
-        SRC / "rows" / "cells" / "engine.py"
+        SRC / "rows" / "engine.py"
     }
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
     from chronotile.log import Log
+    from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.read_rows import RowReader
-    from chronotile.rows.removed_rows import RemovedRows
     from chronotile.show.picture import Height
     from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
@@ -74,7 +74,7 @@ class Array(Handle["Report"]):
     @cached_property
     def labelled_log(self) -> Log:
         """The commit log with the labels of enumerations, as rows need it."""
-        from chronotile.rows.open_for_rows import open_labelled
+        from chronotile.rows.snapshot import open_labelled
 
         return open_labelled(self.store, self.key)
 
@@ -245,7 +245,7 @@ class Array(Handle["Report"]):
 
     def removed_reader(self, name: str, values: Sequence[str] = ()) -> RemovedRows:
         """Open what `removed_rows` reads, to be read batch by batch."""
-        from chronotile.rows.removed_rows import removed_of
+        from chronotile.rows.commit_changes import removed_of
 
         return removed_of(self.labelled_log, name, values)
 
@@ -298,6 +298,7 @@ class Array(Handle["Report"]):
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
         from chronotile.change.executor import execute
+        from chronotile.change.plan import Report
         from chronotile.change.undo import settle
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.handle import Done
     from chronotile.log import Log
+    from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.group_rows import GroupRows
-    from chronotile.rows.removed_rows import RemovedRows
     from chronotile.show.picture import Height, Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
@@ -353,7 +353,7 @@ class Group(Handle[GroupReport]):
         self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
     ) -> tuple[pa.Table, tuple[str, ...]]:
         """Give what `diff` gives, and notes on what had to be left out."""
-        from chronotile.rows.diff import diff_of_group
+        from chronotile.rows.group_rows import diff_of_group
 
         table, notes = diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
         names = "commit" if rows else "name"

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chronotile.check.conditions import lacking_fragments, lacking_words
+from chronotile.check.tags import tags_of
 from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format import tiles
 from chronotile.format.kinds import EVENTS, FRAGMENTS
@@ -110,8 +112,6 @@ class Log:
     @cached_property
     def known_tags(self) -> Tags:
         """The tags of the array, and those of groups that it is a member of."""
-        from chronotile.check.read_tags import tags_of
-
         return tags_of(self.store, self.history)
 
     @cached_property
@@ -284,7 +284,6 @@ class Log:
 
         Reads the metadata of fragments only if some schema of the array lacks such a field.
         """
-        from chronotile.check.lacking_fields import lacking_fragments, lacking_words
         from chronotile.conditions.tree import fields
 
         with suppress(ChronotileError):

@@ -14,7 +14,7 @@ from support.engine_arrays import EngineArray
 
 import chronotile as ct
 from chronotile.check.check_array import check
-from chronotile.check.looked_at import LookedAt
+from chronotile.check.findings import LookedAt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -351,7 +351,7 @@ def test_a_fragment_that_cannot_be_opened_is_said() -> None:
 
 def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     """Lists of the metadata are compared with the footer, and with the files."""
-    from chronotile.check.cell_files import Layout, check_file
+    from chronotile.check.deep import Layout, check_file
     from chronotile.errors import BadFileError
     from chronotile.format.datatypes import Datatype
     from chronotile.format.filters import Pipeline

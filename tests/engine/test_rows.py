@@ -23,8 +23,8 @@ from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.fleet.change_table import change_partitions, read_changes
 from chronotile.fleet.options import read_options
-from chronotile.rows.cells import engine_read
-from chronotile.rows.cells.cell_source import CellBatch, cell_source
+from chronotile.rows import engine_cells
+from chronotile.rows.cell_source import cell_source
 from chronotile.rows.read_rows import NOTES
 from chronotile.show.row_formats import plain_rows
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.servers import S3Server
+
 
 REFUSED = {
     "bad-": "damaged on purpose",
@@ -53,7 +54,7 @@ def test_cells_with_deletes_played_are_what_the_engine_gives(name: str, tmp_path
     times = sorted({*commits["t1"].to_pylist(), *commits["t2"].to_pylist()})
     for end in {times[len(times) // 2], times[-1]} if times else ():
         reader = open_rows(uri, end=min(end, 2**63), key=case.key)
-        if reader.in_force.has_updates:
+        if any(change.is_update for change in reader.at.changes):
             continue
         straight = reader.table()
         played = pa.Table.from_batches(reader.batches(played=True), schema=reader.schema)
@@ -254,6 +255,13 @@ def test_a_bucket_and_a_key(bucket: str, s3: S3Server, tmp_path: Path) -> None:
         ]
 
 
+def test_a_key_beyond_ascii(tmp_path: Path) -> None:
+    key = "é" * 16
+    array = EngineArray(tmp_path / "array", key=key).create()
+    array.write(10, {1: 1, 2: 2})
+    assert read_rows(array.uri, key=key.encode()).num_rows == 2
+
+
 def test_dense_rows_are_the_cells_that_were_written(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "dense").create(sparse=False)
     assert read_rows(array.uri).num_rows == 0
@@ -276,7 +284,7 @@ def test_rows_written_in_the_millisecond_of_an_update_survive_a_merge(tmp_path: 
     assert rows_of(read_rows(array.uri)) == [{"x": 1, "a": 7}, {"x": 2, "a": 1}]
 
 
-def cells_of(batches: list[CellBatch]) -> list[tuple[Any, ...]]:
+def cells_of(batches: list[engine_cells.Cells]) -> list[tuple[Any, ...]]:
     rows = [zip(*(c.to_pylist() for c in b.columns), strict=True) for b in batches]
     return sorted(itertools.chain.from_iterable(rows), key=repr)
 
@@ -295,7 +303,7 @@ def test_many_ranges_give_what_one_gives(tmp_path: Path) -> None:
         array.uri, "a > 15", {"n": 4}, timestamp=40, experimental=True, allow_older_loss=True
     )
     reader = open_rows(array.uri)
-    source = cell_source(reader.log, reader.schema_file, reader.end, reader.in_force.changes)
+    source = cell_source(reader.at)
     whole = list(source.batches(reader.fields))
     parts = list(source.batches(reader.fields, most_cells=150))
     assert len(parts) > 5
@@ -351,7 +359,7 @@ def test_a_reader_that_is_left_leaves_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    monkeypatch.setattr(engine_read, "_MOST_ROWS", 10)
+    monkeypatch.setattr(engine_cells, "_MOST_ROWS", 10)
     array = EngineArray(tmp_path / "array").create()
     array.write(10, {x: x for x in range(100)})
     array.commit(20, "a == 3", a=333)

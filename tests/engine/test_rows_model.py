@@ -14,18 +14,15 @@ from support.row_histories import RowHistory
 from chronotile import apply_updates, blame, consolidate, vacuum
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.cells import bare_array
-from chronotile.rows.cells.cell_columns import shown
-from chronotile.rows.cells.engine import Engine
-from chronotile.rows.cells.engine_read import read_cells
-from chronotile.rows.cells.engine_settings import engine_settings
-from chronotile.rows.cells.unread_files import unread_files
-from chronotile.rows.cells.written_by import OR
-from chronotile.rows.commit_changes import RowEvent, commit_changes, row_events
+from chronotile.rows import scratch_arrays
+from chronotile.rows.commit_changes import RowEvent, commit_changes, removed_of, row_events
 from chronotile.rows.diff import diff_of
-from chronotile.rows.open_for_rows import schema_in_force
+from chronotile.rows.engine import Engine, engine_settings
+from chronotile.rows.engine_cells import read_cells, shown
 from chronotile.rows.read_rows import rows_of
-from chronotile.rows.removed_rows import removed_of
+from chronotile.rows.scratch_arrays import unread_files
+from chronotile.rows.snapshot import schema_in_force
+from chronotile.rows.written_by import OR
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -94,7 +91,7 @@ def test_what_is_not_read_is_not_copied_either(
         left.update(name for files in found.values() for name in files)
         return found
 
-    monkeypatch.setattr(bare_array, "unread_files", counted)
+    monkeypatch.setattr(scratch_arrays, "unread_files", counted)
     for seed in range(600, 608):
         history = RowHistory(seed, tmp_path / str(seed), consolidates=seed % 3 == 0)
         history.live(8)

@@ -26,7 +26,7 @@ from support.verbs import (
 import chronotile as ct
 from chronotile import vacuum
 from chronotile.array import Array
-from chronotile.check.read_tags import tags_in
+from chronotile.check.tags import tags_in
 from chronotile.cli import main
 from chronotile.errors import ChangedError, ReadError
 from chronotile.format import tiles

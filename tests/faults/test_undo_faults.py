@@ -10,7 +10,7 @@ from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 
 from chronotile.array import Array
-from chronotile.change.operations import list_operations
+from chronotile.change.operations import list_operations, unfinished_copies
 from chronotile.check.findings import RefusedError
 from chronotile.storage.store import open_store
 
@@ -229,3 +229,25 @@ def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:
         handle.undo(undo)
         assert seen(made) == after
         assert states(made)[report.operation or ""] == "done"
+
+
+def test_an_empty_folder_of_a_killed_change_goes(
+    killed: Crasher, made: EngineArray, tmp_path: Path
+) -> None:
+    staging = EngineArray(tmp_path / "staging").create()
+    staging.write(25, {9: 9})
+    handle, fragments = opened(made), made.files("__fragments")
+    for at in range(1, 30):
+        died, _ = killed.run(f'publish {{"staging": "{staging.uri}"}}', made.uri, die_at=at)
+        if not died:
+            break
+        if "begun" not in states(made).values():
+            continue
+        (folder,) = unfinished_copies(handle.store)
+        if not (made.folder / folder).exists():
+            (made.folder / folder).mkdir()
+        handle.undo()
+        assert made.files("__fragments") == fragments, f"killed at {at}"
+        assert_tidy(made)
+        return
+    raise AssertionError("it was never killed")

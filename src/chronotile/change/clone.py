@@ -24,7 +24,7 @@ from chronotile.change.plan import Report, Source, Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,

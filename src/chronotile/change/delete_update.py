@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import sealing_key
+from chronotile.check.conditions import lacking_fragments, lacking_words
 from chronotile.check.findings import SKEW_MS, OddTimeError, RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.check.lacking_fields import lacking_fragments, lacking_words
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.conditions import codec
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses

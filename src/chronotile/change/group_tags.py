@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.merged_files import group_metadata
-from chronotile.check.read_tags import tags_in
+from chronotile.check.tags import tags_in
 from chronotile.format.names import Name, time_order, try_parse
 
 if TYPE_CHECKING:

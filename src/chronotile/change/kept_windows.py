@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import count_text
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.visibility.lifelines import Kept, kept_for, kept_since
 

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 _FOREIGN_MS = 3_600_000
 """A change of another host that began this long ago and has not ended counts as broken off."""
 
-_LONGEST = 1 << 28
-"""The most bytes of a record."""
 _OLD_MS = 90 * 24 * 3_600_000
 """Records that are older than this are merged into one file."""
 _MERGED = "-merged.json"
+_LONGEST = 1 << 28
+"""The most bytes of a record."""
 
 OPERATIONS = f"{OWN}/operations"
 QUARANTINE = f"{OWN}/quarantine"
@@ -194,11 +194,10 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
 
 def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
+    document = read_json(data, where, "a record")
     if operation.path.endswith(_MERGED):
-        fitting = [one for one in _merged_records(data, where) if one["id"] == operation.id]
+        fitting = [one for one in _records(document, where) if one["id"] == operation.id]
         document = fitting[0] if fitting else {}
-    else:
-        document = read_json(data, where, "a record")
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
     return check_record(document, where)
@@ -207,12 +206,12 @@ def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
 def _read_merged(store: Store, path: str) -> list[dict[str, Any]]:
     """Read the records of a merged file; of one that is gone, or was never one, there are none."""
     with suppress(MissingObjectError, BadFileError):
-        return _merged_records(store.read(path, limit=_LONGEST), store.uri_of(path))
+        where = store.uri_of(path)
+        return _records(read_json(store.read(path, limit=_LONGEST), where, "records"), where)
     return []
 
 
-def _merged_records(data: bytes, where: str) -> list[dict[str, Any]]:
-    document = read_json(data, where, "merged records")
+def _records(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     return [one for one in _list(document, "records", dict, where) if _is_record(one)]
 
 

@@ -38,7 +38,7 @@ from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import commit_name, decode_con, write_uri

@@ -20,9 +20,8 @@ from chronotile.change.plan import Plan, Seen, Stage, Step
 from chronotile.change.repair_files import Mender
 from chronotile.change.sound_array import sealing_key
 from chronotile.change.stand_in_deletes import harmless_tiles
-from chronotile.check.check_array import blocking, check
+from chronotile.check.check_array import blocking, check, metadata
 from chronotile.check.fragment_health import inspect
-from chronotile.check.stored_files import metadata
 from chronotile.format.kinds import META
 from chronotile.format.names import is_name
 from chronotile.history.read_history import read_history

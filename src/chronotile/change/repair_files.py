@@ -22,7 +22,7 @@ from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import lost_deletes
-from chronotile.check.undone_restores import undone_finding, undone_restores
+from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.errors import (
     BadFileError,
     ChronotileError,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.mending import lost_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
+from chronotile.check.check_array import group_metadata
 from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
-from chronotile.check.stored_files import group_metadata
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP

@@ -22,7 +22,7 @@ from chronotile.change.schema_and_metadata import (
 from chronotile.change.sound_array import sealing_key, sound_history, write_version
 from chronotile.change.under_way import look_under_way
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.errors import shell_word
 from chronotile.format.kinds import LABELS
 from chronotile.format.names import MAX_TIMESTAMP

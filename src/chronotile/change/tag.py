@@ -13,7 +13,7 @@ from chronotile.change.past_state import Past
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError
-from chronotile.check.read_tags import moment_in, tags_of
+from chronotile.check.tags import moment_in, tags_of
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META

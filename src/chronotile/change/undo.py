@@ -256,17 +256,25 @@ def plan_inverse(
         after = _after(store, history, inverse)
         _Judge(store, history, record, inverse).judge(after)
         back = after - _effective(history)
-    shown = tuple(step for step in steps if step.op == "replace" and step.path.endswith(".vac"))
+    back_first = {step.path for step in steps if step.op == "put"}
+    exchanged = [one for one in steps if one.op == "replace" and one.path not in back_first]
+    shown = tuple(step for step in exchanged if step.path.endswith(".vac"))
     rest = tuple(step for step in steps if step not in shown)
     looks = (_StillThere(key, record, inverse, shown),) if shown else ()
     stages = (
         Stage(name="show again", seen="the array is as it was before the change", steps=shown),
-        Stage(name="take back", seen="the change is there in part", looks=looks, steps=rest),
+        Stage(
+            name="take back",
+            seen="the change is there in part",
+            looks=looks,
+            steps=rest,
+            folders=_empty_folders(store, inverse),
+        ),
     )
     return Plan(
         command="undo",
         array=store.uri,
-        stages=tuple(stage for stage in stages if stage.steps),
+        stages=tuple(stage for stage in stages if stage.steps or stage.folders),
         notes=(taken_back(record.document),),
         added=tuple(sorted(back)),
         undoes=record.id,
@@ -296,6 +304,8 @@ class _Inverse:
         self._exchanged: set[str] = set()
         """Files whose content the steps so far have exchanged."""
         self.has_steps = False
+        self.empty: list[str] = []
+        """Folders that the change may have made, without a file in them."""
         self._now: dict[str, bytes | None] = {}
         """Files as they are after the steps so far; None if gone."""
 
@@ -406,11 +416,20 @@ class _Inverse:
         """Move a copied fragment into the quarantine of the undo."""
         files = self.store.list_prefix(path, sizes=True)
         if not files:
+            self.empty.append(path)
             return
         sizes = {entry.path: entry.size for entry in files}
         source = Source(self.store, {name: name for name in sizes}, sizes)
         size = sum(entry.size or 0 for entry in files)
         yield Step(op="move", path=path, size=size, reason=reason, source=source)
+
+
+def _empty_folders(store: Store, inverse: _Inverse) -> tuple[str, ...]:
+    """Name the empty folders that a change left which was killed before it filled them."""
+    if not inverse.empty:
+        return ()
+    there = {f"{FRAGMENTS}/{name}" for name in store.list_names(FRAGMENTS).folders}
+    return tuple(path for path in inverse.empty if path in there)
 
 
 def _cons_of_others(record: Record, inverse: _Inverse) -> frozenset[str]:

@@ -41,8 +41,7 @@ from chronotile.change.unneeded_deletes import UnneededDeletes, plan_deletes, un
 from chronotile.change.vacuum_metadata import plan_metadata_removal
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
-from chronotile.check.read_tags import tags_of
-from chronotile.check.unreadable_tags import doubtful_tags
+from chronotile.check.tags import doubtful_tags, tags_of
 from chronotile.check.vacuumable_fragments import Removal, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError, shell_word
 from chronotile.format.commit_files import (

@@ -18,7 +18,7 @@ from chronotile.change.kept_windows import Keep, doubtful, windows_of
 from chronotile.change.merged_files import MergeFolder, group_lists, group_metadata
 from chronotile.change.plan import Plan
 from chronotile.change.vacuum_metadata import Replaced, replaced_stages
-from chronotile.check.unreadable_tags import doubtful_tags
+from chronotile.check.tags import doubtful_tags
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import time_text, to_ms

@@ -1,7 +1,8 @@
-"""All checks of one array.
+"""All checks of one array: of its log, and of what lies in the storage beside it.
 
 In: a history and its rules, and a store for checks that look beyond the log. Out: findings, the
-worst first. Changes nothing.
+worst first. Reads the metadata of each committed fragment and the files of `__fragment_meta` and
+`__meta`; cells only if the caller asks for it. Changes nothing.
 """
 
 from __future__ import annotations
@@ -9,24 +10,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.commit_files import consolidated, damage
-from chronotile.check.conditions import broken_tiles, conditions
-from chronotile.check.debt import SUPERSEDED, array_metadata_debt
+from chronotile.check.conditions import (
+    broken_tiles,
+    commits,
+    conditions,
+    lacking_fragments,
+    lacking_words,
+    text_or_name,
+)
+from chronotile.check.debt import SUPERSEDED, array_metadata_debt, fragment_debt
+from chronotile.check.deep import DeepCheck
 from chronotile.check.engine_open_cost import unconsolidated
-from chronotile.check.findings import Finding, finding, worst_first
-from chronotile.check.fragment_health import inspect
+from chronotile.check.findings import (
+    Finding,
+    LookedAt,
+    Severity,
+    count_text,
+    finding,
+    worst_first,
+    wrong_key,
+)
+from chronotile.check.fragment_health import NEWER, Wholeness, inspect, lost_deletes
 from chronotile.check.fragments import fragments, missing, orphan_paths
-from chronotile.check.late_writes import hidden_writes, late_writes
-from chronotile.check.looked_at import LookedAt
-from chronotile.check.stored_files import stored
-from chronotile.check.unreadable_tags import unreadable_tags
+from chronotile.check.restores import hidden_writes
+from chronotile.check.tags import unreadable_tags
+from chronotile.conditions.tree import fields
+from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
+from chronotile.format import tiles
+from chronotile.format.array_metadata import decode_items
+from chronotile.format.kinds import DEL, META
+from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.con_files import differing_tiles
+from chronotile.history.read_footers import count_cells
+from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from chronotile.check.fragment_health import Health
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
+
+
+_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
+"""The hint for damage that no window of today sees."""
 
 
 def check(
@@ -41,7 +70,7 @@ def check(
     """Find what is wrong with an array, the worst first.
 
     Args:
-        history: What was read of it.
+        history: The array, as it was read.
         rules: The rules applied to it, if they are at hand.
         store: Where the array is: fragments and metadata are checked too. Without it nothing is
             read.
@@ -51,8 +80,8 @@ def check(
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
-    found = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
-    return tuple(sorted(found, key=worst_first))
+    findings = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
+    return tuple(sorted(findings, key=worst_first))
 
 
 def find_problems(
@@ -64,12 +93,12 @@ def find_problems(
     deep: bool = False,
     looked_at: LookedAt | None = None,
 ) -> Iterator[Finding]:
-    """Give what `check` finds, one by one, in no order: an array can have a million findings."""
+    """Give the findings of `check` one by one, in no order: an array can have a million."""
     orphans = None if store is None else inspect(store, history, orphan_paths(rules))
     yield from damage(history)
     yield from fragments(rules, orphans)
     yield from conditions(rules)
-    yield from hidden_writes(history.array, late_writes(rules))
+    yield from hidden_writes(rules)
     yield from differing(history)
     yield from consolidated(history)
     yield from array_metadata_debt(history)
@@ -85,7 +114,7 @@ def find_problems(
 
 
 def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
-    """The findings that must be mended before an array is changed."""
+    """Find what must be mended before an array is changed."""
     findings = [f for f in damage(history) if f.code != "vac-absolute" or f.severity != "info"]
     findings += [item for item in missing(rules) if item.severity == "error"]
     findings += [*broken_tiles(rules), *differing(history)]
@@ -93,8 +122,196 @@ def blocking(history: History, rules: Rules) -> tuple[Finding, ...]:
 
 
 def differing(history: History) -> list[Finding]:
-    """The first `.con` that holds one delete twice, with two conditions."""
+    """Find the first `.con` that holds one delete twice, with two conditions."""
     for path, uri in differing_tiles(history.table):
         message = f"expected one record of {uri}, found two that differ"
         return [finding(history.array, "tile-corrupt", path, message)]
     return []
+
+
+def stored(
+    store: Store,
+    rules: Rules,
+    on_fragment: Callable[[], None] | None = None,
+    *,
+    deep: bool,
+    looked_at: LookedAt,
+) -> Iterator[Finding]:
+    """Find what is wrong with fragments and metadata.
+
+    Args:
+        store: Where the array is.
+        rules: The rules of its history.
+        on_fragment: Called after each fragment.
+        deep: Open cell files too.
+        looked_at: Where to add up what was looked at.
+    """
+    history, table = rules.history, rules.history.table
+    paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
+    health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
+    newer = [path for path in paths if is_newer(path)]
+    looked_at.fragments += len(paths) - len(newer)
+    hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
+    for path, is_hidden in zip(paths, hidden, strict=True):
+        yield from _not_whole(history, health, path, is_hidden=is_hidden)
+    yield from _newer(history.array, newer)
+    if deep:
+        opener = DeepCheck(store, history, looked_at)
+        for path, is_hidden in zip(paths, hidden, strict=True):
+            if not is_newer(path):
+                yield from _opened(history.array, opener, health[path], is_hidden=is_hidden)
+            if on_fragment is not None:
+                on_fragment()
+        yield from _unopened(history.array, opener)
+    yield from _lost_deletes(history, health)
+    yield from _older(store, rules, health)
+    yield from fragment_debt(store, rules, health)
+    yield from metadata(store, history)
+
+
+def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
+    """Name fragments of a format version that is not known."""
+    if paths:
+        count = count_text(len(paths), "fragment")
+        message = f"{count} not checked, and left alone by every change: {NEWER}"
+        yield finding(array, "version-unknown", paths[0], message)
+
+
+def _not_whole(
+    history: History, every: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> Iterator[Finding]:
+    """Report the damage of a fragment; a warning if no window of today sees the fragment."""
+    array, health = history.array, every[path]
+    if health.state is Wholeness.FLAWED:
+        message = f"{health.problem}: the engine reads its cells all the same"
+        renew = "nothing to run: to renew it, consolidate its fragments with the engine"
+        yield finding(
+            array, "fragment-damaged", health.file, message, severity="warning", hint=renew
+        )
+    elif health.is_broken:
+        severity: Severity = "warning" if is_hidden else "error"
+        message = f"{health.problem}: the engine cannot read its cells"
+        mends = _mends(history, every, path, is_hidden=is_hidden)
+        yield finding(array, health.code, health.file, message, severity=severity, hint=mends)
+
+
+def _mends(
+    history: History, health: Mapping[str, Health], path: str, *, is_hidden: bool
+) -> str | None:
+    """Give the hint for a broken fragment; None for the hint of its code."""
+    if is_hidden:
+        return _HIDDEN
+    own, there = path.rpartition("/")[2], history.listing.fragment_paths()
+    sources = [name for v in history.vacuums if v.name.text == own for name in v.targets]
+    broken = {one.path for one in health.values() if one.is_broken}
+    if sources and all(name in there and there[name] not in broken for name in sources):
+        return None
+    if health[path].closed:
+        return "chronotile repair {array} takes it out: the engine opens no window that sees it"
+    return "chronotile repair {array} --accept-loss takes it out: until then a part can be read"
+
+
+def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
+    """Report the damage inside of a fragment's files; a warning if no window of today sees it."""
+    if health.is_broken:
+        return
+    for item in opener.check(health.path):
+        severity: Severity | None = "warning" if is_hidden else None
+        hint: str | None = "nothing to run: bring the file back from a copy"
+        if is_hidden:
+            hint = _HIDDEN
+        if item.code == "fragment-file-extra":
+            hint = None
+        yield finding(array, item.code, item.file, item.message, severity=severity, hint=hint)
+
+
+def _unopened(array: str, opener: DeepCheck) -> Iterator[Finding]:
+    """Name fragments and cell files whose content stayed closed."""
+    for reason, paths in opener.closed.items():
+        message = f"{count_text(len(paths), 'fragment')} not opened: {reason}"
+        yield finding(array, "cells-unopened", paths[0], message)
+    for reason, paths in opener.unopened.items():
+        files = count_text(len(paths), "file")
+        message = f"{files} opened no further than the framing of tiles and chunks: {reason}"
+        yield finding(array, "cells-unopened", paths[0], message)
+
+
+def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Finding]:
+    """Find deletes that a fragment has applied and that are gone (F14)."""
+    lost: dict[str, list[str]] = {}
+    for uri, paths in lost_deletes(history, health).items():
+        for path in paths:
+            lost.setdefault(path, []).append(uri.rpartition("/")[2].removesuffix(".del"))
+    for path, gone in lost.items():
+        few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
+        message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
+        message += "the engine's next consolidation of fragments crashes"
+        yield finding(history.array, "delete-lost", path, message)
+
+
+def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
+    """Find deletes on a field that older fragments lack, as it was added later (F15)."""
+    history = rules.history
+    for commit, row in commits(rules):
+        if history.table.uris.ext[row] != DEL and commit.offset:
+            continue  # the engine does not see an update in a `.con`
+        try:
+            named = fields(commit.stored)
+        except ChronotileError:
+            continue
+        lacking = lacking_fragments(rules, named, commit.t2, lambda _: health)
+        if lacking:
+            words = lacking_words(lacking, count_cells(store, history, lacking))
+            message = f"{text_or_name(commit)}: {words}"
+            yield finding(
+                history.array, "delete-hits-older", commit.source, message, name=commit.name
+            )
+
+
+def metadata(store: Store, history: History) -> Iterator[Finding]:
+    """Find files of `__fragment_meta` and `__meta` that cannot be opened."""
+    listing = history.listing
+    paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
+    paths = [path for path in paths if not is_newer(path)]
+    paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
+    yield from damaged_tiles(store, history, history.array, paths)
+
+
+def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
+    """Find files of a group's `__meta` that cannot be opened."""
+    paths = [f"{META}/{name}" for name in history.meta if is_name(name)]
+    # A list that the key opens shows that it is the right one; an array's schema does for an array.
+    is_right = any(file.encrypted for file in history.files)
+    yield from damaged_tiles(store, history, history.group, paths, is_key_right=is_right)
+
+
+def damaged_tiles(
+    store: Store,
+    history: History | GroupHistory,
+    array: str,
+    paths: Iterable[str],
+    *,
+    is_key_right: bool = True,
+) -> Iterator[Finding]:
+    """Find the files among some of an array, or a group, that cannot be opened.
+
+    One that the key does not open is damaged only if the key is known to be the right one.
+    """
+    for path, data in store.read_many(paths):
+        if isinstance(data, MissingObjectError):
+            continue
+        if isinstance(data, StorageError):
+            raise data
+        try:
+            if isinstance(data, ChronotileError):
+                raise data
+            payload = tiles.decode(data, path, key=history.key).payload
+            if path.startswith(f"{META}/"):
+                decode_items(payload, path)
+        except ChronotileError as error:
+            if history.is_sealed and isinstance(error, KeyNeededError):
+                continue
+            if isinstance(error, WrongKeyError) and not is_key_right:
+                yield wrong_key(array, path, error.problem)
+            else:
+                yield finding(array, "tile-corrupt", path, error.problem)

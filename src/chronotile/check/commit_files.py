@@ -6,7 +6,7 @@ fragment's name, and is never taken for a path.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +30,8 @@ from chronotile.history.con_files import coverage
 from chronotile.history.uri_columns import stand_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History, VacuumFile
 
 RELATIVE_VAC = 19
@@ -43,7 +42,6 @@ _CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-
 _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
 
-
 _NAME_STAYS = (
     "nothing to run: no reader goes by this name, "
     "and a consolidation after the next write makes another file"
@@ -51,7 +49,7 @@ _NAME_STAYS = (
 
 
 def damage(history: History) -> Iterator[Finding]:
-    """Files and lines that are not what they should be."""
+    """Find files and lines that are damaged, misnamed or of another kind."""
     for path, message, kind in history.problems:
         code = _CODES.get(kind)
         if kind == "schema" and path.startswith(SCHEMA) and not is_name(path.rpartition("/")[2]):
@@ -88,7 +86,7 @@ def _strange_names(history: History) -> Iterator[Finding]:
 
 
 def _strange_kinds(history: History) -> Iterator[Finding]:
-    """Links, folders, pipes and sockets in the place of a file.
+    """Find links, folders, pipes and sockets in the place of a file.
 
     The engine lists the root, `__commits`, `__schema`, `__meta` and `__fragment_meta`, asks for
     the size of everything in them, and follows links.
@@ -116,14 +114,14 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
 
 
 def _breaks_as_folder(place: str, name: str) -> bool:
-    """Whether the engine fails to open the array or its metadata over a folder of that name."""
+    """Return True if the engine fails to open the array or its metadata over such a folder."""
     if place == COMMITS:
         return name.endswith(COMMIT_FILES) and not name.endswith(".ok")
     return name.endswith(ROOT_FILES[1:]) if not place else place != FRAGMENTS
 
 
 def _breaks_as_link(history: History, name: str) -> bool:
-    """Whether a link to a file breaks the array by its name alone."""
+    """Return True if a link to a file breaks the array by its name alone."""
     stem, _, extension = name.rpartition(".")
     if extension == "wrt":
         return stem not in history.listing.fragments
@@ -131,7 +129,7 @@ def _breaks_as_link(history: History, name: str) -> bool:
 
 
 def _is_read(place: str, name: str) -> bool:
-    """Whether the engine reads a file of that name, or relies on the name."""
+    """Return True if the engine reads a file of that name, or relies on the name."""
     if place == COMMITS:
         return name.endswith(COMMIT_FILES)
     return name.endswith((*ROOT_FILES, OLD_SCHEMA)) if not place else True
@@ -172,7 +170,7 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
         if modern:
             message += "; no engine writes them so since format 19"
             # No vacuum goes on with such a file: it may be damaged.
-            hint = "chronotile repair {array} writes it anew with lines of this array"
+            hint = "chronotile repair {array} writes it again with lines of this array"
             yield finding(
                 array, "vac-absolute", vacuum.path, message, severity="warning", hint=hint
             )
@@ -181,33 +179,28 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
 
 
 def consolidated(history: History) -> Iterator[Finding]:
-    """Debt and faults of whole `.con` and `.ign` files: F1, F2, F5, F11, F12."""
-    damaged = {problem.path for problem in history.problems}
-    ranges = (one for one in con_ranges(history.table) if one.path not in damaged)
-    yield from name_ranges(history.array, ranges)
+    """Find debt and faults of whole `.con` and `.ign` files: F1, F2, F5, F9, F11, F12."""
+    yield from _name_ranges(history)
+    yield from _unneeded(history)
+    yield from _records_with_tiles(history)
+
+
+def _unneeded(history: History) -> Iterator[Finding]:
+    """Find the `.con` and `.ign` files that nobody needs (F5)."""
     files = coverage(history.table)
     superseded = files.superseded()
-    free = files.free_ignores(history.listing.paths_of(".ign"), superseded)
-    yield from unneeded(history.array, superseded, free)
-    yield from records_with_tiles(history)
-
-
-def unneeded(
-    array: str, cons: Mapping[str, str | None], ignores: Iterable[str]
-) -> Iterator[Finding]:
-    """The `.con` and `.ign` files that nobody needs (F5); `cons` has one that holds all of each."""
-    for path, holder in cons.items():
+    for path, holder in superseded.items():
         message = f"{holder} holds every effective commit of it"
         if holder is None:
             message = "it holds no effective commit"
-        yield finding(array, "con-superseded", path, message)
-    for path in ignores:
+        yield finding(history.array, "con-superseded", path, message)
+    for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
         message = "no .con that is needed holds a write that it names"
-        yield finding(array, "con-superseded", path, message)
+        yield finding(history.array, "con-superseded", path, message)
 
 
-def records_with_tiles(history: History) -> Iterator[Finding]:
-    """What deletes and updates inside of `.con` files bring about: F1, F11, F12."""
+def _records_with_tiles(history: History) -> Iterator[Finding]:
+    """Find the effects of deletes and updates inside of `.con` files: F1, F11, F12."""
     array, table = history.array, history.table
     tiles = table.tile_rows.tolist()
     loose = {table.uri(row) for row in tiles if table.is_loose(row)}
@@ -239,48 +232,32 @@ def records_with_tiles(history: History) -> Iterator[Finding]:
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """File -> its lines, from pairs of line and file."""
+    """Group pairs of line and file by file."""
     lines: dict[str, list[str]] = {}
     for line, path in pairs:
         lines.setdefault(path, []).append(line)
     return lines
 
 
-class ConRange(NamedTuple):
-    """The times of the records of a `.con`."""
-
-    path: str
-    first: int | None
-    """The smallest t1; None if it has no record."""
-    last: int
-    has_first: bool
-    has_last: bool
-    """Whether a record has the first, and one the last time of the file's name."""
-
-
-def con_ranges(table: CommitTable) -> Iterator[ConRange]:
-    """The times of each `.con` that has a name."""
+def _name_ranges(history: History) -> Iterator[Finding]:
+    """Find the `.con` files whose names do not fit their records (F2, F9)."""
+    array, table = history.array, history.table
+    damaged = {problem.path for problem in history.problems}
     for number, source in enumerate(table.sources):
-        if source.loose or not is_name(_stem(source.path)):
+        path = source.path
+        if source.loose or path in damaged or not is_name(_stem(path)):
             continue
-        name = commit_name(source.path)
+        name = commit_name(path)
         rows = np.flatnonzero(table.source == number)
         t1, t2 = table.uris.t1[rows], table.uris.t2[rows]
-        first, last = (int(t1.min()), int(t2.max())) if len(rows) else (None, 0)
-        yield ConRange(source.path, first, last, name.t1 in t1, name.t2 in t2)
-
-
-def name_ranges(array: str, cons: Iterable[ConRange]) -> Iterator[Finding]:
-    """The `.con` files whose names do not fit their records (F2, F9)."""
-    for path, first, last, has_first, has_last in cons:
-        name = commit_name(path)
         # The engine takes the times of two of its records, this package the outermost times.
-        if not has_first or not has_last:
-            message = f"no record has the time {name.t2 if has_first else name.t1} "
+        if name.t1 not in t1 or name.t2 not in t2:
+            message = f"no record has the time {name.t2 if name.t1 in t1 else name.t1} "
             message += "of its name: it may have been cut between two records"
             hint = "nothing to run: a fragment that no commit names may be what it lost"
             yield finding(array, "con-truncated", path, message, severity="warning", hint=hint)
-        if first is not None and (first < name.t1 or last > name.t2):
+        first, last = (int(t1.min()), int(t2.max())) if len(rows) else name[:2]
+        if first < name.t1 or last > name.t2:
             message = (
                 f"its name says {name.t1} to {name.t2}, its commits are from {first} to {last}"
             )

@@ -1,18 +1,26 @@
-"""Checks of the conditions of deletes and updates.
+"""Checks of the conditions of deletes and updates, and reasons why the engine fails at a window.
 
-In: the rules of a history. Out: findings. Opens every effective tile, with the array's key if there
-is one, and compares its condition with the schemas. Looks at no cells.
+In: the rules of a history, or a view. Out: findings, the fragments that lack a field of a delete,
+and a sentence for each reason why an open or a read fails. Opens every effective tile, with the
+array's key if there is one, and compares its condition with the schemas. Looks at no cells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronotile.check.commit_files import damage
 from chronotile.check.findings import Finding, Severity, count_text, finding
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
-from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    KeyNeededError,
+    UnsupportedFilterError,
+    shell_word,
+)
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
@@ -20,15 +28,17 @@ from chronotile.visibility.rules import schemas_over
 from chronotile.visibility.view import Delete, Update, make_commit, tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from chronotile.check.fragment_health import Health
     from chronotile.conditions.tree import Condition
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
+    from chronotile.visibility.view import View
 
 
 def conditions(rules: Rules) -> Iterator[Finding]:
-    """What each delete and update does that its author may not know."""
+    """Find effects of deletes and updates that their authors may not know."""
     array = rules.history.array
     encrypted = [p.path for p in rules.history.problems if p.kind == "encrypted"]
     for commit, _ in commits(rules):
@@ -62,18 +72,18 @@ def conditions(rules: Rules) -> Iterator[Finding]:
 
 
 def commits(rules: Rules) -> Iterator[tuple[Delete, int]]:
-    """The effective deletes and updates, each with its row, in time order."""
+    """Give the effective deletes and updates, each with its row, in time order."""
     return tile_commits(rules, MAX_TIMESTAMP)
 
 
 def broken_tiles(rules: Rules) -> Iterator[Finding]:
-    """Deletes and updates that cannot be opened, with or without the key."""
+    """Find deletes and updates that cannot be opened, with or without the key."""
     every = (*(commit for commit, _ in commits(rules)), *_copies(rules.history))
     return _broken(rules.history.array, every)
 
 
 def _copies(history: History) -> Iterator[Delete]:
-    """Further copies of deletes in `.con` files: the engine reads each of them (F12)."""
+    """Give further copies of deletes in `.con` files: the engine reads each of them (F12)."""
     table = history.table
     for row in table.tile_rows.tolist():
         if not (table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
@@ -110,7 +120,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | None:
-    """Why the engine fails to read an array with this delete in force; None if it does not."""
+    """Say why the engine fails to read an array with this delete in force; None if it reads it."""
     for number, schema in enumerate(schemas_over(history, commit.t2)):
         reasons = engine_refuses(stored, schema)
         if not reasons:
@@ -128,8 +138,82 @@ def refusal(history: History, commit: Delete, stored: Condition) -> Refusal | No
 
 
 def text_or_name(commit: Delete) -> str:
-    """The predicate of a delete as text, or the delete's name if it cannot be read."""
+    """Return the predicate of a delete as text, or the delete's name if it cannot be read."""
     try:
         return commit.text
     except ChronotileError:
         return commit.name
+
+
+def lacking_fragments(
+    rules: Rules,
+    named: Iterable[str],
+    moment: int,
+    look: Callable[[list[str]], Mapping[str, Health]],
+) -> dict[str, tuple[str, ...]]:
+    """Find the visible fragments whose schema lacks some fields, and the fields that each lacks.
+
+    A delete that names such a field removes all of their rows: for the engine every comparison
+    with it is false, and a delete stores the negation of its author's predicate (F15).
+
+    Args:
+        rules: The rules of the array's history.
+        named: The fields.
+        moment: The time of the delete; fragments that begin later do not matter.
+        look: Gives the health of fragments; not called if every schema has all of the fields.
+    """
+    wanted, history, table = tuple(named), rules.history, rules.history.table
+    schemas = {item.text: item.schema for item in history.schemas if item.schema is not None}
+    if all(schema.field(name) is not None for schema in schemas.values() for name in wanted):
+        return {}
+    rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()
+    paths = [table.fragment_path(row) for row in rows if table.uris.t1[row] <= moment]
+    health = look(paths)
+    lacking = {}
+    for path in paths:
+        schema = schemas.get(health[path].schema or "") if path in health else None
+        names = tuple(n for n in wanted if schema is not None and schema.field(n) is None)
+        if names:
+            lacking[path] = names
+    return lacking
+
+
+def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = None) -> str:
+    """Say what a delete does to fragments that lack its fields, and to their cells.
+
+    >>> lacking_words({"__fragments/a": ("b",)}, 7)
+    'it removes every row that it compares with b in 1 fragment (7 cells) from before b was added'
+    """
+    fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
+    count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
+    rows = f"every row that it compares with {fields}"
+    of_cells = "" if cells is None else f" ({count_text(cells, 'cell')})"
+    return f"it removes {rows} in {count}{of_cells} from before {fields} {was} added"
+
+
+def failures(view: View) -> Iterator[str]:
+    """Give each reason why an open or every read at the view's window fails, in a sentence."""
+    for item in damage(view.history):
+        if item.severity == "error" and item.code == "name-malformed":
+            problem = item.message.removeprefix(f"{item.path}: ")
+            words = f"The engine cannot open this array: {item.path}: {problem}"
+            yield f"{words}; {item.hint}"
+    rules, table = view.rules, view.history.table
+    gone = {table.name(row) for row in rules.fragments[rules.missing].tolist()}
+    seen = [one for one in view.explain() if one.reason == "missing" and one.name in gone]
+    if seen:
+        hint = finding(view.history.array, "commit-without-fragment", "", "").hint
+        names = seen[0].name if len(seen) == 1 else f"{seen[0].name} and {len(seen) - 1} more"
+        yield f"The engine cannot open this array at this window: {names}: files gone; {hint}"
+    for commit in (*view.deletes, *(one for one in view.updates if not one.offset)):
+        if not commit.schemas:
+            continue
+        try:
+            reasons = engine_refuses(commit.stored, commit.schemas[0])
+            text = commit.text
+        except ChronotileError:
+            continue
+        if reasons:
+            repair = f"chronotile repair {shell_word(view.history.array)}"
+            hint = f"{repair} moves it out, and says which rows come back"
+            yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"

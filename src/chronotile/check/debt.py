@@ -1,4 +1,4 @@
-"""Debt: what makes an array larger or slower than it has to be.
+"""Debt: things that make an array larger or slower than it has to be.
 
 In: the rules of a history, and the health of its fragments. Out: findings, all of severity info.
 Takes sizes from what was listed for the health; never reads a cell.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import inspect
-from chronotile.check.read_tags import tags_of
+from chronotile.check.tags import tags_of
 from chronotile.check.vacuumable_fragments import removable
 from chronotile.format.kinds import FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
@@ -40,7 +40,7 @@ MANY_META = 100
 
 
 def fragment_debt(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Fragments that a vacuum would remove, and fragments that are too small.
+    """Find fragments that a vacuum would remove, and fragments that are too small.
 
     Args:
         store: Where the array is.
@@ -89,10 +89,10 @@ def _small(rules: Rules, known: Mapping[str, Health]) -> Iterator[Finding]:
 
 
 def array_metadata_debt(history: History) -> Iterator[Finding]:
-    """Files of array metadata by the hundred; those that a `.vac` hides do not count."""
+    """Find files of array metadata by the hundred; those that a `.vac` hides do not count."""
     hidden = {name for vacuum in history.meta_vacuums for name in vacuum.targets}
     count = sum(is_name(name) and name not in hidden for name in history.listing.meta)
     if count >= MANY_META:
-        message = f"{count:,} files of array metadata: whoever reads a key reads them all"
+        message = f"{count:,} files of array metadata: a reader of one key reads them all"
         hint = "chronotile consolidate {array} --mode array-meta, then chronotile vacuum {array}"
         yield finding(history.array, "metadata-unconsolidated", META, message, hint=hint)

@@ -1,21 +1,26 @@
-"""The deep check: whether each fragment's cell files hold what its metadata says.
+"""The deep check: cell files hold what the metadata of their fragment says.
 
-In: a store, a history, and folders of fragments. Out: for each fragment the damage that was found,
-and how far its files were opened. Opens cells, and never shows one; changes nothing. A name from
-inside a file is only compared with listed names.
+In: a store, a history, and folders of fragments. Out: the damage of each fragment, and how far its
+files were opened. Opens cells, and never shows one; changes nothing. A name from inside a file is
+only compared with listed names. A cell file is read in blocks and opened chunk by chunk, so memory
+does not grow with the file.
 
-Looked at, in this order: missing and additional files; the number of tiles by the domain, by the
+The checks, in this order: missing and additional files; the number of tiles by the domain, by the
 R-tree and by each list of the metadata; where tiles start and end; chunks; checksums and
 decompression; how many bytes, offsets and NULLs each tile has.
+
+A tile is a number of chunks, and the chunks; a chunk is its original, filtered and metadata length,
+its metadata, and the filtered bytes. Each tile ends where the next one begins, or with the file.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import struct
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.check.cell_files import Layout, check_file
-from chronotile.check.looked_at import LookedAt
+import numpy as np
+
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -24,7 +29,7 @@ from chronotile.errors import (
     WrongKeyError,
 )
 from chronotile.format.datatypes import Datatype
-from chronotile.format.filters import AES_256_GCM, Filter, Pipeline
+from chronotile.format.filters import AES_256_GCM, CEILING, Chunk, Filter, Pipeline, undo
 from chronotile.format.fragment_footer import COORDS, METADATA
 from chronotile.format.fragment_metadata import decode_tile_lists
 from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
@@ -34,18 +39,23 @@ from chronotile.storage.store import MissingObjectError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from chronotile.check.findings import LookedAt
     from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_metadata import FileTiles, TileLists
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
+
 _LEN_METADATA = 1 << 28
 """The largest metadata that is read whole."""
+_BLOCK = 4 << 20
+"""Bytes that one ranged read takes."""
+_COUNT, _CHUNK = struct.Struct("<Q"), struct.Struct("<III")
 
 
 class Damage(NamedTuple):
-    """What is wrong with a file of a fragment."""
+    """The damage of one file of a fragment."""
 
     code: str
     file: str
@@ -54,17 +64,10 @@ class Damage(NamedTuple):
 
 
 class DeepCheck:
-    """Checks the fragments of one array, one by one."""
+    """A check of the fragments of one array, one by one."""
 
-    def __init__(
-        self,
-        store: Store,
-        history: History,
-        looked_at: LookedAt | None = None,
-        on_bytes: Callable[[int], None] | None = None,
-    ) -> None:
-        self.store, self.key, self.on_bytes = store, history.key, on_bytes
-        self.looked_at = looked_at or LookedAt()
+    def __init__(self, store: Store, history: History, looked_at: LookedAt) -> None:
+        self.store, self.key, self.looked_at = store, history.key, looked_at
         self.unopened: dict[str, list[str]] = {}
         """Filter that is not known, or other reason -> cell files of which it kept the content."""
         self.closed: dict[str, list[str]] = {}
@@ -73,7 +76,7 @@ class DeepCheck:
         self._measures: dict[str, FragmentMeasure] = {}
 
     def check(self, path: str) -> Iterator[Damage]:
-        """What is wrong with one fragment that plain checks found whole.
+        """Find what is wrong with one fragment that plain checks found whole.
 
         Raises:
             StorageError: The storage failed.
@@ -95,7 +98,7 @@ class DeepCheck:
             yield from self._cell_file(stored, size, lists, tiles)
 
     def _extra_files(self, stored: StoredFooter) -> Iterator[Damage]:
-        """Files that the metadata does not name."""
+        """Find files that the metadata does not name."""
         footer = stored.footer
         named = {METADATA, *(name for name, _ in footer.files)}
         empty = {f"{f.stem}{end}.tdb" for f in footer.fields for end in ("", "_var", "_validity")}
@@ -107,7 +110,7 @@ class DeepCheck:
                 yield Damage("fragment-file-extra", entry.path, message)
 
     def _lists(self, stored: StoredFooter) -> tuple[FragmentSize, TileLists]:
-        """The size of a fragment, and where its tiles start, compared with each other."""
+        """Read the size of a fragment, and where its tiles start; compare them with each other."""
         where, footer, schema = stored.where, stored.footer, stored.schema
         if stored.metadata_size > _LEN_METADATA:
             raise TooLargeError(where, f"metadata of {stored.metadata_size} bytes")
@@ -129,21 +132,18 @@ class DeepCheck:
         self.looked_at.files += 1
         self.looked_at.bytes += tiles.file.size
         try:
-            opened = check_file(self.store, path, layout, self.key, self.on_bytes)
+            reason = check_file(self.store, path, layout, self.key)
         except MissingObjectError:
             yield Damage("fragment-file-missing", path, "it is named, and no file is there")
         except KeyNeededError as error:
-            self._leave(error.problem, path)
+            self.unopened.setdefault(error.problem, []).append(path)
         except BadFileError as error:
             yield _damaged(path, error)
         else:
-            if opened.stopped_at is None:
+            if reason is None:
                 self.looked_at.opened += 1
             else:
-                self._leave(opened.stopped_at, path)
-
-    def _leave(self, reason: str, path: str) -> None:
-        self.unopened.setdefault(reason, []).append(path)
+                self.unopened.setdefault(reason, []).append(path)
 
 
 def _damaged(path: str, error: BadFileError | WrongKeyError) -> Damage:
@@ -155,7 +155,7 @@ def _damaged(path: str, error: BadFileError | WrongKeyError) -> Damage:
 def _layout(
     footer: Footer, schema: Schema, size: FragmentSize, lists: TileLists, tiles: FileTiles
 ) -> Layout:
-    """What one cell file must hold."""
+    """Work out what one cell file must hold."""
     whole = size.cells // size.tiles if footer.dense and size.tiles else schema.capacity
     last = whole if footer.dense else footer.last_cells
     values = _values(schema, tiles.file.field)
@@ -179,10 +179,10 @@ def _layout(
 
 
 def _counted(tiles: FileTiles, values: Pipeline, footer: Footer, schema: Schema) -> FileTiles:
-    """What the engine counted, less what it leaves out or counts otherwise.
+    """Keep the counts of the engine that can be compared.
 
     It counts only the cells of a dense tile that were written, and no NULLs of cells that vary in
-    length. Sums leave out NULLs, and those of floats depend on the order of the cells.
+    length. Its sums leave out NULLs, and those of floats depend on the order of the cells.
     """
     field = schema.field(tiles.file.field)
     if footer.dense or values.is_var:
@@ -194,7 +194,7 @@ def _counted(tiles: FileTiles, values: Pipeline, footer: Footer, schema: Schema)
 
 
 def _values(schema: Schema, name: str) -> Pipeline:
-    """The filters of a field's values."""
+    """Return the filters of a field's values."""
     field = schema.field(name)
     if field is not None:
         return Pipeline(
@@ -222,3 +222,206 @@ def _other(schema: Schema, filters: tuple[Filter, ...], datatype: Datatype) -> P
 
 def _encrypted(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, filters=(*pipeline.filters, AES_256_GCM))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The tiles of one cell file, by the schema and the footer."""
+
+    tiles: FileTiles
+    pipeline: Pipeline
+    num_tiles: int
+    cells: Callable[[int], int]
+    """Cells in a tile, by its number."""
+    width: int | None
+    """Bytes of a cell before the filters; None where `tiles.var_sizes` has them by tile."""
+    is_empty: bool = False
+    """Whether its tiles hold nothing, as the values hold their own lengths."""
+
+    def tile_size(self, number: int) -> int:
+        """Return the bytes of a tile before the filters."""
+        if self.is_empty:
+            return 0
+        if self.width is None:
+            assert self.tiles.var_sizes is not None  # its field varies in length
+            return self.tiles.var_sizes[number]
+        return self.cells(number) * self.width
+
+
+def check_file(store: Store, path: str, layout: Layout, key: bytes | None) -> str | None:
+    """Check one cell file, to its content where that can be opened.
+
+    Args:
+        store: Where the array is.
+        path: The file, relative to the array.
+        layout: The tiles that it must hold.
+        key: The array's key, if its cells are encrypted.
+
+    Returns:
+        Why its content stayed closed, or some of it; None if all was opened.
+
+    Raises:
+        BadFileError: It is damaged; the error has the byte.
+        StorageError: The storage failed.
+    """
+    ends = _tile_ends(layout, path)
+    blocks = _Blocks(store, path, layout.tiles.file.size)
+    stopped = None
+    start = 0
+    for number, end in enumerate(ends):
+        content = _TileContent(layout, number)
+        for at, chunk in _chunks(blocks, start, end, layout.tile_size(number), path):
+            if isinstance(chunk, str):
+                stopped = chunk
+                continue
+            try:
+                undone = undo(layout.pipeline, chunk, path, key)
+            except (BadFileError, WrongKeyError) as error:
+                raise BadFileError(path, error.problem, at) from error
+            if undone.stopped_at is not None:
+                stopped = stopped or f"the filter {undone.stopped_at} is not known here"
+            else:
+                content.add(undone.data, undone.lengths, at, path)
+        if stopped is None:
+            content.end(start, path)
+        start = end
+    return stopped
+
+
+def _tile_ends(layout: Layout, path: str) -> list[int]:
+    """Find where each tile ends: offsets must rise from 0 on, and leave room for each tile."""
+    offsets, size = layout.tiles.offsets.array, layout.tiles.file.size
+    if len(offsets) != layout.num_tiles:
+        problem = f"expected the starts of {layout.num_tiles} tiles in the metadata"
+        raise BadFileError(path, f"{problem}, found {len(offsets)}")
+    sizes = layout.tiles.var_sizes
+    if sizes is not None and len(sizes) != layout.num_tiles:
+        problem = f"expected the sizes of {layout.num_tiles} tiles in the metadata"
+        raise BadFileError(path, f"{problem}, found {len(sizes)}")
+    starts = offsets.tolist()
+    if starts and starts[0]:
+        raise BadFileError(path, f"expected its first tile at byte 0, found it at {starts[0]}")
+    ends = [*starts[1:], size]
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        if end < start + _COUNT.size:
+            problem = f"expected tile {number} to end before byte {size}"
+            raise BadFileError(path, f"{problem}, found it from {start} to {end}", min(start, size))
+        if end > size:
+            raise BadFileError(path, f"expected tile {number + 1} inside of it, found {end}", size)
+    return ends
+
+
+def _chunks(
+    blocks: _Blocks, start: int, end: int, size: int, path: str
+) -> Iterator[tuple[int, Chunk | str]]:
+    """Read the chunks of one tile, each with its byte; a text stands for one that is too large."""
+    (count,) = _COUNT.unpack(blocks.read(start, _COUNT.size))
+    at, left = start + _COUNT.size, size
+    if count > (end - at) // _CHUNK.size:
+        problem = f"expected at most {(end - at) // _CHUNK.size} chunks in a tile"
+        raise BadFileError(path, f"{problem} of {end - start} bytes, found {count}", start)
+    for _ in range(count):
+        if at + _CHUNK.size > end:
+            raise BadFileError(path, f"expected a chunk of {_CHUNK.size} bytes, found the end", at)
+        original, filtered, metadata = _CHUNK.unpack(blocks.read(at, _CHUNK.size))
+        body = at + _CHUNK.size
+        if filtered + metadata > end - body:
+            problem = f"expected a chunk that ends in its tile, at byte {end}"
+            raise BadFileError(path, f"{problem}, found {body + filtered + metadata}", at)
+        if original > left:
+            problem = f"expected a tile of {size} bytes in its chunks"
+            raise BadFileError(path, f"{problem}, found {size - left + original} or more", at)
+        left -= original
+        if max(original, filtered + metadata) > CEILING:
+            yield at, f"a chunk of {max(original, filtered + metadata)} bytes"
+        else:
+            head = blocks.read(body, metadata)
+            yield at, Chunk(original, head, blocks.read(body + metadata, filtered))
+        at = body + metadata + filtered
+    if at != end:
+        raise BadFileError(path, f"expected a tile that ends at byte {end}, found its end", at)
+    if left:
+        problem = f"expected a tile of {size} bytes in its chunks, found {size - left}"
+        raise BadFileError(path, problem, start)
+
+
+class _TileContent:
+    """The content of a tile, as far as it can be wrong whatever its values are."""
+
+    def __init__(self, layout: Layout, number: int) -> None:
+        self.layout, self.number = layout, number
+        self.part = layout.tiles.file.part
+        self.is_offsets = self.part == "offsets" and not layout.is_empty
+        self.last, self.nulls, self.sum, self.magnitude = 0, 0, 0, 0.0
+        self.is_first = True
+
+    def add(self, data: bytes, lengths: int | None, at: int, path: str) -> None:
+        """Look at the content of one chunk."""
+        if lengths is not None and lengths != self.layout.cells(self.number):
+            problem = f"expected {self.layout.cells(self.number)} texts in a tile"
+            raise BadFileError(path, f"{problem}, found {lengths}", at)
+        if self.is_offsets:
+            self._add_offsets(data, at, path)
+        elif self.part == "validity":
+            self.nulls += data.count(0)
+        elif self.layout.tiles.sums is not None:
+            datatype = self.layout.pipeline.datatype
+            values = np.frombuffer(data, f"<{datatype.code}", len(data) // datatype.size)
+            self.magnitude += float(np.abs(values.astype(np.float64)).sum())
+            self.sum += int(values.astype(np.int64).sum())
+
+    def _add_offsets(self, data: bytes, at: int, path: str) -> None:
+        values = np.frombuffer(data, "<u8", len(data) // 8)
+        if not len(values):
+            return
+        sizes = self.layout.tiles.var_sizes
+        end = sizes[self.number] if sizes is not None else 0
+        first, last = int(values[0]), int(values[-1])
+        if (
+            (self.is_first and first)
+            or first < self.last
+            or last > end
+            or bool((values[1:] < values[:-1]).any())
+        ):
+            problem = f"expected offsets of cells that rise from {self.last} to {end} at most"
+            raise BadFileError(path, f"{problem}, found others", at)
+        self.is_first, self.last = False, last
+
+    def end(self, at: int, path: str) -> None:
+        """Look at a tile as a whole."""
+        counts = self.layout.tiles.null_counts
+        if counts is not None and len(counts) == self.layout.num_tiles:
+            expected = counts[self.number]
+            if expected != self.nulls:
+                problem = f"expected {expected} cells without a value in a tile"
+                raise BadFileError(path, f"{problem}, found {self.nulls}", at)
+        sums = self.layout.tiles.sums
+        # The engine keeps no sum that leaves 64 bits on its way.
+        is_kept = sums is not None and len(sums) == self.layout.num_tiles
+        if sums is not None and is_kept and self.magnitude < 1 << 62:
+            expected = sums[self.number]
+            if (self.sum - expected) % (1 << 64):
+                problem = f"expected values that add up to {expected}, modulo 2^64, in a tile"
+                raise BadFileError(path, f"{problem}, found {self.sum}", at)
+
+
+class _Blocks:
+    """A file of which one block is in memory."""
+
+    def __init__(self, store: Store, path: str, size: int) -> None:
+        self._store, self._path, self._size = store, path, size
+        self._start, self._data = 0, b""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read bytes of the file; the caller stays inside of it."""
+        if not length:
+            return b""
+        if not self._start <= start or start + length > self._start + len(self._data):
+            end = min(max(start + length, start + _BLOCK), self._size)
+            data = self._store.read_range(self._path, start, end, size=self._size)
+            if len(data) != end - start:
+                problem = f"expected {end - start} bytes, found {len(data)}"
+                raise BadFileError(self._path, problem, start)
+            self._start, self._data = start, data
+        offset = start - self._start
+        return self._data[offset : offset + length]

@@ -1,4 +1,4 @@
-"""What an open by the engine costs: the requests that it sends to a bucket.
+"""The cost of an open by the engine: the requests that it sends to a bucket.
 
 In: what was read of an array, and the `.meta` files of it. Out: numbers of requests, now and after
 a change. Sends none of them itself, apart from reading `.meta` files; changes nothing.
@@ -11,6 +11,7 @@ An open at [0, now], as core 2.30 does it and a server's log shows it:
   2 for each `.con` and `.ign`, and for each `.vac` in the window
   1 for each `.meta`, whatever its times
   3 for each visible fragment whose footer is in no `.meta`
+  1 for `__chronotile`, if it is there: the engine asks if it is a fragment
 
 A commit's own file costs nothing but its place in a listing, a delete's neither; conditions, labels
 and metadata are read later, by a query. So consolidating commits saves nothing until there are more
@@ -31,15 +32,7 @@ import pyarrow.compute as pc
 
 from chronotile.check.findings import Finding, finding
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import (
-    COMMITS,
-    FRAGMENT_META,
-    LINES,
-    META,
-    OLD_SCHEMA,
-    SCHEMA,
-    WRITES,
-)
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, LINES, META, OLD_SCHEMA, SCHEMA, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
@@ -53,6 +46,7 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
+
 
 Sizes: TypeAlias = "Mapping[str, int | None]"
 """Path -> bytes, where they are known."""
@@ -70,8 +64,7 @@ _MERGED = (*WRITES, *_READ)
 """Commit files that consolidating and vacuuming commits replaces by one `.con`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class FooterCounts(NamedTuple):
     """Visible fragments, and how an open finds their footers."""
 
     visible: int = 0
@@ -80,17 +73,10 @@ class Counted:
     mergeable: int = 0
     """Those of them that the engine would find in a `.meta`."""
 
-    def __add__(self, other: Counted) -> Counted:
-        return Counted(
-            self.visible + other.visible,
-            self.unconsolidated + other.unconsolidated,
-            self.mergeable + other.mergeable,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCost:
-    """What an open asks of a bucket."""
+    """The requests of one open."""
 
     names: Mapping[str, int]
     """Folder -> the names in it, of those that an open lists."""
@@ -101,11 +87,11 @@ class OpenCost:
     """The `.meta` files."""
     large: int
     """Those that are larger than what the engine reads ahead."""
-    fragments: Counted
+    fragments: FooterCounts
     kept_commits: int
     """The files of `__commits` that stay when commits are consolidated and vacuumed."""
     has_operations: bool = False
-    """Whether `__chronotile` is there: the engine looks whether it is a fragment."""
+    """Whether `__chronotile` is there: the engine asks if it is a fragment."""
 
     @property
     def lists(self) -> int:
@@ -130,13 +116,13 @@ class OpenCost:
         return self.requests - max(commits, 0) - max(footers, 0)
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
-        """Give the cost after some files were put and removed; the fragments stay as they are.
+        """Return the cost after some files were put and removed, and the record of that.
 
-        A change leaves a record.
+        The fragments stay as they are.
 
         >>> empty = OpenCost(
         ...     names={}, schemas=1, lines=frozenset(), metas=0, large=0,
-        ...     fragments=Counted(), kept_commits=0
+        ...     fragments=FooterCounts(), kept_commits=0
         ... )
         >>> empty.requests, empty.after({"__commits/a.con": 9}, {}).requests
         (6, 9)
@@ -151,12 +137,18 @@ class OpenCost:
                 if path.endswith(".meta"):
                     metas += sign
                     large += sign * ((size or 0) > READ_AHEAD)
-        found = replace(self, names=names, lines=frozenset(lines), metas=metas, large=large)
-        return replace(found, has_operations=True)
+        return replace(
+            self,
+            names=names,
+            lines=frozenset(lines),
+            metas=metas,
+            large=large,
+            has_operations=True,
+        )
 
 
 class Consolidated(NamedTuple):
-    """What the `.meta` files of an array hold."""
+    """The content of the `.meta` files of an array."""
 
     fragments: frozenset[str] = frozenset()
     """Those whose footer is in some `.meta`."""
@@ -165,11 +157,11 @@ class Consolidated(NamedTuple):
 
 
 def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) -> OpenCost:
-    """What an open at [0, now] costs.
+    """Count the requests of an open at [0, now].
 
     Args:
         rules: The rules, applied to what was read of the array.
-        consolidated: What the `.meta` files hold.
+        consolidated: The content of the `.meta` files.
         now: The end of the window.
     """
     history, end = rules.history, now_ms() if now is None else now
@@ -182,14 +174,14 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
         lines=frozenset((*listing.paths_of(_READ), *seen, *seen_meta)),
         metas=sum(path.endswith(".meta") for path in listing.fragment_meta),
         large=consolidated.large,
-        fragments=count_fragments(rules, consolidated.fragments, end),
+        fragments=_count_fragments(rules, consolidated.fragments, end),
         kept_commits=sum(not name.endswith(_MERGED) for name in listing.commits),
         has_operations=listing.has_operations,
     )
 
 
 def consolidated_fragments(store: Store, history: History) -> Consolidated | None:
-    """What the `.meta` files hold; None if one cannot be opened.
+    """Read what the `.meta` files hold; None if one cannot be opened.
 
     Raises:
         StorageError: The storage failed.
@@ -207,7 +199,7 @@ def consolidated_fragments(store: Store, history: History) -> Consolidated | Non
 
 
 def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
-    """Fragments that an engine's open asks for their metadata one by one."""
+    """Find fragments that an engine's open asks for their metadata one by one."""
     held = consolidated_fragments(store, rules.history)
     if held is None:
         return
@@ -215,7 +207,7 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     now = cost.fragments
     if now.mergeable < MANY_UNCONSOLIDATED:
         return
-    after = Counted(now.visible, now.unconsolidated - now.mergeable)
+    after = FooterCounts(now.visible, now.unconsolidated - now.mergeable)
     one = replace(cost, metas=1, large=0, fragments=after)
     message = (
         f"the metadata of {now.mergeable:,} of {now.visible:,} visible fragments is not "
@@ -225,7 +217,7 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)
 
 
-def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> Counted:
+def _count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> FooterCounts:
     """Count the visible fragments, and those that the engine finds in no `.meta`."""
     rows, _ = rules.visible(0, end)
     table = rules.history.table
@@ -236,11 +228,11 @@ def count_fragments(rules: Rules, consolidated: Collection[str], end: int) -> Co
         names = text_columns.names(table, rows)
         held = np.asarray(pc.is_in(names, value_set=pa.array([*consolidated], pa.string())))
     alone = len(rows) - int(np.count_nonzero(held & by_name))
-    return Counted(len(rows), alone, int(np.count_nonzero(by_name & known & ~held)))
+    return FooterCounts(len(rows), alone, int(np.count_nonzero(by_name & known & ~held)))
 
 
 def _names(history: History) -> dict[str, int]:
-    """Folder -> the names in it, as a bucket lists it: folders that are empty are not there."""
+    """Count the names in each folder, as a bucket lists it: without folders that are empty."""
     listing = history.listing
     in_folder = {
         SCHEMA: sum(path != OLD_SCHEMA for path in listing.schemas) + bool(listing.enumerations),

@@ -1,4 +1,4 @@
-"""What each file of an array is there for.
+"""The use of each file of an array.
 
 In: the files of an array, and the rules of its history. Out: `FileUse`: the fragment, the field and
 the part that a file belongs to, and the reason why it is there. Reads footers only where the
@@ -62,7 +62,7 @@ _ABSENT = "uncommitted"
 
 
 class FileUse(NamedTuple):
-    """One file, and what it is there for."""
+    """One file, and its use."""
 
     path: str
     """Relative to the array."""
@@ -80,7 +80,7 @@ class FileUse(NamedTuple):
 def file_uses(
     store: Store, history: History, rules: Rules, files: Iterable[Entry]
 ) -> tuple[FileUse, ...]:
-    """What each of an array's files is there for, in their order.
+    """Find the use of each of an array's files, in their order.
 
     Raises:
         StorageError: The storage failed.
@@ -92,27 +92,27 @@ def file_uses(
     for place in places:
         if place is not None:
             folders.setdefault(place[0], []).append(place[1])
-    parts = _Parts(store, history).of(folders)
-    found = []
+    parts = _CellFiles(store, history).of(folders)
+    uses = []
     for entry, place in zip(entries, places, strict=True):
         size = entry.size or 0
         if place is None:
-            found.append(FileUse(entry.path, None, None, None, size, _reason(entry.path)))
+            uses.append(FileUse(entry.path, None, None, None, size, _reason(entry.path)))
             continue
         name, file = place
         field, part = parts.get(name, {}).get(file, (None, None))
         if file == FRAGMENT_METADATA:
             part = "metadata"
         reason = states.get(name, _ABSENT)
-        found.append(FileUse(entry.path, name, field, part, size, reason))
-    return tuple(found)
+        uses.append(FileUse(entry.path, name, field, part, size, reason))
+    return tuple(uses)
 
 
 def bytes_by_reason(history: History, rules: Rules, measured: Iterable[Entry]) -> dict[str, int]:
-    """The bytes that each of `REASONS` takes, by the sizes of files and of whole folders.
+    """Add up the bytes of each of `REASONS`, by the sizes of files and of whole folders.
 
     Args:
-        history: What was read of the array.
+        history: The array, as it was read.
         rules: Its rules.
         measured: Its files; a path that ends with a slash stands for all that is below it.
     """
@@ -126,14 +126,14 @@ def bytes_by_reason(history: History, rules: Rules, measured: Iterable[Entry]) -
 
 
 def _fragment_of(path: str) -> tuple[str, str] | None:
-    """The fragment that a file lies in, and the file's path below its folder."""
+    """Find the fragment that a file lies in, and the file's path below its folder."""
     inside = path.removeprefix(f"{FRAGMENTS}/")
     name, slash, file = inside.partition("/")
     return (name, file) if slash and is_name(name) else None
 
 
 def _reason(path: str) -> str:
-    """Why a file outside of all fragments is there."""
+    """Say why a file outside of all fragments is there."""
     folder, _, name = path.rpartition("/")
     if path.startswith(f"{OWN}/"):
         return "operations"
@@ -149,7 +149,7 @@ def _reason(path: str) -> str:
 
 
 def _states(history: History, rules: Rules) -> dict[str, str]:
-    """The reason for each fragment that is there."""
+    """Find the reason for each fragment that is there."""
     table = history.table
     states = dict.fromkeys(text_columns.names(table, rules.ignored()).to_pylist(), "ignored")
     states |= dict.fromkeys(text_columns.names(table, rules.fragments).to_pylist(), "superseded")
@@ -158,7 +158,7 @@ def _states(history: History, rules: Rules) -> dict[str, str]:
     return states | dict.fromkeys(rules.uncommitted, _ABSENT)
 
 
-class _Parts:
+class _CellFiles:
     """The field and part of each cell file, by the fragment's own schema."""
 
     def __init__(self, store: Store, history: History) -> None:
@@ -167,21 +167,21 @@ class _Parts:
         self._known: dict[tuple[str, int], Parts] = {}
 
     def of(self, folders: Mapping[str, list[str]]) -> dict[str, Parts]:
-        """For each fragment, the field and part of the files in its folder."""
-        found: dict[str, Parts] = {}
+        """Find the field and part of the files in the folder of each fragment."""
+        known: dict[str, Parts] = {}
         unsure = []
         for name, files in folders.items():
             if is_newer(name):
                 continue
             agreed = self._agreed(version_of(parse_name(name)), files)
             if agreed is not None:
-                found[name] = agreed
+                known[name] = agreed
             elif FRAGMENT_METADATA in files:
                 unsure.append(name)
-        return found | dict(self._read(unsure))
+        return known | dict(self._read(unsure))
 
     def _agreed(self, version: int, files: list[str]) -> Parts | None:
-        """What all schemas that the fragment may have say of its files; None if they differ."""
+        """Return the parts by all schemas that the fragment may have; None if these differ."""
         is_old = version < FIRST_WITH_SCHEMA_NAME
         names = [name for name in self._schemas if (name == OLD_SCHEMA) == is_old]
         if not names or any(self._schemas[name] is None for name in names):

@@ -1,15 +1,21 @@
-"""Findings: what is wrong, or surprising, in an array.
+"""Findings: the things that are wrong, or surprising, in an array; and how much a check looked at.
 
-In: nothing. Out: `Finding`, the severity and the hint of each code, and words for messages. Finds
-nothing itself: the other modules of this room do.
+In: codes, paths, messages. Out: `Finding`, the severity and the hint of each code;
+`CappedFindings`, the first of each code with true numbers, for an array that has very many;
+`LookedAt`; words for messages. Finds nothing itself: the other modules of this room do.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chronotile.errors import ChronotileError, WrongKeyError, printable, shell_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -19,7 +25,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _SHOWN = 5
 _REPAIR = "chronotile repair {array}"
 TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
-"""What puts commits in order."""
+"""The commands that put commits in order."""
 _BACK = f"{_REPAIR} brings back what it was made from"
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
@@ -53,7 +59,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
     "cells-unopened": ("info", "read these fields with the engine to have them checked"),
-    "delete-null": ("error", f"{_REPAIR} moves the delete out; write it anew without NULL"),
+    "delete-null": ("error", f"{_REPAIR} moves the delete out; write it again without NULL"),
     "delete-hits-null": ("warning", _ROWS_BACK),
     "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
     "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
@@ -97,7 +103,7 @@ CODES: dict[str, tuple[Severity, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that `check` found."""
+    """One thing that is wrong, or surprising."""
 
     code: str
     severity: Severity
@@ -109,7 +115,7 @@ class Finding:
     """What to do."""
 
     def to_dict(self) -> dict[str, str]:
-        """The JSON form, as `check --json` prints it.
+        """Return the JSON form, as `check --json` prints it.
 
         >>> list(finding("memory://a", "vac-absolute", "__commits/x.vac", "…").to_dict())
         ['code', 'severity', 'array', 'path', 'message', 'hint']
@@ -128,7 +134,7 @@ def finding(
     name: str = "NAME",
     place: str | None = None,
 ) -> Finding:
-    """Makes a finding; its code gives the severity and the hint, unless the caller does.
+    """Make a finding; its code gives the severity and the hint, unless the caller does.
 
     A hint is a command that can be pasted: `{array}` in it becomes the array, or another place if
     the caller names one, and `{name}` the name.
@@ -151,7 +157,7 @@ def finding(
 
 
 def wrong_key(array: str, path: str, message: str) -> Finding:
-    """Make the finding on what the given key does not open: nothing is known of it.
+    """Make the finding on a file that the given key does not open: nothing is known of it.
 
     >>> wrong_key("a", "__schema/x", "expected its key, found another").severity
     'error'
@@ -170,7 +176,7 @@ def is_unread(code: str, severity: str) -> bool:
 
 
 def worst_first(item: Finding) -> tuple[int, str, str]:
-    """The key that sorts findings for a reader."""
+    """Return the key that sorts findings for a reader."""
     return SEVERITIES.index(item.severity), item.code, item.path
 
 
@@ -190,7 +196,7 @@ class RefusedError(ChronotileError):
         self.where = where
         self.problem = problem
         self.findings = findings
-        """What stands in the way."""
+        """The findings that stand in the way."""
         self.hint = findings[0].hint if findings else None
 
 
@@ -199,7 +205,7 @@ class OddTimeError(RefusedError):
 
 
 def shown(texts: list[str]) -> str:
-    """A few of several texts, made safe to print.
+    """Join a few of several texts, made safe to print.
 
     >>> shown(["a", "b"])
     "'a', 'b'"
@@ -209,9 +215,115 @@ def shown(texts: list[str]) -> str:
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:
-    """A number of things, in words.
+    """Say a number of things in words.
 
     >>> count_text(1, "fragment"), count_text(12000, "delete")
     ('1 fragment', '12,000 deletes')
     """
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+MOST = 1_000
+"""Findings of one code and severity that are listed, unless the user asks for more or fewer."""
+
+_MORE = re.compile(r"([\d,]+) more of this code are not listed")
+
+
+class CappedFindings:
+    """The first findings of each code and severity, and the number of all.
+
+    >>> every = (finding("a", "vac-absolute", f"{n}.vac", "…") for n in range(3))
+    >>> capped = CappedFindings("a", every, most=1)
+    >>> [(item.path, item.message) for item in capped.findings()]
+    [('0.vac', '…'), ('', '2 more of this code are not listed')]
+    >>> capped.by_severity()
+    {'error': 0, 'warning': 0, 'info': 3}
+    """
+
+    def __init__(self, array: str, findings: Iterable[Finding], most: int = MOST) -> None:
+        self._array, self._most = array, most
+        self._first: list[Finding] = []
+        self._counts: Counter[tuple[str, Severity]] = Counter()
+        for item in findings:
+            pair = item.code, item.severity
+            if self._counts[pair] < self._most:
+                self._first.append(item)
+            self._counts[pair] += 1
+
+    def findings(self) -> tuple[Finding, ...]:
+        """List the first, the worst code first, and after each code how many more there are."""
+        more = [
+            finding(
+                self._array,
+                code,
+                "",
+                f"{number - self._most:,} more of this code are not listed",
+                severity=severity,
+            )
+            for (code, severity), number in self._counts.items()
+            if number > self._most
+        ]
+        ordered = [(*worst_first(item)[:2], 0, item.path, item) for item in self._first]
+        ordered += [(*worst_first(item)[:2], 1, "", item) for item in more]
+        return tuple(item for *_, item in sorted(ordered, key=lambda one: one[:4]))
+
+    def by_severity(self) -> dict[Severity, int]:
+        """Count the findings of each severity, listed or not."""
+        counts = dict.fromkeys(SEVERITIES, 0)
+        for (_, severity), number in self._counts.items():
+            counts[severity] += number
+        return counts
+
+
+def number_of(path: str, message: str) -> int:
+    """Return the number of findings that a listed one stands for.
+
+    >>> number_of("", "1,200 more of this code are not listed"), number_of("a.con", "…")
+    (1200, 1)
+    """
+    more = None if path else _MORE.fullmatch(message)
+    return int(more[1].replace(",", "")) if more else 1
+
+
+Reach: TypeAlias = Literal["log", "fragments", "deep"]
+"""How far a check goes: the commit log; also the metadata of fragments; also their cells."""
+
+
+@dataclass(slots=True)
+class LookedAt:
+    """The things that the checks of one array, or of many, have looked at."""
+
+    schemas: int = 0
+    fragments: int = 0
+    """Fragments whose metadata was read."""
+    files: int = 0
+    """Cell files whose tiles and chunks were looked at."""
+    opened: int = 0
+    """Cell files that were opened to their content."""
+    bytes: int = 0
+    """Bytes of the cell files."""
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts by their names."""
+        return asdict(self)
+
+    def words(self, reach: Reach) -> str:
+        """Say in one line what was looked at, and what was not.
+
+        >>> LookedAt(schemas=1, fragments=2).words("fragments")
+        'looked at the log, 1 schema and the metadata of 2 fragments; --deep also opens cells'
+        >>> LookedAt(schemas=1).words("log")
+        'looked at the log and 1 schema, and at no fragment'
+        """
+        schemas, fragments = (
+            count_text(self.schemas, "schema"),
+            count_text(self.fragments, "fragment"),
+        )
+        if reach == "log":
+            return f"looked at the log and {schemas}, and at no fragment"
+        words = f"looked at the log, {schemas} and the metadata of {fragments}"
+        if reach == "fragments":
+            return f"{words}; --deep also opens cells"
+        files = count_text(self.files, "cell file")
+        depth = "all of them" if self.opened == self.files else f"{self.opened:,} of them"
+        return f"{words}, and at {files} of {self.bytes:,} bytes, {depth} to the content"

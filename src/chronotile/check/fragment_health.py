@@ -1,7 +1,7 @@
-"""Whether a fragment is whole: its metadata, and every file that the metadata names.
+"""The health of a fragment: its metadata, and every file that the metadata names.
 
 In: a store, a history, and folders of fragments. Out: the `Health` of each: whole, or what is wrong
-with it, or why nobody can tell. Looks into folders and at metadata, never at cells. A name from
+with it, or why it is unknown. Looks into folders and at metadata, never at cells. A name from
 inside a file is only compared with listed names.
 
 A fragment is whole if its metadata file is there and ends in a footer, the schema that the footer
@@ -52,15 +52,16 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
+
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
-"""Why nobody can tell the health of a fragment, and no change touches it."""
+"""Why the health of a fragment is unknown, and no change touches it."""
 _LISTED_SINGLY = 16
 """Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
 """The largest metadata file that is read whole; of a larger one, only the footer is."""
 
 
-class State(enum.Enum):
+class Wholeness(enum.Enum):
     """The state of a fragment."""
 
     WHOLE = "whole"
@@ -71,13 +72,13 @@ class State(enum.Enum):
 
 
 class Health(NamedTuple):
-    """What is known of one fragment."""
+    """The health of one fragment."""
 
     path: str
     """Its folder, relative to the array."""
-    state: State
+    state: Wholeness
     problem: str
-    """What is wrong, or why nobody can tell; empty if the fragment is whole."""
+    """What is wrong, or why its state is unknown; empty if the fragment is whole."""
     file: str
     """The file with the problem, relative to the array."""
     schema: str | None = None
@@ -92,27 +93,27 @@ class Health(NamedTuple):
     size: int = 0
     """Bytes of the files in its folder."""
     measured: FragmentSize | None = None
-    """Its tiles and cells, if its footer tells them."""
+    """Its tiles and cells, if its footer has them."""
 
     @property
     def code(self) -> str:
         """The code of the finding for its problem."""
-        missing = self.state is State.FILE_MISSING
+        missing = self.state is Wholeness.FILE_MISSING
         return "fragment-file-missing" if missing else "fragment-damaged"
 
     @property
     def is_whole(self) -> bool:
         """Whether it was shown to be whole."""
-        return self.state is State.WHOLE
+        return self.state is Wholeness.WHOLE
 
     @property
     def is_broken(self) -> bool:
         """Whether it was shown to be broken."""
-        return self.state in (State.FILE_MISSING, State.DAMAGED)
+        return self.state in (Wholeness.FILE_MISSING, Wholeness.DAMAGED)
 
 
 def health_by_name(health: Mapping[str, Health], name: str) -> Health | None:
-    """The health of the fragment of a name, in the root or in `__fragments`."""
+    """Return the health of the fragment of a name, in the root or in `__fragments`."""
     return health.get(f"{FRAGMENTS}/{name}") or health.get(name)
 
 
@@ -123,7 +124,7 @@ def inspect(
     *,
     on_fragment: Callable[[], None] | None = None,
 ) -> dict[str, Health]:
-    """The health of each fragment, by its folder; `on_fragment` is called after each."""
+    """Find the health of each fragment, by its folder; call `on_fragment` after each."""
     wanted = tuple(dict.fromkeys(paths))
     inspector = _Inspector(store, history)
     listed = _listed(store, wanted)
@@ -142,7 +143,7 @@ def inspect(
 
 
 def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tuple[str, ...]]:
-    """Deletes that are gone although a fragment notes which of its cells they removed (F14).
+    """Find deletes that are gone although a fragment notes the cells that they removed (F14).
 
     A fragment from which the cells themselves are gone, as after a purge, needs them no more. To
     the engine an update is a delete.
@@ -152,17 +153,17 @@ def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tu
     """
     table = history.table
     known = {table.uri(row) for row in table.tile_rows.tolist()}
-    found: dict[str, tuple[str, ...]] = {}
+    lost: dict[str, tuple[str, ...]] = {}
     for path, item in health.items():
         for name in item.applied if item.keeps_deleted else ():
             uri = f"{COMMITS}/{name}" + ("" if name.endswith(".upd") else ".del")
             if uri not in known and is_commit_line(uri):
-                found[uri] = (*found.get(uri, ()), path)
-    return found
+                lost[uri] = (*lost.get(uri, ()), path)
+    return lost
 
 
 class _Named(NamedTuple):
-    """What the metadata of a fragment says."""
+    """The facts in the metadata of a fragment."""
 
     files: tuple[tuple[str, int], ...]
     schema: str
@@ -180,7 +181,7 @@ class _Files(NamedTuple):
 
 
 def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
-    """Gives the files of a folder; many folders of a bucket are listed at once, beforehand."""
+    """Return a lister of folders; many folders of a bucket are listed at once, beforehand."""
     if store.traits.pace == "quick" or len(paths) <= _LISTED_SINGLY:
 
         def one(path: str) -> _Files:
@@ -201,7 +202,7 @@ def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
 
 
 class _Inspector:
-    """Inspects fragments one by one."""
+    """An inspector of the fragments of one array."""
 
     def __init__(self, store: Store, history: History) -> None:
         self.store, self.key = store, history.key
@@ -212,42 +213,42 @@ class _Inspector:
         self.metas = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
 
     def inspect(self, path: str, files: _Files) -> Health:
-        """The health of one fragment."""
+        """Find the health of one fragment."""
         where = f"{path}/{METADATA}"
         if is_newer(path):
-            return Health(path, State.UNKNOWN, NEWER, where)
+            return Health(path, Wholeness.UNKNOWN, NEWER, where)
         if path in self.linked or METADATA in files.links:
             problem = "it is a symbolic link, which is never followed"
-            return Health(path, State.UNKNOWN, problem, where)
+            return Health(path, Wholeness.UNKNOWN, problem, where)
         entry = files.sizes.get(METADATA)
         if entry is None:
             what = "is not there" if files.sizes else "is not there, nor is any other file"
-            return Health(path, State.FILE_MISSING, f"{METADATA} {what}", where, closed=True)
+            return Health(path, Wholeness.FILE_MISSING, f"{METADATA} {what}", where, closed=True)
         version = version_of(parse_name(path.rpartition("/")[2]))
         try:
             if version < FIRST_WITH_FOOTER:
                 self._schema(where, version)
                 tiles.decode(self._read(where, entry.size or 0), where, key=self.key)
                 why = "its metadata is of a version without a footer"
-                return Health(path, State.UNKNOWN, why, where)
+                return Health(path, Wholeness.UNKNOWN, why, where)
             footer, named, data = self._footer(path, entry.size or 0, version)
         except MissingObjectError:
             problem = f"{METADATA} is gone"
-            return Health(path, State.FILE_MISSING, problem, where, closed=True)
+            return Health(path, Wholeness.FILE_MISSING, problem, where, closed=True)
         except (KeyNeededError, UnknownVersionError) as error:
-            return Health(path, State.UNKNOWN, error.problem, where)
+            return Health(path, Wholeness.UNKNOWN, error.problem, where)
         except (BadFileError, WrongKeyError) as error:
-            return Health(path, State.DAMAGED, error.problem, where, closed=True)
+            return Health(path, Wholeness.DAMAGED, error.problem, where, closed=True)
         try:
             for offset in sorted(footer.needed) if data else ():
                 self._open(where, data, offset)
         except (BadFileError, WrongKeyError) as error:
-            return Health(path, State.DAMAGED, error.problem, where, named.schema)
+            return Health(path, Wholeness.DAMAGED, error.problem, where, named.schema)
         health = _compared(path, files, self._with_others(where, footer, named, data))
         return health._replace(measured=self._measured(footer, named.schema, where))
 
     def _footer(self, path: str, size: int, version: int) -> tuple[Footer, _Named, bytes]:
-        """The footer, what it says, and the whole metadata if it is not too long."""
+        """Read the footer, and the whole metadata if it is not too long."""
         where = f"{path}/{METADATA}"
         data = self._read(where, size)
         try:
@@ -275,7 +276,7 @@ class _Inspector:
         return decode_footer(data, schema, where, bare=bare), name or OLD_SCHEMA
 
     def _measured(self, footer: Footer, schema: str, where: str) -> FragmentSize | None:
-        """The tiles and cells of a fragment; None if its footer cannot be true."""
+        """Measure the tiles and cells of a fragment; None if its footer cannot be true."""
         if schema not in self.measures:
             self.measures[schema] = FragmentMeasure(self.schemas[schema])
         with suppress(BadFileError):
@@ -285,17 +286,17 @@ class _Inspector:
     @cached_property
     def _copies(self) -> dict[str, bytes]:
         """The footers that the array's `.meta` files hold."""
-        found: dict[str, bytes] = {}
+        footers: dict[str, bytes] = {}
         for path, data in self.store.read_many(self.metas):
             with suppress(ChronotileError):
                 if isinstance(data, ChronotileError):
                     raise data
                 payload = tiles.decode(data, path, key=self.key).payload
-                found |= consolidated_footers(payload, path)
-        return found
+                footers |= consolidated_footers(payload, path)
+        return footers
 
     def _with_others(self, where: str, footer: Footer, named: _Named, data: bytes) -> _Named:
-        """What the metadata says, with the applied deletes and the flaws of the other tiles."""
+        """Add the applied deletes and the flaws of the other tiles to what the metadata says."""
         flaw, applied = named.flaw, named.applied
         for offset in sorted(footer.others) if data else ():
             try:
@@ -308,7 +309,7 @@ class _Inspector:
         return named._replace(flaw=flaw, applied=applied)
 
     def _schema(self, where: str, version: int, name: str | None = None) -> Schema | None:
-        """The schema of a footer; before version 10 an array has only one."""
+        """Find the schema of a footer; before version 10 an array has only one."""
         if name is None:
             if version >= FIRST_WITH_SCHEMA_NAME:
                 return None
@@ -328,7 +329,7 @@ class _Inspector:
         return self.store.read_range(where, size - (1 << 16), size, size=size)
 
     def _open(self, where: str, data: bytes, offset: int) -> bytes | None:
-        """Opens a tile before the footer; None if the tile is too large."""
+        """Open a tile before the footer; return None if the tile is too large."""
         length = tiles.extent(memoryview(data)[offset:])
         if length is None or offset + length > len(data):
             raise BadFileError(where, "expected a tile before the footer, found none", offset)
@@ -339,19 +340,21 @@ class _Inspector:
 
 
 def _compared(path: str, files: _Files, named: _Named) -> Health:
-    """The health of a fragment, from its files and what its metadata says of them."""
-    state, problem, file = State.FLAWED if named.flaw else State.WHOLE, named.flaw, METADATA
+    """Compare the files of a fragment with those that its metadata names."""
+
+    def health(state: Wholeness, problem: str, file: str) -> Health:
+        where, kept = f"{path}/{file}", named.keeps_deleted
+        return Health(path, state, problem, where, named.schema, named.applied, kept)
+
     for name, size in named.files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
-            state, problem = State.UNKNOWN, "a file is a symbolic link, which is never followed"
-        elif entry is None:
-            state, problem = State.FILE_MISSING, f"{size} bytes are named, and no file is there"
-        elif entry.size != size:
-            state, problem = State.DAMAGED, f"{size} bytes are named, and {entry.size} are there"
-        else:
-            continue
-        file = name
-        break
-    where, kept = f"{path}/{file}", named.keeps_deleted
-    return Health(path, state, problem, where, named.schema, named.applied, kept)
+            problem = "a file is a symbolic link, which is never followed"
+            return health(Wholeness.UNKNOWN, problem, name)
+        if entry is None:
+            problem = f"{size} bytes are named, and no file is there"
+            return health(Wholeness.FILE_MISSING, problem, name)
+        if entry.size != size:
+            problem = f"{size} bytes are named, and {entry.size} are there"
+            return health(Wholeness.DAMAGED, problem, name)
+    return health(Wholeness.FLAWED if named.flaw else Wholeness.WHOLE, named.flaw, METADATA)

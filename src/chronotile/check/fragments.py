@@ -7,12 +7,12 @@ fragment are known only as long as its `.vac` lists what it was made from.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chronotile.check.findings import SKEW_MS, TIDY, Finding, Severity, count_text, finding, shown
-from chronotile.check.undone_restores import restores_undone
+from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from chronotile.check.fragment_health import Health
-    from chronotile.history.commit_table import CommitTable
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
@@ -34,7 +33,7 @@ MANY_LOOSE = 100
 
 
 def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iterator[Finding]:
-    """Fragments without commits, commits without fragments, and times that mislead.
+    """Find fragments without commits, commits without fragments, and times that mislead.
 
     Args:
         rules: The rules of a history.
@@ -43,14 +42,14 @@ def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iter
     yield from missing(rules)
     yield from uncommitted(rules, orphans)
     yield from misnamed(rules.history)
-    yield from restores_undone(rules.history)
+    yield from (undone_finding(rules.history, one) for one in undone_restores(rules.history))
     yield from same_times(rules)
-    yield from future(rules.history.array, future_commits(rules.history))
-    yield from many_loose(rules.history, count_loose(rules.history.table))
+    yield from future(rules.history)
+    yield from many_loose(rules.history)
 
 
 def missing(rules: Rules) -> Iterator[Finding]:
-    """Commits whose fragment is gone (F10); a warning if a `.vac` always hides the fragment."""
+    """Find commits whose fragment is gone (F10); a warning if a `.vac` always hides it."""
     table, array = rules.history.table, rules.history.array
     lost = rules.fragments[rules.missing].tolist()
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
@@ -71,7 +70,7 @@ def missing(rules: Rules) -> Iterator[Finding]:
 
 
 def orphan_paths(rules: Rules) -> dict[str, bool]:
-    """Folders of fragments without an effective commit -> whether an `.ign` names its commit."""
+    """Map folders of fragments without an effective commit to whether an `.ign` names it."""
     table, ignored = rules.history.table, rules.ignored().tolist()
     paths = {path: False for name, path in rules.uncommitted.items() if is_name(name)}
     folders = rules.history.listing.fragment_paths() if ignored else {}
@@ -80,7 +79,7 @@ def orphan_paths(rules: Rules) -> dict[str, bool]:
 
 
 def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Iterator[Finding]:
-    """Fragments without a commit, or whose commit is ignored.
+    """Find fragments without a commit, or whose commit is ignored.
 
     Args:
         rules: The rules of a history.
@@ -97,7 +96,7 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
 
 
 def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
-    """What removes a fragment without an effective commit."""
+    """Say how to remove a fragment without an effective commit."""
     if not (health.is_whole or health.is_broken):
         return f"nothing to run: {health.problem}"
     option = "--whole-orphans" if health.is_whole else "--orphans"
@@ -111,7 +110,7 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
 
 
 def misnamed(history: History) -> Iterator[Finding]:
-    """Merged fragments whose names do not cover what they were made from (F4)."""
+    """Find merged fragments whose names do not cover the ones they were made from (F4)."""
     listing, merged = history.listing, {vacuum.name.text for vacuum in history.vacuums}
     there = merged.intersection(chain(listing.fragments, listing.root_fragments))
     for vacuum in history.vacuums:
@@ -130,7 +129,7 @@ def misnamed(history: History) -> Iterator[Finding]:
 
 
 def same_times(rules: Rules) -> Iterator[Finding]:
-    """Writes of one millisecond (F13)."""
+    """Find writes of one millisecond (F13)."""
     history, table = rules.history, rules.history.table
     schemas = [item.schema for item in history.schemas if item.schema is not None]
     if schemas and all(schema.allows_duplicates for schema in schemas):
@@ -152,72 +151,33 @@ def same_times(rules: Rules) -> Iterator[Finding]:
         last = at
 
 
-class FutureCommits(NamedTuple):
-    """Commits that an open now does not see yet, as a clock was wrong or a time was given."""
-
-    number: int = 0
-    first: int = MAX_TIMESTAMP
-    """The earliest of their times."""
-    path: str = ""
-    """The file of one of them."""
-
-
-def future_commits(history: History) -> FutureCommits:
-    """The commits of a time to come."""
+def future(history: History) -> Iterator[Finding]:
+    """Find commits that an open now does not see yet: a clock was wrong, or a time was given."""
     table, last = history.table, now_ms() + SKEW_MS
     rows = np.flatnonzero(table.counts & (table.uris.t2 > last))
-    if not len(rows):
-        return FutureCommits()
-    return FutureCommits(len(rows), int(table.uris.t2[rows].min()), table.path(int(rows[0])))
+    if len(rows):
+        count, first = count_text(len(rows), "commit"), int(table.uris.t2[rows].min())
+        message = f"{count} of a time to come, the first at {time_text(first)} ({first})"
+        yield finding(history.array, "future-commit", table.path(int(rows[0])), message)
 
 
-def future(array: str, commits: FutureCommits) -> Iterator[Finding]:
-    """The finding on commits of a time to come."""
-    if commits.number:
-        count = count_text(commits.number, "commit")
-        message = f"{count} of a time to come, the first at {time_text(commits.first)}"
-        yield finding(array, "future-commit", commits.path, f"{message} ({commits.first})")
-
-
-class LooseCommits(NamedTuple):
-    """Loose commits that a consolidation and a vacuum remove; of some of the commits, or of all.
+def many_loose(history: History) -> Iterator[Finding]:
+    """Find loose commits that a consolidation and a vacuum remove, if they are many.
 
     These are writes. The file of a delete stays, as the engine needs it (F1), and so does that of
-    an update, of an ignored write, or of a version that is not known.
+    an update, of an ignored write, or of a version that is not known. An array that is too old to
+    have a `.con` gets no finding.
     """
-
-    number: int = 0
-    held: int = 0
-    """Those that a `.con` holds already: a vacuum is enough."""
-
-    def __or__(self, other: LooseCommits) -> LooseCommits:
-        """Both together."""
-        return LooseCommits(self.number + other.number, self.held + other.held)
-
-
-def count_loose(table: CommitTable) -> LooseCommits:
-    """How many writes are files of their own, for no need."""
-    going = table.loose & ~table.implied & (table.uris.ext <= OK) & ~table.ignored
-    rows = np.flatnonzero(going & ~table.is_from_version(NEWEST_VERSION + 1))
-    return LooseCommits(len(rows), coverage(table).count_held(rows))
-
-
-def many_loose(history: History, loose: LooseCommits) -> Iterator[Finding]:
-    """The finding on loose commits; none in an array that is too old to have a `.con`.
-
-    Args:
-        history: Of the array, or of a part of it.
-        loose: What all parts have.
-    """
-    latest = schema_at(history, MAX_TIMESTAMP)
-    version = FIRST_WITH_COMMITS
-    if latest is not None and latest.schema is not None:
-        version = latest.schema.version
-    if loose.number < MANY_LOOSE or version < FIRST_WITH_COMMITS:
+    table, latest = history.table, schema_at(history, MAX_TIMESTAMP)
+    schema = None if latest is None else latest.schema
+    is_old = schema is not None and schema.version < FIRST_WITH_COMMITS
+    loose = table.loose & ~table.implied & (table.uris.ext <= OK) & ~table.ignored
+    rows = np.flatnonzero(loose & ~table.is_from_version(NEWEST_VERSION + 1))
+    if len(rows) < MANY_LOOSE or is_old:
         return
-    message = f"{loose.number:,} loose commits: each open lists them all"
-    hint = None
-    if loose.number - loose.held < MANY_LOOSE:
-        message += f"; a .con holds {loose.held:,} of them"
+    message = f"{len(rows):,} loose commits: each open lists them all"
+    in_con, hint = coverage(table).count_held(rows), None
+    if len(rows) - in_con < MANY_LOOSE:
+        message += f"; a .con holds {in_con:,} of them"
         hint = "chronotile vacuum {array} removes those"
     yield finding(history.array, "many-loose-commits", COMMITS, message, hint=hint)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.check.fragment_health import NEWER
-from chronotile.check.undone_restores import undone_restores
+from chronotile.check.restores import undone_restores
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import is_newer, parse_name
 from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
@@ -47,7 +47,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What the `.vac` files of an array allow a vacuum to remove."""
+    """The fragments that the `.vac` files of an array allow a vacuum to remove."""
 
     fragments: tuple[Superseded, ...]
     vacuums: tuple[str, ...]
@@ -67,7 +67,7 @@ def removable(
     health: Callable[[Iterable[str]], Mapping[str, Health]],
     kept: Sequence[Kept] = (),
 ) -> Removal:
-    """The fragments that can go, and what is lost; `health` looks into some folders."""
+    """Find the fragments that can go, and what is lost; `health` looks into some folders."""
     table, here = history.table, history.listing.fragment_paths()
     committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
@@ -137,20 +137,20 @@ def removable(
 def _held(
     history: History, listed: Mapping[str, tuple[str, ...]], kept: Sequence[Kept]
 ) -> dict[str, tuple[str, ...]]:
-    """The listed fragments that kept windows see: name -> why they are kept."""
+    """Map the names of listed fragments that kept windows see to the reasons."""
     dense = history.dense
     hidden_from: dict[str, int] = {}
     for vacuum in history.vacuums if kept else ():
         moment = first_end(vacuum.name, dense=dense)
         for text in listed[vacuum.path]:
             hidden_from[text] = min(hidden_from.get(text, moment), moment)
-    found: dict[str, tuple[str, ...]] = {}
+    reasons: dict[str, tuple[str, ...]] = {}
     for text, until in hidden_from.items():
         seen = first_end(parse_name(text), dense=dense)
         labels = tuple(one.label for one in kept if one.sees(seen, until))
         if labels:
-            found[text] = labels
-    return found
+            reasons[text] = labels
+    return reasons
 
 
 def _names(vacuum: VacuumFile) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _backing(
     listed: Mapping[str, tuple[str, ...]],
     committed: Mapping[str, str],
 ) -> list[str]:
-    """The folders of the committed fragments that hold what a `.vac` lists, and that stay."""
+    """Find the folders of the committed fragments that hold what a `.vac` lists, and stay."""
     waiting, seen, folders = [own], {own}, list[str]()
     while waiting:
         text = waiting.pop()
@@ -179,7 +179,7 @@ def _backing(
 
 
 def _doubt(paths: list[str], health: Mapping[str, Health]) -> str | None:
-    """Why these fragments may not hold what was consolidated into them."""
+    """Say why these fragments may not hold all that was consolidated into them."""
     if not paths:
         return "its own fragment is not committed"
     for path in paths:

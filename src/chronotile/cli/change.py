@@ -617,8 +617,8 @@ class OperationsReport:
             words += [f"{len(one['removed']):,} taken out"] if one["removed"] else []
             words += [f"takes back {one['undoes']}"] if one["undoes"] else []
             state = Text(one["state"], _STYLES.get(one["state"], ""))
-            told = "; ".join(words)
-            table.add_row(one["id"], one["time"], one["command"], state, one["author"] or "", told)
+            who, what = one["author"] or "", "; ".join(words)
+            table.add_row(one["id"], one["time"], one["command"], state, who, what)
         yield table
 
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from chronotile.change.usage import Usage
-    from chronotile.check.findings import Finding
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Finding, Reach
     from chronotile.cli.options import Access
     from chronotile.fleet.check_all import FleetCheck
     from chronotile.format.timestamps import Moment
@@ -306,7 +305,7 @@ class UsageReport:
         words += "time travel: see the note" if is_loss else ""
         if way is None or not way.written:
             return words
-        return f"{words}; {size_text(way.written)} are written anew"
+        return f"{words}; it writes {size_text(way.written)}"
 
     def _fragment_table(self, total: int) -> RenderableType:
         from chronotile.show.output import plain_table, size_text

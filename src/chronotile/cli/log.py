@@ -433,7 +433,7 @@ class GroupLogReport:
 
     group: str
     arrays: int
-    told: Told
+    history: Told
     limit: int | None
     oneline: bool
     reverse: bool
@@ -451,13 +451,13 @@ class GroupLogReport:
     @property
     def status(self) -> int:
         """3 if a member could not be read."""
-        return 3 if self.told.errors else 0
+        return 3 if self.history.errors else 0
 
     def _events(self) -> tuple[MemberEvent, ...]:
         if self.is_live and self.limit is not None:
             # The last few, in the order in which more will follow.
-            return self.told.events[max(len(self.told.events) - self.limit, 0) :]
-        return self.told.events[: self.limit]
+            return self.history.events[max(len(self.history.events) - self.limit, 0) :]
+        return self.history.events[: self.limit]
 
     def _every(self) -> Iterator[MemberEvent]:
         """Give the chosen events, and those that come."""
@@ -470,7 +470,7 @@ class GroupLogReport:
         if self.is_live:
             yield from ((event, ()) for event in self._every())
             return
-        yield from self.told.folded(reverse=self.reverse)[: self.limit]
+        yield from self.history.folded(reverse=self.reverse)[: self.limit]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object for each event."""
@@ -489,7 +489,7 @@ class GroupLogReport:
         from chronotile.show.output import count_text, place_text
 
         laid_out = Lines(width=width, colour=colour)
-        events = count_text(len(self.told.events), "event")
+        events = count_text(len(self.history.events), "event")
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
         if not self.oneline:
             yield printable(head)
@@ -504,7 +504,7 @@ class GroupLogReport:
             yield member
             yield from laid_out.event(event.event)
             yield from laid_out.under(commits)
-        for path, error in self.told.errors.items():
+        for path, error in self.history.errors.items():
             yield ""
             yield printable(f"{path} cannot be read: {error}")
 
@@ -533,13 +533,13 @@ def _group_log(
     with progress("reading members"):
         if follow:
             following = DatasetFollowing(place.dataset.reopened, window, **asked)
-            told = following.told
+            history = following.told
         else:
-            told = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
+            history = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
     return GroupLogReport(
         group=place.uri,
         arrays=sum(node.found == "array" for node in nodes),
-        told=told,
+        history=history,
         limit=limit,
         oneline=oneline,
         reverse=reverse,

@@ -273,7 +273,7 @@ class ExplainReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give one screen."""
-        from chronotile.check.engine_failures import failures
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
         from chronotile.show.output import Text, place_text, window_text
 
@@ -292,7 +292,7 @@ class ExplainReport:
             return
         yield from self._seen()
         hidden = [item for item in self.explained if item.status != "visible"]
-        if lacks_key(view.history):  # said once, above
+        if lacks_key(view.history):  # the line above says so once
             hidden = [item for item in hidden if item.reason != "unreadable"]
         # Objects that hold data come first; the order is otherwise that of `explain`.
         ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
@@ -309,7 +309,7 @@ class ExplainReport:
 
     def _late(self) -> Iterator[RenderableType]:
         """Name writes that are seen, and of which no row shows."""
-        from chronotile.check.late_writes import late_writes
+        from chronotile.check.restores import late_writes
         from chronotile.show.output import Text
 
         view, names = self.view, {item.name for item in self.explained}

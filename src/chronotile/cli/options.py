@@ -50,7 +50,7 @@ class Place(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         return [CompletionItem(incomplete, type=self.completes)]
 
 
-class Parsed(click.ParamType):  # type: ignore[type-arg]  # likewise
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # as above
     """A text that a function parses; its `ChronotileError` becomes a usage error."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -271,7 +271,7 @@ def window_options(function: F) -> F:
     def call(*args: Any, start: int | str, end: int | str | None, **rest: Any) -> Any:
         return function(*args, window=(start, end), **rest)
 
-    return call  # type: ignore[return-value]  # likewise
+    return call  # type: ignore[return-value]  # as above
 
 
 def reporting(function: F) -> F:
@@ -286,7 +286,7 @@ def reporting(function: F) -> F:
         emit(report, as_json=as_json)
         return getattr(report, "status", 0)
 
-    return call  # type: ignore[return-value]  # likewise
+    return call  # type: ignore[return-value]  # as above
 
 
 def say(words: str) -> None:

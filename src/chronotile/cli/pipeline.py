@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.check.capped_findings import MOST
-from chronotile.check.findings import SEVERITIES
+from chronotile.check.findings import MOST, SEVERITIES
 from chronotile.cli.options import (
     Parsed,
     Place,
@@ -39,7 +38,7 @@ from chronotile.storage.place import find_place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Reach
     from chronotile.cli.options import Access
     from chronotile.fleet.run_pipeline import Job
 

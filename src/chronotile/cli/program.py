@@ -211,7 +211,7 @@ def run() -> NoReturn:
     """Run the command of this process."""
     # Without a standard output, as after `>&-`, the next file that is opened would take its place.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  (until the end)
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (likewise)
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (as above)
     for stream in (sys.stdout, sys.stderr):
         # For a letter that a terminal cannot show, write its escape: do not fail.
         if hasattr(stream, "reconfigure"):

@@ -226,7 +226,7 @@ def rows(
             raise wrong_call("--removed-by: expected it without --where and --fields")
         found = place.removed_reader(removed_by, values, **member)
         word = "changed" if found.change.is_update else "removed"
-        heading = f"{place_text(found.log.array)}, rows that {found.change.name} {word}"
+        heading = f"{place_text(found.at.log.array)}, rows that {found.change.name} {word}"
         return RowsToPrint(found.schema, found.batches(), (), heading)
     if values:
         raise wrong_call("--values: expected --removed-by with it")

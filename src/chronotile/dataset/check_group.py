@@ -8,16 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.repair_group import is_passed_over
-from chronotile.check.check_array import check
-from chronotile.check.findings import (
-    SEALED,
-    SEVERITIES,
-    Finding,
-    count_text,
-    finding,
-    wrong_key,
-)
-from chronotile.check.stored_files import group_metadata
+from chronotile.check.check_array import check, group_metadata
+from chronotile.check.findings import SEALED, SEVERITIES, Finding, count_text, finding, wrong_key
 from chronotile.check.unread_arrays import unreadable
 from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.moments import span_of
@@ -37,6 +29,7 @@ if TYPE_CHECKING:
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
+
 
 MANY_LISTS = 20
 """From this many lists of members on, merging them is due: each holds all members."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.check.unreadable_tags import doubtful_tags, unreadable_tags
+from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.errors import ChronotileError
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
-from chronotile.check.capped_findings import MOST, CappedFindings, capped
 from chronotile.check.check_array import find_problems
 from chronotile.check.engine_open_cost import (
     Consolidated,
@@ -33,6 +32,7 @@ from chronotile.check.engine_open_cost import (
     open_cost,
 )
 from chronotile.check.file_uses import BYTES_OF
+from chronotile.check.findings import MOST, CappedFindings
 from chronotile.check.unread_arrays import unreadable
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
@@ -48,8 +48,7 @@ from chronotile.visibility.view import Delete, Update, tile_commits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.check.findings import Finding
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Finding, Reach
     from chronotile.history.read_history import History
     from chronotile.log import Log
     from chronotile.storage.store import Entry
@@ -357,7 +356,7 @@ class ArrayTables:
         log, deep = self.log, self.check == "deep"
         store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
-        return capped(log.array, found, self.max_findings)
+        return CappedFindings(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> Columns:
         """Give the rows that touch the window."""
@@ -508,7 +507,7 @@ def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
     1
     """
     finding = unreadable(array, error)
-    row = {"array": array} | severity_columns(capped(array, (finding,)))
+    row = {"array": array} | severity_columns(CappedFindings(array, (finding,)))
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
     tables["arrays"] = pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
     tables["findings"] = findings_table((finding,))

@@ -27,11 +27,11 @@ from chronotile.fleet.array_tables import LAST, ROW_TABLES, timestamps
 from chronotile.fleet.read_share import window_of
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.cells.dense_box import written_box
-from chronotile.rows.cells.engine import Range, require_engine
 from chronotile.rows.commit_changes import commit_changes, row_events
-from chronotile.rows.differences.row_pairs import with_heads
-from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.rows.engine import Range, require_engine
+from chronotile.rows.places import written_box
+from chronotile.rows.row_diff import with_heads
+from chronotile.rows.snapshot import last_time, schema_in_force
 from chronotile.show.row_formats import plain_rows
 from chronotile.storage.store import open_store
 

@@ -13,21 +13,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.check_array import check
-from chronotile.check.findings import (
-    SEVERITIES,
-    UNREADABLE,
-    Finding,
-    finding,
-    is_unread,
-)
-from chronotile.check.looked_at import LookedAt
+from chronotile.check.findings import SEVERITIES, UNREADABLE, Finding, LookedAt, finding, is_unread
 from chronotile.check.unread_arrays import unreadable
-from chronotile.errors import (
-    ArrayNotFoundError,
-    ChronotileError,
-    ReadError,
-    StorageError,
-)
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
 from chronotile.fleet.find_arrays import Fleet, Found, Unlisted, find_arrays
 from chronotile.format.kinds import GROUP
 from chronotile.format.timestamps import now_ms
@@ -38,7 +26,7 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Reach
 
 
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"

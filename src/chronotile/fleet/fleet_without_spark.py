@@ -39,7 +39,7 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chronotile.check.looked_at import Reach
+    from chronotile.check.findings import Reach
 
 
 FEW = 24

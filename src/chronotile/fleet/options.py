@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import pyarrow.csv
 import pyarrow.parquet
 
-from chronotile.check.capped_findings import MOST
-from chronotile.check.looked_at import Reach
+from chronotile.check.findings import MOST, Reach
 from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.fleet.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
 from chronotile.fleet.measured_array import MeasuredArray, known_store

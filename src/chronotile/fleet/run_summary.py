@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.check.capped_findings import number_told
+from chronotile.check.findings import number_of
 from chronotile.errors import ChronotileError, StorageError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def sum_totals(parts: Iterable[Totals]) -> Totals:
 
 def _counted(findings: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str, int], ...]:
     return _most_frequent(
-        (row["severity"], row["code"], number_told(row["path"], row["message"])) for row in findings
+        (row["severity"], row["code"], number_of(row["path"], row["message"])) for row in findings
     )
 
 

@@ -1,5 +1,26 @@
-"""Rows: what an open should see, what changed, and updates that are carried out.
+"""Rows: those that an open should see, those that changed, and updates that are carried out.
 
-In: a log. Out: rows as Arrow batches, and the commits that wrote, changed or removed them. The only
-room that asks the engine; `cells/engine.py` alone loads it, and only when rows are asked for.
+In: a log. Out: rows as Arrow batches, the commits that wrote, changed or removed them, and plans to
+write rows again. Only this room asks the engine; `engine` alone loads it, and only when rows are
+asked for. Does not know how rows are printed, nor how a plan is executed.
+
+The modules, in reading order:
+
+    engine          the door to TileDB: its C interface and its settings
+    engine_cells    cells of the engine, read batch by batch, stored and shown
+    snapshot        an array as of a moment: its schema, its deletes and updates
+    scratch_arrays  fragments read without deletes, and a fragment written aside
+    places          coordinates: the newest cell at each, boxes, ranges
+    cell_source     the cells of a snapshot as they were written
+    play_changes    deletes and updates, played on a batch of cells
+    read_rows       the rows of a window
+    written_by      the write that a cell comes from
+    row_diff        the rows that differ between two moments
+    diff            the difference between two moments, with the engine or without
+    commit_changes  the rows that one commit changed
+    blame           the commits that had to do with a row
+    group_rows      the same questions for the members of a group
+    updated_rows    the rows that updates write
+    apply           the plan to carry out updates
+    restore_rows    the plan to write the rows of an earlier moment again
 """

@@ -1,6 +1,6 @@
 """Every commit that had to do with a row: who wrote, changed or removed it, in order.
 
-In: an array, values that the row has in some fields. Out: a table, a line each event, with the row
+In: a log, values that the row has in some fields. Out: a table, a line for each event, with the row
 as it was after it; or before it, if the event removed it.
 """
 
@@ -13,18 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.tree import AllOf
-from chronotile.conditions.truth import rows_asked_for
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import PredicateError
-from chronotile.rows.cells.cell_columns import shown
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.engine import Range
-from chronotile.rows.cells.newest_cells import coordinate_codes, next_times
-from chronotile.rows.cells.written_by import Writers
-from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.differences.row_pairs import with_heads
-from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.engine import Range
+from chronotile.rows.engine_cells import all_shown
+from chronotile.rows.places import is_among, next_times
 from chronotile.rows.play_changes import Play
+from chronotile.rows.row_diff import with_heads
+from chronotile.rows.snapshot import last_time, snapshot
+from chronotile.rows.written_by import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +30,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.tree import Compare, Condition
+    from chronotile.conditions.truth import Mask
     from chronotile.format.schema import Schema
     from chronotile.log import Log
-    from chronotile.rows.changes_in_force import Change
-
-EVENTS = ("wrote", "changed", "removed")
+    from chronotile.rows.snapshot import RowChange
 
 
-class _Event(NamedTuple):
+WROTE, CHANGED, REMOVED = "wrote", "changed", "removed"
+BLAME_HEADS = (("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64()))
+"""The columns of a blame before the fields."""
+
+
+class _Touched(NamedTuple):
     """Rows that one commit wrote, changed or removed, as they were then."""
 
     t: int
@@ -61,97 +63,74 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     Raises:
         PredicateError: A field or value does not fit the schema.
     """
-    end = last_time(log)
-    schema_file = schema_in_force(log, end)
-    schema = schema_file.schema
-    assert schema is not None
+    at = snapshot(log, last_time(log))
+    schema = at.schema
     texts = [f"{n}={v}" for n, v in row.items()] if isinstance(row, Mapping) else list(row)
     leaves = parse_row(texts, schema)
     if not leaves:
         raise PredicateError("row", "expected at least one field with its value, found none")
-    changes = changes_in_force(log.view(0, end), schema).changes
-    source = cell_source(log, schema_file, end, changes, every_version=True)
+    source = cell_source(at, every_version=True)
     # Every version of a place must be at hand at once: dimensions narrow that down.
     batches = list(source.batches(schema.fields, _ranges(schema, leaves)))
-    columns = [
-        pa.concat_arrays([batch.columns[at] for batch in batches]) if batches else None
-        for at in range(len(schema.fields))
-    ]
-    times = np.concatenate([np.empty(0, np.uint64), *(batch.times for batch in batches)])
+    if not batches:
+        return with_heads(BLAME_HEADS, schema).empty_table()
+    every = zip(*(cells.columns for cells in batches), strict=True)
+    columns = [pa.concat_arrays(same) for same in every]
+    times = np.concatenate([cells.times for cells in batches])
     places = columns[: len(schema.dimensions)]
-    names = Writers(log, schema_file).names(times, columns) if batches else times.astype(object)
-    is_overwritten = batches and not schema.allows_duplicates
-    until = next_times(places, times, names) if is_overwritten else None
-    chosen, start = [], 0
-    events: list[_Event] = []
-    for batch in batches:
-        stop = start + len(batch.times)
-        kept = None if until is None else until[start:stop]
-        play = Play(schema.fields, batch.columns, batch.times, batch.lacks, kept)
-        had = _events(play, changes, AllOf(parts=leaves), names[start:stop], start, events)
-        chosen.append(had)
-        start = stop
-    wanted_rows = np.concatenate([np.empty(0, bool), *chosen])
+    writers = Writers(at).names(times, columns)
+    until = None if schema.allows_duplicates else next_times(places, times, writers)
+    touched: list[_Touched] = []
+    wanted = np.zeros(len(times), bool)
+    start = 0
+    for cells in batches:
+        here = slice(start, start + len(cells))
+        play = Play(schema.fields, cells, None if until is None else until[here])
+        condition = AllOf(parts=leaves)
+        wanted[here] = _touch(play, at.changes, condition, writers[here], start, touched)
+        start += len(cells)
     if until is not None:
-        wanted_rows = _of_whole_places(places, wanted_rows)
-    return _table(log.array, schema, events, wanted_rows)
+        # A row has a place: all that was ever there belongs to it.
+        wanted = is_among(places, [column.filter(pa.array(wanted)) for column in places])
+    return _table(log.array, schema, touched, wanted)
 
 
-def _events(
+def _touch(
     play: Play,
-    changes: Sequence[Change],
+    changes: Sequence[RowChange],
     wanted: Condition,
     writers: npt.NDArray[np.object_],
     start: int,
-    events: list[_Event],
-) -> npt.NDArray[np.bool_]:
-    """Play changes and note what each does; give the rows that were ever as wanted."""
-
-    def now() -> npt.NDArray[np.bool_]:
-        return np.broadcast_to(rows_asked_for(wanted, play.asked), len(times))
-
-    times = play.times
-    had = now().copy()
+    touched: list[_Touched],
+) -> Mask:
+    """Play changes and note what each does; mask the rows that were ever as wanted."""
+    times, was_wanted = play.times, play.asked(wanted).copy()
     for time, writer in dict.fromkeys(zip(times.tolist(), writers.tolist(), strict=True)):
         rows = np.flatnonzero((times == np.uint64(time)) & (writers == writer))
-        events.append(_Event(time, 1, EVENTS[0], writer, rows + start, play.cells(rows)))
+        touched.append(_Touched(time, 1, WROTE, writer, rows + start, play.cells(rows)))
     for number, change in enumerate(changes):
         rows = play.act(number, change)
         if len(rows):
-            rank, event = (0, EVENTS[1]) if change.is_update else (2, EVENTS[2])
+            rank, event = (0, CHANGED) if change.is_update else (2, REMOVED)
             cells = play.cells(rows)
-            events.append(_Event(change.t, rank, event, change.name, rows + start, cells))
-            had |= now()
-    return had
+            touched.append(_Touched(change.t, rank, event, change.name, rows + start, cells))
+            was_wanted |= play.asked(wanted)
+    return was_wanted
 
 
-def _of_whole_places(
-    places: Sequence[pa.Array], wanted: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """All rows of the places of which some row is wanted."""
-    codes = np.stack([coordinate_codes([column]).astype(object) for column in places], axis=1)
-    keys = [tuple(row) for row in codes.tolist()]
-    found = {key for key, is_wanted in zip(keys, wanted.tolist(), strict=True) if is_wanted}
-    return np.array([key in found for key in keys], bool)
-
-
-def _table(
-    where: str, schema: Schema, events: Sequence[_Event], wanted: npt.NDArray[np.bool_]
-) -> pa.Table:
-    head = [("event", pa.string()), ("commit", pa.string()), ("t", pa.uint64())]
-    kind = with_heads(head, schema)
+def _table(where: str, schema: Schema, touched: Sequence[_Touched], wanted: Mask) -> pa.Table:
+    kind = with_heads(BLAME_HEADS, schema)
     tables = []
-    for item in sorted(events, key=lambda one: (one.t, one.rank, one.commit or "")):
+    for item in sorted(touched, key=lambda one: (one.t, one.rank, one.commit or "")):
         mask = pa.array(wanted[item.rows])
-        cells = [
-            shown(field, column.filter(mask), where)
-            for field, column in zip(schema.fields, item.columns, strict=True)
+        cells = all_shown(schema.fields, [one.filter(mask) for one in item.columns], where)
+        values = (item.event, item.commit, item.t)
+        heads = [
+            pa.array([value] * len(cells[0]), type_)
+            for value, (_, type_) in zip(values, BLAME_HEADS, strict=True)
         ]
-        count = len(cells[0])
-        said = [[item.event] * count, [item.commit] * count, [item.t] * count]
-        heads = [pa.array(same, one) for same, (_, one) in zip(said, head, strict=True)]
         tables.append(pa.table([*heads, *cells], schema=kind))
-    return pa.concat_tables(tables) if tables else kind.empty_table()
+    return pa.concat_tables(tables)
 
 
 def _ranges(schema: Schema, leaves: Sequence[Compare]) -> tuple[Range, ...]:

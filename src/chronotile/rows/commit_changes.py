@@ -1,38 +1,115 @@
-"""What one commit did to the rows: a feed of changes, event by event.
+"""The rows that one commit changed: those of a delete or an update, and a feed, event by event.
 
-In: a log, an event. Out: tables of changes, as a diff has them. An event is a write, a delete or an
-update; a merged fragment is none, as it only repeats. An update that has been carried out, and the
-fragment and delete that stand for it, have one name: they are one event.
+In: a log; the name of a delete or an update, or an event. Out: the rows as they were right before
+it; or tables of changes, as a diff has them. Later changes of the same rows do not matter.
 
-A write is compared with what an open right before it sees, so a commit that is dated in the past is
-told as of its own time, whatever came later.
+An event is a write, a delete or an update; a merged fragment is none, as it only repeats. An update
+that has been carried out, and the fragment and delete that stand for it, have one name: they are
+one event. A write is compared with the rows that an open right before it sees, so a commit that is
+dated in the past counts as of its own time, whatever came later.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.delete import is_harmless
+from chronotile.conditions.tree import AllOf
+from chronotile.conditions.update_values import parse_row
+from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.differences.dense_diff import dense_pairs
-from chronotile.rows.differences.row_diff import rows_at, said, side_by_side
-from chronotile.rows.differences.row_pairs import Pairs, pairs_table
-from chronotile.rows.open_for_rows import schema_in_force
-from chronotile.rows.removed_rows import removed_of
-from chronotile.visibility.view import tile_commits
+from chronotile.format.short_ids import uuid_of
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.engine_cells import all_shown, shown_type
+from chronotile.rows.play_changes import Play
+from chronotile.rows.row_diff import Pairs, after_table, dense_pairs, pairs_table, side_by_side
+from chronotile.rows.snapshot import last_time, snapshot
+from chronotile.visibility.view import Update, tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.history.read_history import SchemaFile
+    import numpy.typing as npt
+
+    from chronotile.conditions.tree import Compare
     from chronotile.log import Log
-    from chronotile.rows.cells.engine import Range
+    from chronotile.rows.engine import Range
+    from chronotile.rows.snapshot import RowChange, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRows:
+    """The rows that one change took, to be read batch by batch."""
+
+    at: Snapshot
+    """The array right before the change; its changes are those that acted earlier."""
+    change: RowChange
+    wanted: tuple[Compare, ...] = ()
+    """Only rows that hold these values."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return pa.schema([pa.field(f.name, shown_type(f)) for f in self.at.schema.fields])
+
+    def plays(self, ranges: Sequence[Range] = ()) -> Iterator[tuple[Play, npt.NDArray[np.intp]]]:
+        """Give cells as they are right before the change, and the rows that it hits."""
+        # An update acts on the rows that were written before its own millisecond.
+        end = self.change.t - self.change.is_update
+        if end < 0:
+            return
+        fields, wanted = self.at.schema.fields, AllOf(parts=self.wanted)
+        acting = replace(self.at, end=end, changes=(*self.at.changes, self.change))
+        for cells in cell_source(acting).batches(fields, ranges):
+            play = Play(fields, cells).act_all(self.at.changes)
+            rows = play.hit_by(self.change)
+            rows = rows[play.asked(wanted)[rows]]
+            if len(rows):
+                yield play, rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        for play, rows in self.plays():
+            cells = all_shown(self.at.schema.fields, play.cells(rows), self.at.log.array)
+            yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
+
+    def table(self) -> pa.Table:
+        """Read all rows at once."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+
+def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
+    """Find the rows that one change of a log took; only those with some `field=value`.
+
+    Raises:
+        ChronotileError: There is no such delete or update, or the engine cannot read it.
+    """
+    wanted = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
+    every = log.view(0, last_time(log))
+    # An update that was carried out may share its name with the delete of its old rows.
+    commits = [*every.updates] if name.endswith(".upd") else [*every.deletes, *every.updates]
+    short = [one for one in commits if wanted and (uuid_of(one.name) or "").startswith(wanted)]
+    fitting = [one for one in commits if one.name == wanted] or short
+    if len({one.name for one in fitting}) != 1:
+        problem = f"expected the name of a delete or an update, found {name[:80]!r}"
+        raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
+    commit, is_update = fitting[0], isinstance(fitting[0], Update)
+    return _removed(snapshot(log, commit.t2), commit.name, values, is_update=is_update)
+
+
+def _removed(
+    at: Snapshot, name: str, values: Sequence[str] = (), *, is_update: bool
+) -> RemovedRows:
+    for number, change in enumerate(at.changes):
+        if change.name == name and change.is_update == is_update:
+            before = replace(at, changes=at.changes[:number])
+            return RemovedRows(at=before, change=change, wanted=parse_row(values, at.schema))
+    raise ChronotileError(at.log.array, f"expected a commit that can be read: {at.notes}")
 
 
 class RowEvent(NamedTuple):
@@ -53,104 +130,77 @@ class RowEvent(NamedTuple):
 
 
 def row_events(log: Log, start: int = 0, end: int = MAX_TIMESTAMP) -> list[RowEvent]:
-    """The events of a window, in order of time. Reads no rows, and asks no engine."""
+    """List the events of a window, in order of time. Reads no rows, and asks no engine."""
     table, rules = log.history.table, log.rules
     merged = {vacuum.name.text for vacuum in log.history.vacuums}
-    found: dict[str, RowEvent] = {}
+    events: dict[str, RowEvent] = {}
     for row in rules.fragments[~rules.missing].tolist():
         name, t1, t2 = table.name(row), int(table.uris.t1[row]), int(table.uris.t2[row])
         if t1 == t2 and name not in merged and table.uris.ext[row] <= OK:
-            found[name] = RowEvent(t1, name, row)
+            events[name] = RowEvent(t1, name, row)
     for commit, row in tile_commits(rules, MAX_TIMESTAMP):
         if commit.schema is not None and is_harmless(commit.stored, commit.schema):
             continue
-        event = found.get(commit.name, RowEvent(commit.t2, commit.name))
+        event = events.get(commit.name, RowEvent(commit.t2, commit.name))
         kind = int(table.uris.ext[row])
-        found[commit.name] = event._replace(
+        events[commit.name] = event._replace(
             delete=event.delete or kind == DEL, update=event.update or kind == UPD
         )
-    chosen = (event for event in found.values() if start <= event.t <= end)
+    chosen = (event for event in events.values() if start <= event.t <= end)
     return sorted(chosen, key=lambda event: event.order)
 
 
 def commit_changes(log: Log, event: RowEvent, ranges: Sequence[Range] = ()) -> Iterator[pa.Table]:
-    """The changes of one event, somewhere or everywhere.
+    """Read the changes of one event, somewhere or everywhere.
 
     Raises:
         NoEngineError: The engine is not installed.
         ReadError: Cells cannot be read.
     """
-    schema_file = schema_in_force(log, event.t)
-    schema = schema_file.schema
-    assert schema is not None
-    if schema.dense:
-        found = _of_event(dense_pairs(log, schema_file, max(event.t, 1) - 1, event.t), event)
+    at = snapshot(log, event.t)
+    for pairs in _pairs(at, event, ranges):
+        yield pairs_table(log.array, at.schema, pairs)
+
+
+def _pairs(at: Snapshot, event: RowEvent, ranges: Sequence[Range]) -> Iterator[Pairs]:
+    if at.schema.dense:
+        for pairs in dense_pairs(at, max(event.t, 1) - 1):
+            yield pairs.take(np.flatnonzero([name == event.name for name in pairs.commits]))
     elif event.write is not None:
-        found = _written(log, schema_file, event, ranges)
+        yield from _written(at, event, ranges)
     elif event.update:
-        found = _changed(log, f"{event.name}.upd", ranges)
-    else:
-        found = iter(())
-    for pairs in found:
-        yield pairs_table(log.array, schema, pairs)
+        yield from _changed(_removed(at, event.name, is_update=True), ranges)
     if event.delete:
-        for pairs in _changed(log, f"{event.name}.del", ranges):
-            yield pairs_table(log.array, schema, pairs)
+        yield from _changed(_removed(at, event.name, is_update=False), ranges)
 
 
-def _of_event(found: Iterator[Pairs], event: RowEvent) -> Iterator[Pairs]:
-    """Only what one event did, of several of a millisecond."""
-    for pairs in found:
-        rows = pa.array(np.flatnonzero([name == event.name for name in pairs.commits]))
-        at = np.asarray(rows)
-        yield Pairs(
-            tuple(column.take(rows) for column in pairs.before),
-            pairs.was[at],
-            tuple(column.take(rows) for column in pairs.after),
-            pairs.is_there[at],
-            [event.name] * len(at),
-            pairs.times[at],
-        )
+def _changed(removed: RemovedRows, ranges: Sequence[Range]) -> Iterator[Pairs]:
+    """Compare the rows before and after a delete or an update."""
+    change = removed.change
+    for play, rows in removed.plays(ranges):
+        before = play.cells(rows)
+        play.act(0, change)
+        count = len(rows)
+        there, times = np.full(count, change.is_update), np.full(count, change.t, np.uint64)
+        names: list[str | None] = [change.name] * count
+        yield Pairs(before, np.ones(count, bool), play.cells(rows), there, names, times)
 
 
-def _changed(log: Log, file: str, ranges: Sequence[Range]) -> Iterator[Pairs]:
-    """What a delete removed, or an update set."""
-    taken = removed_of(log, file)
-    for play, hit in taken.plays(ranges):
-        before = play.cells(hit)
-        play.act(0, taken.change)
-        after = play.cells(hit)
-        count = len(hit)
-        there = np.full(count, taken.change.is_update)
-        times = np.full(count, taken.change.t, np.uint64)
-        names: list[str | None] = [taken.change.name] * count
-        yield Pairs(before, np.ones(count, bool), after, there, names, times)
-
-
-def _written(
-    log: Log, schema_file: SchemaFile, event: RowEvent, ranges: Sequence[Range]
-) -> Iterator[Pairs]:
-    """What a write put, with what was there before."""
-    schema = schema_file.schema
-    assert schema is not None
+def _written(at: Snapshot, event: RowEvent, ranges: Sequence[Range]) -> Iterator[Pairs]:
+    """Compare the rows of a write with those that were there before."""
     assert event.write is not None
-    in_force = changes_in_force(log.view(0, event.t), schema).changes
-    changes = [
+    earlier = tuple(
         change
-        for change in in_force
+        for change in at.changes
         if change.t < event.t or (change.is_update and not change.is_written)
-    ]
-    names = [field.name for field in schema.fields]
-    source = cell_source(log, schema_file, event.t, (), rows=[event.write])
-    for batch in source.batches(schema.fields, ranges):
-        count = len(batch.times)
+    )
+    source = cell_source(replace(at, changes=()), rows=[event.write])
+    for cells in source.batches(at.schema.fields, ranges):
+        count = len(cells)
         there, none = np.ones(count, bool), np.zeros(count, bool)
-        commits: list[str | None] = [event.name] * count
-        if schema.allows_duplicates or event.t == 0:
-            yield Pairs(batch.columns, none, batch.columns, there, commits, batch.times)
-            continue
-        cells = dict(zip(names, batch.columns, strict=True))
-        after = pa.table(cells | said(commits, batch.times, there))
-        places = after.select(names[: len(schema.dimensions)])
-        before = rows_at(log, schema_file, event.t - 1, places, changes)
-        yield side_by_side(schema, after, before)
+        names: list[str | None] = [event.name] * count
+        if at.schema.allows_duplicates or event.t == 0:
+            yield Pairs(cells.columns, none, cells.columns, there, names, cells.times)
+        else:
+            after = after_table(at.schema, cells.columns, there, names, cells.times)
+            yield side_by_side(replace(at, end=event.t - 1, changes=earlier), after)

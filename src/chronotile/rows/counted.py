@@ -16,8 +16,8 @@ from chronotile.errors import ChronotileError
 from chronotile.history.read_footers import count_cells
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.cells.engine import NoEngineError, require_engine
-from chronotile.rows.removed_rows import removed_of
+from chronotile.rows.commit_changes import removed_of
+from chronotile.rows.engine import NoEngineError, require_engine
 from chronotile.storage.overlay import overlaid
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Rows of the arrays of a group, each with its member.
 
-In: a dataset, and what is asked of every array. Out: one table of all: the column `member`, then
-what an array by itself gives; NULL where a member lacks a field. Decides nothing about rows.
+In: a dataset, and a question for every array. Out: one table of all: the column `member`, then the
+columns of an array by itself; NULL where a member lacks a field. Decides nothing about rows.
 
-A member that the question does not fit, as it lacks a field, is left out and named in a note; so is
-one that is not there. Labels of enumerations are plain text here, as each array has its own.
+A member that lacks a field of the question is left out and named in a note; so is one that is not
+there. Labels of enumerations are plain text here, as each array has its own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.rows.blame import blame_of
-from chronotile.rows.cells.engine import require_engine
-from chronotile.rows.differences.row_diff import diff_rows
-from chronotile.rows.differences.row_pairs import DELETE
+from chronotile.rows.blame import BLAME_HEADS, blame_of
+from chronotile.rows.commit_changes import removed_of
+from chronotile.rows.diff import ADDED, LOG_DIFF_SCHEMA, REMOVED, diff_between, in_order
+from chronotile.rows.engine import require_engine
 from chronotile.rows.read_rows import rows_of
-from chronotile.rows.removed_rows import removed_of
+from chronotile.rows.row_diff import DELETE, DIFF_HEADS, with_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.timestamps import Moment
+    from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.read_rows import RowReader
-    from chronotile.rows.removed_rows import RemovedRows
 
     T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class GroupRows:
                 yield _with_member(self.schema, path, batch)
 
     def table(self) -> pa.Table:
-        """All rows at once."""
+        """Read all rows at once."""
         return pa.Table.from_batches(self.batches(), schema=self.schema)
 
 
@@ -71,7 +71,7 @@ def group_rows(
     fields: Sequence[str] | None = None,
     pattern: str | None = None,
 ) -> GroupRows:
-    """The rows of the arrays that are members at the end of a window.
+    """Make a reader of the rows of the arrays that are members at the end of a window.
 
     Raises:
         ChronotileError: No member fits, or fields of one name have different types.
@@ -79,13 +79,13 @@ def group_rows(
     first = dataset.moment(start, "start")
     last = dataset.moment("now" if end is None else end, "end")
     nodes, notes = _arrays(dataset, last, pattern)
-    found, left_out = _of_those_that_fit(
+    readers, left_out = _ask_each(
         dataset, nodes, lambda log: rows_of(log, first, last, where=where, fields=fields)
     )
-    notes += [f"{path}: {note}" for path, reader in found for note in reader.notes]
+    notes += [f"{path}: {note}" for path, reader in readers for note in reader.notes]
     return GroupRows(
-        schema=_joined(dataset.uri, [(path, reader.schema) for path, reader in found]),
-        readers=tuple(found),
+        schema=_joined(dataset.uri, [(path, reader.schema) for path, reader in readers]),
+        readers=tuple(readers),
         notes=(*notes, *left_out),
         start=first,
         end=last,
@@ -95,62 +95,91 @@ def group_rows(
 def blame_group(
     dataset: Dataset, row: Mapping[str, object] | Sequence[str], pattern: str | None = None
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Every commit that had to do with such rows, of each array that has the fields; and notes."""
+    """List every commit that had to do with such rows, in each array that has the fields.
+
+    Returns:
+        The table, and notes on members that are left out.
+    """
     nodes, notes = _arrays(dataset, None, pattern)
-    found, left_out = _of_those_that_fit(dataset, nodes, lambda log: blame_of(log, row))
-    return _one_table(dataset.uri, found), (*notes, *left_out)
+    tables, left_out = _ask_each(dataset, nodes, lambda log: blame_of(log, row))
+    return _one_table(dataset.uri, BLAME_HEADS, tables), (*notes, *left_out)
 
 
-def diff_group_rows(
-    dataset: Dataset, first: int, last: int, pattern: str | None = None
+def diff_of_group(
+    dataset: Dataset, t1: Moment, t2: Moment, *, rows: bool, pattern: str | None = None
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that differ between two moments of a dataset, and notes.
+    """Compare two moments of a group, and give notes too; rows can be those of some members.
+
+    Raises:
+        BadTimeError: A moment is none, or the second is before the first.
+        ChronotileError: An array cannot be read.
+    """
+    first, last = in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
+    if rows:
+        return _diff_rows(dataset, first, last, pattern)
+    then, now = ({node.path for node in dataset.tree(moment)} for moment in (first, last))
+    changed = [(REMOVED, path) for path in sorted(then - now)]
+    changed += [(ADDED, path) for path in sorted(now - then)]
+    members = [
+        {"change": change, "kind": MEMBER, "member": path, "name": path} for change, path in changed
+    ]
+    tables = [pa.Table.from_pylist(members, LOG_DIFF_SCHEMA)]
+    for path, log in dataset.logs().items():
+        table = diff_between(log, first, last, rows=False)
+        member = pa.array([path] * len(table), pa.string())
+        tables.append(table.set_column(table.column_names.index(MEMBER), MEMBER, member))
+    return pa.concat_tables(tables), ()
+
+
+def _diff_rows(
+    dataset: Dataset, first: int, last: int, pattern: str | None
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Compare the rows of two moments of a dataset.
 
     All rows of an array that came in between are new. Those of one that went are deleted, though no
     commit did it.
     """
     (before, gone), (after, lost) = (_arrays(dataset, t, pattern) for t in (first, last))
     then, now = ({(node.path, node.uri): node for node in nodes} for nodes in (before, after))
-    found = []
+    tables = []
     for key in sorted({*then, *now}):
         log = _log(dataset, now.get(key) or then[key])
         if key in now:
-            table = diff_rows(log, first if key in then else 0, last)
+            table = diff_between(log, first if key in then else 0, last, rows=True)
         else:
             table = _all_deleted(rows_of(log, 0, first))
-        found.append((key[0], table))
-    return _one_table(dataset.uri, found), tuple(dict.fromkeys((*gone, *lost)))
+        tables.append((key[0], table))
+    return _one_table(dataset.uri, DIFF_HEADS, tables), tuple(dict.fromkeys((*gone, *lost)))
 
 
 def removed_in_group(
     dataset: Dataset, name: str, pattern: str | None = None, values: Sequence[str] = ()
 ) -> RemovedRows:
-    """Find what one delete or update of a member took.
+    """Find the rows that one delete or update of a member took.
 
     Raises:
         ChronotileError: No member holds it, or several do.
     """
-    nodes, _ = _arrays(dataset, None, pattern)
-    found = []
+    holders = {}
     problem = ChronotileError(dataset.uri, f"expected a member that holds {name[:80]!r}")
-    for node in nodes:
+    for node in _arrays(dataset, None, pattern)[0]:
         log = _log(dataset, node)
         try:
-            found.append((node.path, removed_of(log, name, values)))
+            holders[node.path] = removed_of(log, name, values)
         except ChronotileError as error:
             problem = error
-    if len(found) > 1:
-        paths = ", ".join(path for path, _ in found)
+    if len(holders) > 1:
+        paths = ", ".join(holders)
         raise ChronotileError(dataset.uri, f"expected one member that holds it, found {paths}")
-    if not found:
-        raise problem
-    return found[0][1]
+    for removed in holders.values():
+        return removed
+    raise problem
 
 
 def _arrays(
     dataset: Dataset, moment: int | None, pattern: str | None
 ) -> tuple[list[Node], list[str]]:
-    """The arrays whose paths fit a pattern; and notes on members that are not there."""
+    """Find the arrays whose paths fit a pattern; note members that are not there."""
     require_engine()
     fitting = [node for node in dataset.tree(moment) if node.fits(pattern)]
     arrays = [node for node in fitting if node.found == "array"]
@@ -169,41 +198,45 @@ def _log(dataset: Dataset, node: Node) -> Log:
     return Log(read_history(node.store, key=dataset.key, labels=True), node.store)
 
 
-def _of_those_that_fit(
+def _ask_each(
     dataset: Dataset, nodes: Iterable[Node], ask: Callable[[Log], T]
 ) -> tuple[list[tuple[str, T]], list[str]]:
-    """The answers of all arrays that have the fields which are asked for; notes on the others."""
-    found, notes = [], []
+    """Ask each array that has the fields of the question; note the others."""
+    answers, notes = [], []
     error: PredicateError | None = None
     for node in nodes:
         try:
-            found.append((node.path, ask(_log(dataset, node))))
+            answers.append((node.path, ask(_log(dataset, node))))
         except PredicateError as problem:
             error = error or problem
             notes.append(f"the member {node.path} is left out: {problem}")
-    if error is not None and not found:
+    if error is not None and not answers:
         raise error
-    return found, notes
+    return answers, notes
 
 
 def _all_deleted(reader: RowReader) -> pa.Table:
-    rows = reader.table()
-    heads = (
-        pa.array([DELETE] * len(rows)),
-        pa.nulls(len(rows), pa.string()),
-        pa.nulls(len(rows), pa.uint64()),
-    )
-    return pa.table([*heads, *rows.columns], names=["change", "commit", "t", *rows.column_names])
+    rows, schema = reader.table(), with_heads(DIFF_HEADS, reader.at.schema)
+    change, commit, t = (kind for _, kind in DIFF_HEADS)
+    heads = [pa.array([DELETE] * len(rows), change)]
+    heads += [pa.nulls(len(rows), commit), pa.nulls(len(rows), t)]
+    return pa.table([*heads, *rows.columns], schema=schema)
 
 
-def _one_table(where: str, found: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    schema = _joined(where, [(path, table.schema) for path, table in found])
-    parts = [_with_member(schema, path, b) for path, table in found for b in table.to_batches()]
+def _one_table(
+    where: str,
+    heads: Sequence[tuple[str, pa.DataType]],
+    tables: Sequence[tuple[str, pa.Table]],
+) -> pa.Table:
+    """Join the tables of members; the columns before the fields are there without a member too."""
+    schemas = [("the group", pa.schema(heads)), *((path, table.schema) for path, table in tables)]
+    schema = _joined(where, schemas)
+    parts = [_with_member(schema, path, b) for path, table in tables for b in table.to_batches()]
     return pa.Table.from_batches(parts, schema=schema)
 
 
 def _joined(where: str, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The columns of all members, each once; the member first.
+    """Join the columns of all members, each once; the member comes first.
 
     Raises:
         ChronotileError: Two members have other types under one name.

@@ -1,6 +1,6 @@
 """The history of rows, played: deletes and updates in order, on a batch of cells at a time.
 
-In: cells as they were written, with their times, and the changes in force. Out: which rows are
+In: cells as they were written, with their times, and the changes in force. Out: the rows that are
 left, their values now, since when, and which change did it. Knows no file and asks no engine.
 
 Each cell is by itself: a change acts on it if it was written in time and is not overwritten yet.
@@ -12,7 +12,7 @@ everything, and a row that has the values already is not touched. Each change lo
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,14 @@ from chronotile.conditions.truth import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from chronotile.conditions.tree import Compare
+    from chronotile.conditions.tree import Compare, Condition
     from chronotile.format.schema import Field
-    from chronotile.rows.changes_in_force import Change
+    from chronotile.rows.engine_cells import Cells
+    from chronotile.rows.snapshot import RowChange
 
 NOBODY = -1
 
@@ -44,47 +45,51 @@ class Play:
 
     Args:
         fields: The fields of the columns.
-        columns: The cells as stored.
-        times: When each was written.
-        lacks: The fields that the fragments of these cells were written without (F15).
+        cells: The cells as they were written.
         until: When each is overwritten, if older cells of a place are among them.
     """
 
     def __init__(
         self,
         fields: Sequence[Field],
-        columns: Sequence[pa.Array],
-        times: npt.NDArray[np.uint64],
-        lacks: Collection[str] = (),
+        cells: Cells,
         until: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         self._columns = {
-            field.name: Column(field, cells) for field, cells in zip(fields, columns, strict=True)
+            field.name: Column(field, column)
+            for field, column in zip(fields, cells.columns, strict=True)
         }
-        self._written, self._until = times, until
-        self._lacks: dict[int, frozenset[str]] = {NOBODY: frozenset(lacks)}
-        self._set_by = np.full(len(times), NOBODY, np.int32)
-        """Which update was the last to set each row."""
-        self.alive = np.ones(len(times), bool)
+        self._written, self._until = cells.times, until
+        self._lacks: dict[int, frozenset[str]] = {NOBODY: cells.lacks}
+        self._set_by = np.full(len(cells), NOBODY, np.int32)
+        """The update that was the last to set each row."""
+        self.alive = np.ones(len(cells), bool)
         """Mask of the rows that no delete has removed."""
-        self.times = times.copy()
+        self.times = cells.times.copy()
         """Since when each row has its values."""
-        self.done_by = np.full(len(times), NOBODY, np.int32)
-        """Which change was the last to set or remove each row; -1 for none."""
+        self.done_by = np.full(len(cells), NOBODY, np.int32)
+        """The change that was the last to set or remove each row; -1 for none."""
 
     def cells(self, rows: npt.NDArray[np.intp] | None = None) -> tuple[pa.Array, ...]:
-        """Give the cells as they are now, a column each field; of some rows, or of all."""
+        """Return the cells as they are now, a column for each field; of some rows, or of all."""
         columns = tuple(column.cells for column in self._columns.values())
         if rows is None:
             return columns
         return tuple(column.take(pa.array(rows)) for column in columns)
 
-    def asked(self, node: Compare) -> Mask:
-        """Mask of the rows that satisfy a comparison now, in the sense of its author."""
-        return column_truth(node, self._columns[node.field], Sense.PREDICATE)
+    def asked(self, condition: Condition) -> Mask:
+        """Mask the rows that satisfy a condition now, in the sense of its author."""
+        mask = rows_asked_for(condition, self._asked)
+        return np.broadcast_to(mask, len(self.alive))
 
-    def act(self, number: int, change: Change) -> npt.NDArray[np.intp]:
-        """Let one change act; give the rows that it touched."""
+    def act_all(self, changes: Iterable[RowChange]) -> Self:
+        """Let changes act, one after the other."""
+        for number, change in enumerate(changes):
+            self.act(number, change)
+        return self
+
+    def act(self, number: int, change: RowChange) -> npt.NDArray[np.intp]:
+        """Let one change act; return the rows that it touched."""
         rows = self.hit_by(change)
         if not len(rows):
             return rows
@@ -102,33 +107,33 @@ class Play:
         self._lacks[number] = change.lacks
         return rows
 
-    def hit_by(self, change: Change) -> npt.NDArray[np.intp]:
-        """Give the rows that a change removes or sets, as they are now."""
+    def hit_by(self, change: RowChange) -> npt.NDArray[np.intp]:
+        """Find the rows that a change removes or sets, as they are now."""
         there = self.alive & self._is_there(change.t + (not change.is_update))
         if not there.any():
             return np.zeros(0, np.intp)
         if change.is_update:
-            mask = rows_asked_for(change.predicate, self.asked) & ~self._has_values(change)
+            mask = self.asked(change.predicate) & ~self._has_values(change)
         else:
             mask = ~self._kept(change)
         return np.flatnonzero(there & mask)
 
     def _is_there(self, moment: int) -> Mask:
-        """Mask of the cells that were written before a moment, and not overwritten before it."""
+        """Mask the cells that were written before a moment, and not overwritten before it."""
         # What an update wrote is no newer than the changes that follow it.
         written = self._written < np.uint64(moment)
         return written if self._until is None else written & (self._until >= np.uint64(moment))
 
-    def _has_values(self, change: Change) -> Mask:
-        """Mask of the rows that hold what an update sets already."""
+    def _has_values(self, change: RowChange) -> Mask:
+        """Mask the rows that already hold the values of an update."""
         same = YES
         for name, raw in change.values or ():
             if name in self._columns:
                 same = same & self._columns[name].holds(raw)
         return same
 
-    def _kept(self, change: Change) -> Mask:
-        """Mask of the rows that the engine keeps, each by the fields that it was written with."""
+    def _kept(self, change: RowChange) -> Mask:
+        """Mask the rows that the engine keeps, each by the fields that it was written with."""
         named = frozenset(change.fields)
         kept = np.zeros(len(self.times), bool)
         for lacks in {lacks & named for lacks in self._lacks.values()}:
@@ -138,7 +143,10 @@ class Play:
         return kept
 
     def _stored(self, lacks: Collection[str], node: Compare) -> Mask | None:
-        """Mask of the rows that satisfy a comparison for the engine; None where they lack it."""
+        """Mask the rows that satisfy a comparison for the engine; None if they lack its field."""
         if node.field in lacks:
             return None
         return column_truth(node, self._columns[node.field], Sense.STORED)
+
+    def _asked(self, node: Compare) -> Mask:
+        return column_truth(node, self._columns[node.field], Sense.PREDICATE)

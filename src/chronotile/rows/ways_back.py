@@ -23,24 +23,22 @@ from chronotile.change.schema_and_metadata import latest_moment
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_undelete
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.read_tags import moment_in
+from chronotile.check.tags import moment_in
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.read_history import read_history
-from chronotile.log import Log
-from chronotile.rows.apply import Known
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.engine import NoEngineError, require_engine
-from chronotile.rows.cells.staged_fragment import stage_fragment
-from chronotile.rows.changes_in_force import changes_in_force
-from chronotile.rows.open_for_rows import last_time, schema_in_force
+from chronotile.rows.apply import UnchangedCommits
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.engine import NoEngineError
 from chronotile.rows.play_changes import Play
 from chronotile.rows.restore_rows import plan_restore_rows
+from chronotile.rows.scratch_arrays import stage_fragment
+from chronotile.rows.snapshot import last_time, open_labelled, snapshot
 
 if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
+    from chronotile.rows.snapshot import Snapshot
     from chronotile.storage.store import Store
 
 _WAY = "commits alone cannot do it"
@@ -99,9 +97,8 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
 
     Memory grows with these rows.
     """
-    require_engine()
+    log = open_labelled(store, key)
     _, rules = sound_history(store, key)
-    log = Log(read_history(store, key=key, labels=True), store)
     latest = latest_moment(rules)
     moment = max(now_ms(), latest + 1) if at is None else moment_in(store, log.history, at)
     if moment <= latest:
@@ -113,19 +110,20 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
             if options.get("name") == name:
                 problem = f"expected rows that {name} hides, found them brought back by {one.id}"
                 raise RefusedError(store.uri, problem)
-    columns = _removed_alone(log, name)
+    at_end = snapshot(log, last_time(log))
+    columns = _removed_alone(at_end, name)
     count = len(columns[0])
     if not count:
         problem = f"expected rows that come back, found none that {name} alone removed"
         raise RefusedError(store.uri, f"{problem}: later commits took them, or a purge")
-    staged = stage_fragment(log, schema_in_force(log, last_time(log)), columns, moment)
+    staged = stage_fragment(at_end, columns, moment)
     text = new_name(moment, moment, staged.version)
     folder, commit = f"{FRAGMENTS}/{text}", f"{COMMITS}/{text}.wrt"
     files = {f"{folder}/{file}": data for file, data in staged.files.items()}
     rows = f"{count_text(count, 'row')} that {name} removed"
     step = Step(op="write", path=folder, size=staged.size, reason=rows, source=at_hand(files))
     same = "every window sees what it saw before"
-    known = Known(frozenset(log.history.listing.commits), frozenset())
+    known = UnchangedCommits(frozenset(log.history.listing.commits), frozenset())
     when = f"from {moment} ({time_text(moment)}) on"
     return Plan(
         command="undelete",
@@ -148,21 +146,17 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     )
 
 
-def _removed_alone(log: Log, name: str) -> list[pa.Array]:
+def _removed_alone(at: Snapshot, name: str) -> list[pa.Array]:
     """Read the rows that one change removed, and no other change or write since."""
-    end = last_time(log)
-    file = schema_in_force(log, end)
-    assert file.schema is not None
-    found = changes_in_force(log.view(0, end), file.schema).changes
     # To the engine an update is a delete: what a later one hides stays hidden.
-    changes = [replace(one, values=None) for one in found]
-    fields = file.schema.fields
+    at = replace(at, changes=tuple(replace(one, values=None) for one in at.changes))
+    fields = at.schema.fields
     parts: list[tuple[pa.Array, ...]] = []
-    for batch in cell_source(log, file, end, changes).batches(fields):
+    for cells in cell_source(at).batches(fields):
         plays = []
         for without in ({name}, set[str]()):
-            play = Play(fields, batch.columns, batch.times, batch.lacks)
-            for number, change in enumerate(changes):
+            play = Play(fields, cells)
+            for number, change in enumerate(at.changes):
                 if change.name not in without:
                     play.act(number, change)
             plays.append(play)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from chronotile.check.capped_findings import number_told
 from chronotile.check.file_uses import BYTES_OF
-from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread
+from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread, number_of
 from chronotile.errors import printable
 from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
 from chronotile.show.output import size_text
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
+
 
 ROWS = 40
 """Arrays of the heat map, and of the list of slow opens."""
@@ -114,7 +114,7 @@ def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> st
 
 def _number(item: Mapping[str, Any]) -> int:
     """Count the findings of a row: the last row of a code may stand for those not listed."""
-    return number_told(item["path"], item["message"])
+    return number_of(item["path"], item["message"])
 
 
 def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:

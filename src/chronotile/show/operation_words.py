@@ -157,18 +157,21 @@ class Operations:
 
 
 def names_put(record: Mapping[str, Any]) -> set[str]:
-    """Give the names of all commits, fragments and files that an operation put."""
-    stems = map(name_in, (*record["put"], *record["added"]))
-    return {stem for stem in stems if is_name(stem)}
+    """Give the names of all commits, fragments and files that an operation put; see `name_in`."""
+    names = map(name_in, (*record["put"], *record["added"]))
+    return {name for name in names if is_name(name.removesuffix(".vac"))}
 
 
 def name_in(path: str) -> str:
     """Give the name in the path of a file or a fragment.
 
+    A `.vac` keeps its extension: it may have the name of a fragment that another program wrote.
+
     >>> name_in("__commits/__1_1_00112233445566778899aabbccddeeff_22.wrt")
     '__1_1_00112233445566778899aabbccddeeff_22'
     """
-    return path.rpartition("/")[2].partition(".")[0]
+    stem, _, extension = path.rpartition("/")[2].partition(".")
+    return f"{stem}.vac" if extension == "vac" else stem
 
 
 def _named(record: Mapping[str, Any]) -> str:

@@ -294,7 +294,9 @@ class Story:
         return Event(
             *(item.name, kind, item.t1, item.t2, text, notes, size, cells),
             *(item.path, offset, also, item.status, item.reason, item.because, written),
-            self.facts.operations.of_name.get(item.name),
+            self.facts.operations.of_name.get(
+                name_in(item.path) if kind == "vacuum" else item.name
+            ),
         )
 
     def _words(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from support.servers import S3Server
 
+
 SPARSE = CASES["sparse-everything-v22"]
 SECRET = CASES["secret-loose-v22"]
 
@@ -185,6 +186,9 @@ def test_show_decodes_every_file(
 
 
 def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, folded, _ = run(capsys, "log", sample)
+    assert status == 0
+    assert "put the commits into one file" in folded, "one event for our consolidation"
     status, text, _ = run(capsys, "log", sample, "--commits")
     assert status == 0
     for words in (

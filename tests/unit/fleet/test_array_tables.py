@@ -12,7 +12,7 @@ from support.corpus_cases import CASES, Case
 from support.large_arrays import make_large_array
 
 import chronotile as ct
-from chronotile.check.capped_findings import number_told
+from chronotile.check.findings import number_of
 from chronotile.fleet import array_tables
 from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
 from chronotile.format.kinds import COMMITS, FRAGMENTS
@@ -92,7 +92,7 @@ def test_many_findings_of_one_code_are_counted(tmp_path: Path) -> None:
     made = {name: tables.table(name) for name in SCHEMAS}
     assert made["arrays"]["errors"].to_pylist() == [500]
     lost = [row for row in made["findings"].to_pylist() if row["code"] == "commit-without-fragment"]
-    assert [number_told(row["path"], row["message"]) for row in lost] == [1] * 10 + [490]
+    assert [number_of(row["path"], row["message"]) for row in lost] == [1] * 10 + [490]
     page = to_html(FleetPage("r", made, made_ms=0))
     assert "500 errors" in page
     assert "and 500 more" in page  # 499 of them, and a warning

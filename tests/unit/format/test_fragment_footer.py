@@ -13,7 +13,7 @@ from support.handmade_array import encode_fragment_metadata, sample_schema
 from support.spec_files import fragment_metadata
 
 from chronotile import open_log
-from chronotile.check.fragment_health import State, inspect
+from chronotile.check.fragment_health import Wholeness, inspect
 from chronotile.errors import ChronotileError
 from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
 from chronotile.format.names import parse_name, version_of
@@ -33,7 +33,7 @@ def test_every_fragment_of_the_corpus_is_whole() -> None:
             health = inspect(store, history, [path])[path]
             if name == "lost+found":
                 strange += 1
-            elif health.state is State.UNKNOWN:
+            elif health.state is Wholeness.UNKNOWN:
                 old += 1
             else:
                 assert health.is_whole, health

@@ -24,9 +24,9 @@ from chronotile.conditions.tree import (
 )
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows.cells.cell_columns import stored_type
-from chronotile.rows.changes_in_force import Change
+from chronotile.rows.engine_cells import Cells, stored_type
 from chronotile.rows.play_changes import NOBODY, Play
+from chronotile.rows.snapshot import RowChange
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -91,7 +91,7 @@ class Chance(random.Random):
         parts = tuple(self.predicate(depth - 1) for _ in range(self.randint(2, 3)))
         return flatten(self.choice((AllOf, AnyOf))(parts=parts))
 
-    def change(self, number: int) -> Change:
+    def change(self, number: int) -> RowChange:
         values = None
         if self.random() < 0.8:
             values = tuple(
@@ -99,7 +99,7 @@ class Chance(random.Random):
                 for f in self.sample(FIELDS[1:], self.randint(1, 2))
             )
         stored = negate(self.predicate())
-        return Change(name=str(number), t=self.randint(1, 9), stored=stored, values=values)
+        return RowChange(name=str(number), t=self.randint(1, 9), stored=stored, values=values)
 
     def batch(self) -> tuple[list[pa.Array], npt.NDArray[np.uint64]]:
         count = self.randint(1, 24)
@@ -123,7 +123,7 @@ class Row:
         self.cells, self.written, self.time = cells, written, written
         self.alive, self.done_by = True, NOBODY
 
-    def act(self, number: int, change: Change) -> bool:
+    def act(self, number: int, change: RowChange) -> bool:
         """Let a change act; tell whether it touched the row."""
         newest = change.t - (change.values is not None)
         if not self.alive or self.written > newest:
@@ -182,7 +182,7 @@ def test_columns_change_as_each_row_does(first: int) -> None:
             )
             for *values, time in zip(*lists, times.tolist(), strict=True)
         ]
-        play = Play(FIELDS, columns, times)
+        play = Play(FIELDS, Cells(tuple(columns), times))
         for number, change in enumerate(sorted(changes, key=lambda change: change.t)):
             touched = [at for at, row in enumerate(rows) if row.act(number, change)]
             assert play.act(number, change).tolist() == touched, seed
@@ -202,13 +202,13 @@ def test_columns_change_as_each_row_does(first: int) -> None:
 def test_only_a_row_that_has_all_the_values_already_is_left_alone() -> None:
     whole, double = FIELDS[3], FIELDS[5]
     columns = [pa.array([1, 1, 2, 2], pa.int32()), pa.array([0.5, None, 0.5, None])]
-    update = Change(
+    update = RowChange(
         name="both",
         t=9,
         stored=Compare(field="whole", op=Op.ALWAYS_FALSE),
         values=(UpdateValue("whole", raw(whole, 1)), UpdateValue("double", raw(double, 0.5))),
     )
-    play = Play([whole, double], columns, np.zeros(4, np.uint64))
+    play = Play([whole, double], Cells(tuple(columns), np.zeros(4, np.uint64)))
     assert play.act(0, update).tolist() == [1, 2, 3]
     assert play.act(1, update).tolist() == []
     assert play.cells()[1].to_pylist() == [0.5] * 4

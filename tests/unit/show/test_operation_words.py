@@ -93,7 +93,10 @@ def test_the_first_operation_that_put_a_file_owns_it() -> None:
     first = record("restore", put=[f"__commits/{name}.vac"], added=[f"__commits/{other}.del"])
     later = record("apply", id="2b2b2b2b", put=[f"__commits/{name}.vac", "__commits/odd.vac"])
     undo = record("undo", id="3c3c3c3c", put=[f"__fragments/{new_name(7, 7, 22)}"])
-    assert Operations([undo, later, first]).of_name == {name: "1f3a9c02", other: "1f3a9c02"}
+    assert Operations([undo, later, first]).of_name == {
+        f"{name}.vac": "1f3a9c02",
+        other: "1f3a9c02",
+    }
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], ["a"], {"a": []}, "text", -1])

@@ -1,48 +1,47 @@
-"""Which write a cell comes from, by its time; by what it holds, where that does not tell.
+"""The write that a cell comes from: by its time, or by its content where times are equal.
 
-In: a log, and cells as they were written. Out: the names of the fragments that they were written
-with. A merged fragment keeps the times of the writes that it was made from, so these are named as
-long as any commit still does; else the merged fragment is.
+In: a snapshot, and cells as they were written. Out: the names of the fragments that they were
+written with. A merged fragment keeps the times of the writes that it was made from, so these are
+named as long as any commit still does; else the merged fragment is.
 
-Two writes of one millisecond cannot be told apart by time (F13). Then their fragments are read, and
-that one is named which holds the cell; if they are gone, all of them. Where both wrote to one place
-the engine shows the write whose name is last, in the orders in which cells are read here.
+Two writes of one millisecond have equal times (F13). Then their fragments are read, and the one
+that holds the cell is named; if they are gone, all of them. Where both wrote to one place the
+engine shows the write whose name is last, in the orders in which cells are read here.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from chronotile.format.kinds import OK
-from chronotile.rows.cells.cell_source import cell_source
-from chronotile.rows.cells.newest_cells import box_of, equal_codes
+from chronotile.rows.cell_source import cell_source
+from chronotile.rows.places import box_of, equal_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from chronotile.history.read_history import SchemaFile
-    from chronotile.log import Log
+    from chronotile.rows.snapshot import Snapshot
 
 OR = " or "
-"""Between names of which one is meant."""
+"""Stands between names of which one is meant."""
 
 
 class Writers:
-    """Names of writes by their cells.
+    """The writes of an array, to be named by their cells.
 
     Args:
-        log: The log of the array.
-        schema_file: The schema that the cells are read with.
+        at: The array; cells are read with its schema.
     """
 
-    def __init__(self, log: Log, schema_file: SchemaFile) -> None:
-        self._log, self._schema_file = log, schema_file
+    def __init__(self, at: Snapshot) -> None:
+        self._at, log = at, at.log
         table = log.history.table
         self._single: defaultdict[int, dict[str, int]] = defaultdict(dict)
         """Time -> the writes of it, each with the row of its commit."""
@@ -58,51 +57,47 @@ class Writers:
     def names(
         self, times: npt.NDArray[np.uint64], columns: Sequence[pa.Array]
     ) -> npt.NDArray[np.object_]:
-        """The name of the write of each cell, as far as it is known.
+        """Name the write of each cell, as far as it is known.
 
         Args:
             times: When each was written.
             columns: The cells of all fields of the schema, as they were written.
         """
         moments, which = np.unique(times, return_inverse=True)
-        known = [self._at(moment) for moment in moments.tolist()]
-        found = np.array([*known, None], object)[which]
+        names = np.array([*map(self._of_time, moments.tolist()), None], object)[which]
         for number, moment in enumerate(moments.tolist()):
             writes = self._single.get(moment, {})
             if len(writes) > 1 and self._there.issuperset(writes.values()):
                 rows = np.flatnonzero(which == number)
                 cells = [column.take(pa.array(rows)) for column in columns]
-                found[rows] = self._by_content(moment, writes, cells)
-        return found
+                names[rows] = self._by_content(moment, writes, cells)
+        return names
 
-    def _at(self, time: int) -> str | None:
-        """The name of the write of that time; several names if there are several."""
+    def _of_time(self, time: int) -> str | None:
+        """Name the write of a time; give several names if there are several."""
         if time in self._single:
             return OR.join(sorted(self._single[time]))
         return next((name for t1, t2, name in self._spans if t1 <= time <= t2), None)
 
     def _by_content(self, time: int, writes: dict[str, int], cells: list[pa.Array]) -> list[str]:
-        """The write of each cell among several of one time: that which holds the same."""
-        schema = self._schema_file.schema
-        assert schema is not None
-        box = box_of(schema.dimensions, cells)
-        held, names = [tuple(cells)], []
+        """Name the write of each cell among several of one time: the one that holds the same."""
+        at = replace(self._at, end=time, changes=())
+        box = box_of(at.schema.dimensions, cells)
+        columns, names = [tuple(cells)], []
         for name in sorted(writes, reverse=True):
-            source = cell_source(
-                self._log, self._schema_file, time, (), every_version=True, rows=[writes[name]]
-            )
-            for batch in source.batches(schema.fields, box):
-                held.append(batch.columns)
-                names += [name] * len(batch.times)
-        codes = [equal_codes(same) for same in zip(*held, strict=True)]
+            source = cell_source(at, every_version=True, rows=[writes[name]])
+            for batch in source.batches(at.schema.fields, box):
+                columns.append(batch.columns)
+                names += [name] * len(batch)
+        codes = [equal_codes(same) for same in zip(*columns, strict=True)]
         keys = [tuple(row) for row in np.stack(codes, axis=1).tolist()]
         count = len(cells[0])
         owners: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
         for key, name in zip(keys[count:], names, strict=True):
             owners[key].append(name)
         # Of cells that hold the same each write wrote its own; the last one is shown.
-        every, found = [OR.join(sorted(writes))], []
+        every, chosen = [OR.join(sorted(writes))], []
         for key in keys[:count]:
             own = owners.get(key, every)
-            found.append(own.pop(0) if len(own) > 1 else own[0])
-        return found
+            chosen.append(own.pop(0) if len(own) > 1 else own[0])
+        return chosen

@@ -1,8 +1,8 @@
-"""The engine's C interface: the only door to it.
+"""The door to the engine: its C interface, and the settings that open an array in it.
 
-In: settings, a place, a window, buffers. Out: buffers filled or written, or the engine's error in
-one of ours. Knows no Arrow and no schema. Nothing is loaded before `Engine` is made: the engine is
-the extra `chronotile[engine]`.
+In: a store and a key, or a URI and settings; a window, buffers. Out: buffers filled or written, or
+the engine's error in one of ours. Knows no Arrow and no schema. Nothing is loaded before `Engine`
+is made: the engine is the extra `chronotile[engine]`. No other module loads it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from chronotile.errors import ChronotileError, ReadError
+from chronotile.storage.engine_access import engine_access, engine_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
+    from chronotile.storage.store import Store
+
 READ, WRITE = 0, 1
 ROW_MAJOR, GLOBAL_ORDER, UNORDERED = 0, 2, 3
 COMPLETED, INCOMPLETE = 1, 3
 TIMES = "__timestamps"
 """The name under which the engine gives the time that each cell was written."""
+
+MEMORY = 1 << 30
+"""Bytes that one read of the engine may take for tiles."""
+
+_BASE = {
+    # The engine's newer merge of fragments can crash the process (F17).
+    "sm.query.sparse_global_order.preprocess_tile_merge": "0",
+    "sm.mem.total_budget": str(MEMORY),
+    # Variable lengths as Arrow has them.
+    "sm.var_offsets.bitsize": "64",
+    "sm.var_offsets.extra_element": "true",
+    "sm.var_offsets.mode": "bytes",
+}
+_TEXT = ("utf-8", "surrogateescape")
+"""How a key becomes text, and bytes again: all 256 of them may be in it."""
 
 
 class NoEngineError(ChronotileError, ImportError):
@@ -58,28 +76,22 @@ class Range(NamedTuple):
     is_var: bool = False
 
 
-_SLOW = frozenset(
-    f"tiledb_{name}"
-    for name in ("array_open", "array_close", "query_submit", "query_finalize", "ctx_alloc")
-)
-"""Functions that read or write; other threads go on meanwhile."""
+def engine_settings(store: Store | None, key: bytes | None) -> dict[str, str]:
+    """Return the engine's settings for an array; without a store, for one on a disk.
 
-
-class _Library(NamedTuple):
-    """The functions of the engine: those that let other threads go on, and those that do not.
-
-    A thread that lets others go on waits for its turn afterwards: not worth it for a moment.
+    >>> from chronotile.storage.store import open_store
+    >>> store = open_store("s3://lake/a", {"aws_region": "eu-west-1"})
+    >>> engine_settings(store, None)["vfs.s3.region"]
+    'eu-west-1'
     """
-
-    slow: ctypes.CDLL
-    quick: ctypes.PyDLL
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.slow if name in _SLOW else self.quick, name)
+    settings = dict(_BASE)
+    if key is not None:
+        settings |= {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key.decode(*_TEXT)}
+    return settings if store is None else settings | engine_access(store)
 
 
 @cache
-def _library() -> _Library:
+def _library() -> ctypes.CDLL:
     shown = np.get_printoptions()
     try:
         tiledb = importlib.import_module("tiledb.libtiledb")
@@ -88,15 +100,11 @@ def _library() -> _Library:
         problem = "expected the engine, found none: pip install 'chronotile[engine]'"
         raise NoEngineError("tiledb", problem) from cause
     # The extension brings the library along: its handle finds the library's functions too.
-    return _Library(ctypes.CDLL(str(tiledb.__file__)), ctypes.PyDLL(str(tiledb.__file__)))
+    return ctypes.CDLL(str(tiledb.__file__))
 
 
 def require_engine() -> None:
-    """Refuse to go on without the engine.
-
-    Raises:
-        NoEngineError: It is not installed.
-    """
+    """Raise `NoEngineError` unless the engine is installed."""
     _library()
 
 
@@ -111,7 +119,7 @@ class _Context:
         try:
             for name, value in settings:
                 done = self._library.tiledb_config_set(
-                    config, name.encode(), value.encode(), ctypes.byref(error)
+                    config, name.encode(), value.encode(*_TEXT), ctypes.byref(error)
                 )
                 if done != 0:
                     raise EngineError("engine", f"the engine does not take its setting {name}")
@@ -122,7 +130,7 @@ class _Context:
 
     def __del__(self) -> None:
         if self.handle:
-            self._library.slow.tiledb_ctx_free(ctypes.byref(self.handle))
+            self._library.tiledb_ctx_free(ctypes.byref(self.handle))
 
 
 @lru_cache(maxsize=2)
@@ -135,7 +143,7 @@ class Engine:
 
     Args:
         where: The array, as users know it: for messages.
-        uri: What to open.
+        uri: The place to open.
         settings: Of the engine; they may hold secrets, which no message repeats.
     """
 
@@ -150,6 +158,11 @@ class Engine:
         self._context, self._array = self._shared.handle, ctypes.c_void_p()
         self._is_open = False
         self._call("tiledb_array_alloc", uri.encode(), ctypes.byref(self._array))
+
+    @classmethod
+    def at(cls, store: Store, key: bytes | None) -> Self:
+        """Make the engine for an array where our storage finds it."""
+        return cls(store.uri, engine_uri(store), engine_settings(store, key))
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +199,7 @@ class Engine:
 
     @contextlib.contextmanager
     def query(self, mode: int, layout: int, ranges: Sequence[Range] = ()) -> Iterator[Query]:
-        """A query on the open array, limited to ranges of some dimensions."""
+        """Make a query on the open array, limited to ranges of some dimensions."""
         query, subarray = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("tiledb_query_alloc", self._array, ctypes.c_int(mode), ctypes.byref(query))
         try:
@@ -233,7 +246,7 @@ class Query:
                 self._call(function, self._handle, name.encode(), place, ctypes.byref(size))
 
     def submit(self) -> int:
-        """Run it; give its status."""
+        """Run the query; return its status."""
         self._call("tiledb_query_submit", self._handle)
         status = ctypes.c_int(-1)
         self._call("tiledb_query_get_status", self._handle, ctypes.byref(status))
@@ -241,10 +254,10 @@ class Query:
         return status.value
 
     def sizes(self, name: str) -> tuple[int, int, int]:
-        """Bytes of data, offsets and validity that the last run gave of one field."""
+        """Return the bytes of data, offsets and validity that the last run gave of one field."""
         data, offsets, validity = (size.value for size in self._sizes[name])
         return data, offsets, validity
 
     def finalize(self) -> None:
-        """End a write: its fragment is there."""
+        """End a write: its fragment is there then."""
         self._call("tiledb_query_finalize", self._handle)

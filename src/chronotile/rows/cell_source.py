@@ -1,0 +1,218 @@
+"""The cells that the fragments of a window hold, as they were written.
+
+In: a snapshot. Out: batches of cells, each with its time and the fields that its fragments lack: of
+one place the newest cell, or every one. Deletes and updates have not acted on them, not even those
+that a merged fragment has applied.
+
+Where fragments differ in the fields that they lack, the engine is asked for each kind by itself,
+with every version of a cell; this module then picks the newest, one range of the first dimension
+after the other, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chronotile.conditions.delete import is_harmless
+from chronotile.errors import ChronotileError, ReadError
+from chronotile.format.fragment_footer import without_delete_metadata
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.history.read_footers import FooterReader
+from chronotile.rows.engine_cells import layout_of, read_cells
+from chronotile.rows.places import newest_cells, ranges_of_first
+from chronotile.rows.scratch_arrays import bare_array
+from chronotile.rows.snapshot import fields_needed
+from chronotile.visibility.view import tile_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from chronotile.format.schema import Field, Schema
+    from chronotile.history.read_footers import StoredFooter
+    from chronotile.log import Log
+    from chronotile.rows.engine import Engine, Range
+    from chronotile.rows.engine_cells import Cells
+    from chronotile.rows.snapshot import Snapshot
+
+MOST_CELLS = 4_000_000
+"""Cells that are in memory at a time while the newest are picked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSource:
+    """The fragments that hold the cells of a window, and how to read them."""
+
+    at: Snapshot
+    kinds: Mapping[frozenset[str], Sequence[int]]
+    """The fields that fragments lack -> the rows of their commits in the log's table."""
+    metadata: Mapping[str, bytes | None]
+    """Merged fragment -> its metadata without the removed cells, if it names any."""
+    every_version: bool
+    """Give older cells of a place too."""
+
+    def batches(
+        self, fields: Sequence[Field], ranges: Sequence[Range] = (), most_cells: int = MOST_CELLS
+    ) -> Iterator[Cells]:
+        """Read the cells of some fields, somewhere or everywhere."""
+        if len(self.kinds) > 1 and not (self.every_version or self.at.schema.allows_duplicates):
+            yield from self._picked(fields, ranges, most_cells)
+            return
+        with ExitStack() as stack:
+            for lacks in self.kinds:
+                engine = self._opened(stack, lacks, fields, every_version=self.every_version)
+                yield from self._read(engine, lacks, fields, ranges)
+
+    def _opened(
+        self,
+        stack: ExitStack,
+        lacks: frozenset[str],
+        fields: Sequence[Field],
+        *,
+        every_version: bool,
+    ) -> Engine:
+        bare = bare_array(
+            self.at,
+            self.kinds[lacks],
+            every_version=every_version,
+            metadata=self.metadata,
+            fields=[field.name for field in fields],
+        )
+        return stack.enter_context(bare)
+
+    def _read(
+        self,
+        engine: Engine,
+        lacks: frozenset[str],
+        fields: Sequence[Field],
+        ranges: Sequence[Range],
+    ) -> Iterator[Cells]:
+        layout = layout_of(self.at.log.history, every_version=True)
+        for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
+            yield replace(cells, lacks=lacks)
+
+    def _picked(
+        self, fields: Sequence[Field], ranges: Sequence[Range], most_cells: int
+    ) -> Iterator[Cells]:
+        """Read every version of the cells of one range after the other, and pick the newest."""
+        dimensions = self.at.schema.dimensions
+        wanted = [*dimensions, *(field for field in fields if not field.is_dimension)]
+        chosen = [wanted.index(field) for field in fields]
+        with ExitStack() as stack:
+            engines = {
+                lacks: self._opened(stack, lacks, wanted, every_version=True)
+                for lacks in self.kinds
+            }
+            parts: list[Sequence[Range]] = [ranges]
+            if not ranges:
+                firsts = (
+                    cells.columns[0]
+                    for lacks, engine in engines.items()
+                    for cells in self._read(engine, lacks, dimensions[:1], ())
+                )
+                parts = [*ranges_of_first(dimensions[0], firsts, most_cells)]
+            for number, part in enumerate(parts):
+                every = [
+                    cells
+                    for lacks, engine in engines.items()
+                    for cells in self._read(engine, lacks, wanted, part)
+                ]
+                low = part[0].low if number else None  # it belongs to the part before
+                for cells in newest_cells(every, len(dimensions), low):
+                    yield replace(cells, columns=tuple(cells.columns[at] for at in chosen))
+
+
+def cell_source(
+    at: Snapshot, *, every_version: bool = False, rows: Sequence[int] | None = None
+) -> CellSource:
+    """Find out which fragments are read together, and how.
+
+    Args:
+        at: The array; its changes are going to act on the cells.
+        every_version: Give older cells of a place too.
+        rows: Only these fragments, by the rows of their commits.
+
+    Raises:
+        ReadError: The metadata of a fragment cannot be read.
+    """
+    log, table = at.log, at.log.history.table
+    visible = log.rules.visible(0, at.end)[0].tolist() if rows is None else rows
+    named = fields_needed(at.changes)
+    lacking = {
+        item.text: lacked_fields(item.schema, at.schema, named)
+        for item in log.history.schemas
+        if item.schema is not None
+    }
+    names = [table.name(row) for row in visible]
+    wanted = names if any(lacking.values()) else _perhaps_merged(log, names)
+    reader = FooterReader(log.storage, log.history)
+    lacks: dict[str, frozenset[str]] = {}
+    metadata: dict[str, bytes | None] = {}
+    for name, stored in reader.read(sorted(set(wanted)), applied=True):
+        if isinstance(stored, ChronotileError):
+            raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
+        lacks[name] = lacking.get(stored.schema_file, frozenset())
+        if stored.footer.has_timestamps:
+            bared = stored.footer.has_delete_metadata and _is_to_be_bared(at, stored)
+            metadata[name] = _bared(log, reader, stored) if bared else None
+    kinds: dict[frozenset[str], list[int]] = {}
+    for row, name in zip(visible, names, strict=True):
+        kinds.setdefault(lacks.get(name, frozenset()), []).append(row)
+    return CellSource(at=at, kinds=kinds, metadata=metadata, every_version=every_version)
+
+
+def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[str]:
+    """Find the fields that cells of one schema lack in another: added since, or of another type."""
+
+    def kind(schema: Schema, name: str) -> object:
+        field = schema.field(name)
+        return field and (field.datatype, field.cell_val_num, field.nullable)
+
+    return frozenset(name for name in named if kind(old, name) != kind(new, name))
+
+
+def applied_updates(log: Log) -> frozenset[str]:
+    """Find the names of the updates that some fragment has applied, visible or not."""
+    table = log.history.table
+    names = [table.name(row) for row in log.rules.fragments[~log.rules.missing].tolist()]
+    applied: set[str] = set()
+    reader = FooterReader(log.storage, log.history)
+    for _, stored in reader.read(sorted(_perhaps_merged(log, names)), applied=True):
+        if not isinstance(stored, ChronotileError):
+            applied.update(one for one in stored.applied or () if one.endswith(".upd"))
+    return frozenset(name.removesuffix(".upd") for name in applied)
+
+
+def _perhaps_merged(log: Log, names: Iterable[str]) -> list[str]:
+    """Find the fragments that may be merged: a `.vac` has their name, or they cover a span."""
+    merged = {vacuum.name.text for vacuum in log.history.vacuums}
+    return [name for name in names if name in merged or len({*parse_name(name)[:2]}) == 2]
+
+
+def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
+    """Return True if the changes are played on the cells that a merged fragment calls removed.
+
+    They are not if a delete that it has applied is gone, or stands there as one that matches no
+    row (F14): only the fragment knows the rows of that delete. Updates never remove a row.
+    """
+    applied = set(stored.applied or ())
+    updates = {name.removesuffix(".upd") for name in applied if name.endswith(".upd")}
+    there = {
+        commit.name
+        for commit, _ in tile_commits(at.log.rules, MAX_TIMESTAMP)
+        if commit.schema is None or not is_harmless(commit.stored, commit.schema)
+    }
+    gone = sorted(name for name in applied - there if not name.endswith(".upd"))
+    if gone and updates & {change.name for change in at.changes}:
+        problem = f"expected all deletes that {stored.fragment} has applied, found {gone[0]} gone"
+        raise ReadError(at.log.array, f"{problem}: which rows of updates it removed is not known")
+    return not gone
+
+
+def _bared(log: Log, reader: FooterReader, stored: StoredFooter) -> bytes:
+    """Return the metadata of a merged fragment without the removed cells."""
+    data = log.storage.read(stored.where)
+    layout = reader.layout(stored.schema_file)
+    end = without_delete_metadata(stored.raw, stored.footer, layout)
+    return data[: len(data) - len(stored.raw) - 8] + end
