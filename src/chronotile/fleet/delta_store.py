@@ -9,10 +9,11 @@ not written here again: atomic commits, versions, time travel, retention.
     DIR/_chronotile/<run>                plans and results of a run; removed when it ends
 
 Tables are partitioned by `bucket`, so that a later run replaces the rows of a bucket whatever
-somebody's OPTIMIZE has made of its files. A run commits each table once a wave, `listings` last: a
-run that dies between two tables is made good by the next, which goes by `listings`. Each commit is
-a transaction of one application, whose version is the run's start: Delta refuses the second of two
-drivers that commit at once, and a run that a later one has overtaken stops.
+somebody's OPTIMIZE has made of its files. A run commits each table once a wave, between two commits
+to `listings`: the first one begins the wave, the last one completes it. If a run dies in between,
+the next one trusts no listing, reads every array, and replaces all rows. Each commit is a
+transaction of one application, whose version is the run's start: Delta refuses the second of two
+drivers that commit at once. A run begins a wave only if no other run has begun one since it looked.
 
 `run_id` and `run_at` name the run that read a row. A later run that repeats the row, as the array
 has not changed or cannot be read, leaves them as they are. Each column of ms has a twin of type
@@ -134,6 +135,9 @@ _APP = "chronotile"
 _APP_BUCKETS = "chronotile.buckets"
 _APP_ARRAYS = "chronotile.arrays"
 """Applications whose versions are the start of the last run, and how it divided the fleet."""
+_APP_BEGUN = "chronotile.begun"
+_APP_COMPLETE = "chronotile.complete"
+"""Applications of `listings`, whose versions count the waves that were begun, and completed."""
 ABANDONED_MS = 24 * 3600 * 1000
 """What a run that started this long ago has left in `_chronotile` is of no use."""
 
@@ -149,7 +153,7 @@ _WITH_STATISTICS = ("uri", "code", "severity", "kind", "t1", "t2", "last_timesta
 
 
 class OvertakenError(ChronotileError):
-    """A run that started later has committed."""
+    """Another run has committed meanwhile."""
 
 
 class DataFile(NamedTuple):
@@ -224,23 +228,35 @@ class Output:
             options.setdefault("allow_http", "true")
         return options
 
-    def versions(self) -> dict[str, int]:
-        """Tell the version of each table."""
-        opened = {name: self.delta(name) for name in TABLES}
-        return {name: one.version() for name, one in opened.items() if one is not None}
+    def told(self) -> int | None:
+        """Tell the version of `listings` in the last row of `run_history`."""
+        history = self.delta(HISTORY)
+        rows = [] if history is None else history.to_pyarrow_table().to_pylist()
+        newest = max(rows, key=lambda row: row["run_id"], default=None)
+        return None if newest is None else dict(newest["versions"]).get(LAST)
 
     def snapshot(self) -> Snapshot:
         """Give the tables as they are now."""
         self._refuse_older_form()
-        deltas = {name: self.create(name, schema) for name, schema in TABLES.items()}
-        last = deltas[LAST]
+        # First: a run that commits while the others are opened is noticed when a wave begins.
+        last = self.create(LAST, LISTINGS)
+        deltas = {name: self.create(name, TABLES[name]) for name in TABLES if name != LAST}
+        deltas[LAST] = last
         buckets = last.transaction_version(_APP_BUCKETS)
         division = (
             Division(buckets, last.transaction_version(_APP_ARRAYS) or 0) if buckets else None
         )
-        files = {name: tuple(_files(name, delta)) for name, delta in deltas.items()}
-        started = [delta.transaction_version(_APP) or 0 for delta in deltas.values()]
-        return Snapshot(files=files, division=division, started_ms=max(started))
+        return Snapshot(
+            files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
+            division=division,
+            buckets={
+                name: delta.transaction_version(_APP_BUCKETS) or buckets or 1
+                for name, delta in deltas.items()
+            },
+            versions={name: int(delta.version()) for name, delta in deltas.items()},
+            started_ms=last.transaction_version(_APP) or 0,
+            is_torn=_waves(last, _APP_BEGUN) != _waves(last, _APP_COMPLETE),
+        )
 
     def _refuse_older_form(self) -> None:
         try:
@@ -258,8 +274,14 @@ class Snapshot(NamedTuple):
     files: Mapping[str, tuple[DataFile, ...]]
     division: Division | None
     """How the fleet is divided; None before the first run."""
+    buckets: Mapping[str, int]
+    """Table -> the buckets that it is divided into; not the same for all if a run died."""
+    versions: Mapping[str, int]
+    """Table -> its version."""
     started_ms: int
     """The start of the last run that has committed."""
+    is_torn: bool
+    """Whether a run died between two tables, so that they do not fit together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +290,8 @@ class Run:
 
     output: Output
     name: str
+    after_ms: int = 0
+    """The start of the run that committed last when this one looked."""
 
     @property
     def started_ms(self) -> int:
@@ -290,22 +314,22 @@ class Run:
         return DataFile(table, path, len(data), bucket, _statistics(metadata))
 
     def check_not_overtaken(self) -> None:
-        """Refuse to go on behind a run that started later.
+        """Refuse to go on if another run has committed since this one looked.
 
         Raises:
             OvertakenError: Such a run has committed.
         """
-        for name in TABLES:
-            delta = self.output.delta(name)
-            if delta is not None:
-                self._check(name, delta)
+        last = self.output.delta(LAST)
+        if last is not None:
+            self._check(last, (self.after_ms, self.started_ms))
 
-    def _check(self, table: str, delta: DeltaTable) -> None:
-        last = delta.transaction_version(_APP) or 0
-        if last > self.started_ms:
-            problem = f"expected {self.name} to be the newest run, found one that started later"
+    def _check(self, last: DeltaTable, expected: Collection[int]) -> None:
+        started = last.transaction_version(_APP) or 0
+        if started not in expected:
+            other = "that started later" if started > self.started_ms else "that committed first"
+            problem = f"expected {self.name} to be the newest run, found one {other}"
             raise OvertakenError(
-                self.store().uri_of(table), f"{problem}: its tables stay, this run stops"
+                self.store().uri_of(LAST), f"{problem}: its tables stay, this run stops"
             )
 
     def commit(
@@ -313,39 +337,58 @@ class Run:
     ) -> dict[str, int]:
         """Replace the rows of some buckets, or of all, in every table, by one commit each.
 
-        A table in which nothing changes gets no commit.
+        A table in which nothing changes gets no commit, unless all rows are replaced: then a run
+        that was frozen finds a commit in each table, and cannot add to it.
 
         Returns:
-            Table -> its version, of those that got a commit.
+            Table -> its version, of every table; none if nothing changes.
 
         Raises:
-            OvertakenError: A run that started later has committed.
+            OvertakenError: Another run has committed since this one looked.
             StorageError: A table cannot be written, or another program changed it meanwhile.
         """
-        added: dict[str, list[DataFile]] = {}
+        added: dict[str, list[DataFile]] = {name: [] for name in TABLES}
         for file in files:
-            added.setdefault(file.table, []).append(file)
-        versions = {}
+            added[file.table].append(file)
+        deltas = {name: self.output.create(name, schema) for name, schema in TABLES.items()}
+
+        def gone(name: str) -> list[DataFile]:
+            files = _files(name, deltas[name])
+            return [one for one in files if buckets is None or one.bucket in buckets]
+
+        if not any(added[name] or gone(name) for name in TABLES):
+            return {}
+        last = deltas[LAST]
+        self._check(last, (self.after_ms, self.started_ms))
+        begun = _waves(last, _APP_BEGUN) + 1
+        whole = {_APP_BUCKETS: division.buckets, _APP_ARRAYS: division.arrays}
+        self._commit(LAST, last, [], [], {**whole, _APP_BEGUN: begun})
         for name in TABLES:
-            version = self._commit(name, added.get(name, []), buckets, division)
-            if version is not None:
-                versions[name] = version
-        return versions
+            if name != LAST:
+                # The table before the check: what another run commits after it is a conflict.
+                self._update(name, deltas[name])
+                self._update(LAST, last)
+                self._check(last, (self.started_ms,))
+                if buckets is None or added[name] or gone(name):
+                    numbers = {_APP_BUCKETS: division.buckets}
+                    self._commit(name, deltas[name], added[name], gone(name), numbers)
+        self._commit(LAST, last, added[LAST], gone(LAST), {**whole, _APP_COMPLETE: begun})
+        return {name: int(delta.version()) for name, delta in deltas.items()}
+
+    def _update(self, name: str, delta: DeltaTable) -> None:
+        with one_error(self.store().uri_of(name)):
+            delta.update_incremental()
 
     def _commit(
         self,
         name: str,
+        delta: DeltaTable,
         added: list[DataFile],
-        buckets: Collection[int] | None,
-        division: Division,
-    ) -> int | None:
+        gone: list[DataFile],
+        numbers: Mapping[str, int],
+    ) -> None:
         from deltalake import transaction
 
-        delta = self.output.create(name, TABLES[name])
-        self._check(name, delta)
-        gone = [one for one in _files(name, delta) if buckets is None or one.bucket in buckets]
-        if not added and not gone:
-            return None
         at_ms = now_ms()
         actions = [
             transaction.AddAction(
@@ -357,19 +400,16 @@ class Run:
             transaction.RemoveAction(one.path, True, at_ms, one.size, {BUCKET: str(one.bucket)})
             for one in gone
         ]
-        numbers = {_APP: self.started_ms}
-        if name == LAST:
-            numbers |= {_APP_BUCKETS: division.buckets, _APP_ARRAYS: division.arrays}
+        versions = {_APP: self.started_ms, **numbers}
         words = transaction.CommitProperties(
             custom_metadata={"chronotile.run": self.name},
-            app_transactions=[transaction.Transaction(*pair) for pair in numbers.items()],
+            app_transactions=[transaction.Transaction(*pair) for pair in versions.items()],
         )
         with one_error(self.store().uri_of(name)):
             delta.create_write_transaction(
                 actions, "append", delta.schema(), partition_by=[BUCKET], commit_properties=words
             )
             delta.update_incremental()
-        return int(delta.version())
 
     def tell(self, row: Mapping[str, Any]) -> None:
         """Add the row of this run to `run_history`."""
@@ -393,7 +433,8 @@ class Run:
 def new_run(output: Output, snapshot: Snapshot) -> Run:
     """Start a run; it is the newest, even if the clock of another machine is ahead."""
     at_ms = max(now_ms(), snapshot.started_ms + 1)
-    return Run(output=output, name=f"{at_ms:013d}-{secrets.token_hex(4)}")
+    name = f"{at_ms:013d}-{secrets.token_hex(4)}"
+    return Run(output=output, name=name, after_ms=snapshot.started_ms)
 
 
 def open_output(out: str, storage: Mapping[str, str]) -> Output:
@@ -481,6 +522,10 @@ def one_error(where: str) -> Iterator[None]:
         text = (str(cause).strip() or type(cause).__name__).split("\n", 1)[0]
         problem = f"expected a Delta table, found {type(cause).__name__}: {text[:500]}"
         raise StorageError(where, problem) from None
+
+
+def _waves(last: DeltaTable, application: str) -> int:
+    return last.transaction_version(application) or 0
 
 
 def _files(table: str, delta: DeltaTable) -> Iterator[DataFile]:

@@ -153,19 +153,18 @@ def older_bucket(
     """Give what the store holds of a bucket, as the fleet is divided now."""
     if snapshot.division is None:
         return None
-    then = snapshot.division.buckets
     files = [
         file
         for name in TABLES
         for file in snapshot.files[name]
-        if may_share(bucket, buckets, file.bucket, then)
+        if may_share(bucket, buckets, file.bucket, snapshot.buckets[name])
     ]
     return OlderBucket(
         output=output,
         files=tuple(files),
         bucket=bucket,
         buckets=buckets,
-        can_stay=buckets == then,
+        can_stay=buckets == snapshot.division.buckets and not snapshot.is_torn,
     )
 
 

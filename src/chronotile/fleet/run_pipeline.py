@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.array_tables import findings_table
-from chronotile.fleet.delta_store import DataFile, Run, Snapshot, new_run, open_output, run_row
+from chronotile.fleet.delta_store import (
+    LAST,
+    DataFile,
+    Run,
+    Snapshot,
+    new_run,
+    open_output,
+    run_row,
+)
 from chronotile.fleet.maintenance import (
     Maintenance,
     Work,
@@ -56,7 +64,7 @@ from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
 from chronotile.fleet.surviving_tasks import Care, Results, last_error, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow.dataset as ds
     from pyspark.sql import SparkSession
@@ -170,6 +178,14 @@ class _Pipeline:
         """How old the inventory is that the arrays were found in."""
         return self._plan.inventory.age_s if self._plan.inventory else None
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether nothing of the tables can stay as it is."""
+        before = self._snapshot.division
+        return self._snapshot.is_torn or (
+            before is not None and before.buckets != self._plan.buckets
+        )
+
     def read(self) -> Done:
         """Read the fleet, wave by wave, and commit the tables."""
         before = self._snapshot.division
@@ -181,19 +197,24 @@ class _Pipeline:
             self._spark, self._job.options, self._run, before, look, follow=follow
         )
         division = self._plan.division(before)
-        is_divided_anew = before is not None and before.buckets != division.buckets
         done = self._folders()
         folders = {NO_BUCKET}
-        for wave in self._waves(whole=is_divided_anew):
+        known, versions = self._snapshot.versions, dict(self._snapshot.versions)
+        for wave in self._waves(whole=self._is_whole):
             added = self._wave(wave)
             done = sum_of((done, added))
             self._check_limit(done)
-            replaced = None if is_divided_anew else {*added.changed, *folders}
+            replaced = None if self._is_whole else {*added.changed, *folders}
             files = (*added.files, *self._files_on_folders)
-            self.versions |= self._run.commit(files, replaced, division)
+            versions = self._run.commit(files, replaced, division) or versions
             self._files_on_folders, folders = (), set()
-        if self.versions:
-            self._tell(done)
+        self.versions = {name: n for name, n in versions.items() if n != known[name]}
+        # A run that died after its last commit has not told of it.
+        if not self.versions and self._run.output.told() != versions[LAST]:
+            self._run.check_not_overtaken()
+            self._tell(done, versions)
+        elif self.versions:
+            self._tell(done, versions)
         return done
 
     def _folders(self) -> Done:
@@ -203,13 +224,13 @@ class _Pipeline:
         self._files_on_folders = write_rows(self._run, NO_BUCKET, {"findings": findings})
         return Done(totals=totals_of_findings(findings.to_pylist()))
 
-    def _tell(self, done: Done) -> None:
+    def _tell(self, done: Done, versions: Mapping[str, int]) -> None:
         """Add a row to `run_history`, with the version of each table."""
         counts = {
             "arrays_read": done.read,
             "arrays_unchanged": done.unchanged,
             "arrays_unreadable": done.unread_count,
-            "versions": list(self._run.output.versions().items()),
+            "versions": list(versions.items()),
         }
         self._run.tell(run_row(self._run.name, self._run.started_ms, done.totals, counts))
 
@@ -233,7 +254,7 @@ class _Pipeline:
             # Arrays that only the last run knows can be in any bucket.
             known = {file.bucket for files in self._snapshot.files.values() for file in files}
             for bucket in range(plan.buckets):
-                if bucket in known or plan.buckets != self._snapshot.division.buckets:
+                if bucket in known or self._is_whole:
                     shares.setdefault(bucket, BucketShare(bucket=bucket))
         for share in shares.values():
             yield Task(
@@ -241,7 +262,7 @@ class _Pipeline:
                 options=job.options,
                 run=self._run,
                 older=older_bucket(output, self._snapshot, share.bucket, plan.buckets),
-                since_last=job.since_last,
+                since_last=job.since_last and not self._snapshot.is_torn,
                 problems=tuple(p for p in plan.problems if not p.missing),
                 fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
                 allowed=job.max_unreadable.of(plan.arrays),
