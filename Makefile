@@ -15,7 +15,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy languages sample corpus lint type unit attack fuzz oracle bench bench-spark connect clean
+.PHONY: help install demo test ksy check-ksy languages sample corpus lint type unit attack fuzz oracle walk-back bench bench-spark connect clean
 
 ##@ Start
 help: ## List the targets
@@ -77,6 +77,9 @@ connect: install ## Run the pipeline on a server of Spark Connect, whose client 
 oracle: install ## Compare 20,000 windows of random histories with the engine, and 20,000 of restored ones
 	@$(RUN) bench.oracle --windows 20000
 	@$(RUN) bench.restore_oracle --windows 20000
+
+walk-back: install ## Undo 2,000 random sequences of changes all the way, some of them killed (SEQUENCES=n)
+	@$(RUN) bench.walk_back --sequences $(or $(SEQUENCES),2000)
 
 attack: install ## Damage 2,000 arrays in random ways, and hold check, repair and vacuum to the engine
 	@$(RUN) bench.attack --arrays 2000

@@ -297,28 +297,43 @@ class Array(Handle["Report"]):
     ) -> Report:
         if how.get("member") is not None or how.get("outside"):
             raise wrong_member(self.uri)
-        if how.get("dry_run"):
-            return planner(self.store, self.key, **options).report()
         from chronotile.change.executor import execute
         from chronotile.change.undo import settle
 
+        who, dry_run = who_asks(options, how), how.get("dry_run", False)
         try:
-            settled = settle(self.store, self.key, exclusive=exclusive)
+            settled = settle(self.store, self.key, exclusive=exclusive, dry_run=dry_run)
+            notes = tuple(one.note for one in settled)
+            if options.get("operation", "") is None and any(one.is_back for one in settled):
+                # An undo of the last change, which was broken off, has nothing else to take back.
+                plans = (one.plan for one in settled if one.plan is not None)
+                steps = tuple(step for plan in plans for step in plan.steps)
+                from chronotile.change.plan import Report
+
+                return Report("undo", self.uri, dry_run=dry_run, steps=steps, notes=notes)
             plan = planner(self.store, self.key, **options)
-            plan = replace(plan, notes=(*settled, *plan.notes))
-            who = who_asks(options, how)
+            plan = replace(plan, notes=(*notes, *plan.notes))
+            if dry_run:
+                return plan.report()
             return execute(self.store, plan, who, exclusive=exclusive, before=how.get("before"))
         finally:
             self._read_again()
 
     def undelete(
-        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        ever: bool = False,
+        commits_only: bool = False,
+        **how: Unpack[How],
     ) -> Report:
         """Bring back the rows that one delete or update hides; see `Handle.undelete`."""
-        from chronotile.change.undelete import plan_undelete
+        from chronotile.rows.ways_back import plan_undelete_any_way
 
-        options = {"name": self.log.find_name(name), "at": at, "ever": ever}
-        return self._change("undelete", plan_undelete, options, how, exclusive=True)
+        options = {"at": at, "ever": ever, "commits_only": commits_only}
+        options["name"] = self.log.find_name(name)
+        return self._change("undelete", plan_undelete_any_way, options, how, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
         """Take back a change of ours; see `Handle.undo`."""

@@ -491,21 +491,26 @@ class Group(Handle[GroupReport]):
             raise ChronotileError(self.uri, problem)
 
     def undelete(
-        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        ever: bool = False,
+        commits_only: bool = False,
+        **how: Unpack[How],
     ) -> GroupReport:
         """Bring back the rows that one delete or update of a member hides."""
         from glob import escape
 
-        from chronotile.change.undelete import plan_undelete
         from chronotile.dataset.undelete_member import find_holder
+        from chronotile.rows.ways_back import plan_undelete_any_way
 
         self._refuse_member(how)
         path, whole = find_holder(self.dataset, name, outside=how.get("outside", False))
-        options = {"name": whole, "at": at, "ever": ever}
+        options = {"name": whole, "at": at, "ever": ever, "commits_only": commits_only}
         chosen: How = {**how, "member": escape(path)}
-        return self._change(
-            "undelete", plan_undelete, options, chosen, all_or_none=True, exclusive=True
-        )
+        planner = plan_undelete_any_way
+        return self._change("undelete", planner, options, chosen, all_or_none=True, exclusive=True)
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
         """Take back a change of ours, in all members; see `Handle.undo`."""

@@ -192,7 +192,7 @@ class Handle(ABC, Generic[R]):
             RefusedError: The array is dense or too old, the delete would break it, or the delete
                 would remove further rows and the caller does not allow that.
         """
-        from chronotile.change.delete_update import plan_delete
+        from chronotile.rows.counted import plan_counted_delete
 
         options = {
             "where": where,
@@ -201,7 +201,7 @@ class Handle(ABC, Generic[R]):
             "allow_null_loss": allow_null_loss,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members("delete", plan_delete, options, how)
+        return self._rows_of_members("delete", plan_counted_delete, options, how)
 
     def update(
         self,
@@ -232,7 +232,7 @@ class Handle(ABC, Generic[R]):
             PredicateError: The predicate or a value cannot be read, or does not fit the schema.
             RefusedError: `experimental` is not set, or as for a delete.
         """
-        from chronotile.change.delete_update import plan_update
+        from chronotile.rows.counted import plan_counted_update
 
         options = {
             "where": where,
@@ -242,7 +242,7 @@ class Handle(ABC, Generic[R]):
             "experimental": experimental,
             "allow_older_loss": allow_older_loss,
         }
-        return self._rows_of_members("update", plan_update, options, how)
+        return self._rows_of_members("update", plan_counted_update, options, how)
 
     def _rows_of_members(
         self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
@@ -395,6 +395,7 @@ class Handle(ABC, Generic[R]):
         at: Moment | None = None,
         keep_metadata: bool = False,
         rewrite: bool = False,
+        commits_only: bool = False,
         **how: Unpack[How],
     ) -> R:
         """Make it, from a moment on, as it was at an earlier one: rows, schema and metadata.
@@ -405,7 +406,9 @@ class Handle(ABC, Generic[R]):
             to: The moment to go back to.
             at: The moment from which on, after every commit; now, if it is left out.
             keep_metadata: Leave the metadata as it is now.
-            rewrite: Write the rows again, with TileDB, where commits alone cannot do it.
+            rewrite: Write the rows again, with TileDB, even if commits alone can do it.
+            commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
+                installed, writes the rows again then.
             how: Options that every change takes.
 
         Raises:
@@ -413,19 +416,27 @@ class Handle(ABC, Generic[R]):
                 from is gone; the message names the nearest times that can be had.
             RefusedError: The array is damaged, or a delete on newer fields would break it.
         """
-        from chronotile.change.restore import plan_restore
+        from chronotile.rows.ways_back import plan_restore_any_way
 
-        options: dict[str, Any] = {"to": to, "at": at, "keep_metadata": keep_metadata}
-        planner: Callable[..., Plan] = plan_restore
-        if rewrite:
-            from chronotile.rows.restore_rows import plan_restore_rows
-
-            planner = plan_restore_rows
+        options = {
+            "to": to,
+            "at": at,
+            "keep_metadata": keep_metadata,
+            "rewrite": rewrite,
+            "commits_only": commits_only,
+        }
+        planner = plan_restore_any_way
         return self._change("restore", planner, options, how, all_or_none=True, exclusive=True)
 
     @abstractmethod
     def undelete(
-        self, name: str, *, at: Moment | None = None, ever: bool = False, **how: Unpack[How]
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        ever: bool = False,
+        commits_only: bool = False,
+        **how: Unpack[How],
     ) -> R:
         """Bring back the rows that one delete or update hides.
 
@@ -434,6 +445,8 @@ class Handle(ABC, Generic[R]):
             at: The moment from which on they come back, after every commit; now, if it is left
                 out. Every window that ends before stays as it is.
             ever: Take it out of the whole history instead.
+            commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
+                installed, writes the rows again that nothing later overwrote or deleted.
             how: Options that every change takes.
 
         Raises:

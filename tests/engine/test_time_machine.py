@@ -124,7 +124,7 @@ def test_a_delete_that_was_applied_keeps_its_name(array: EngineArray) -> None:
     array.vacuum("fragments")
     name = delete_at(array, 30)
     with pytest.raises(UnreachableError, match="has applied"):
-        ct.undelete(array.uri, name)
+        ct.undelete(array.uri, name, commits_only=True)
     with pytest.raises(RefusedError, match="expected rows that come back, found none"):
         ct.undelete(array.uri, name, ever=True)
     array.write(25, {6: 6})
@@ -137,15 +137,45 @@ def test_a_delete_that_was_applied_keeps_its_name(array: EngineArray) -> None:
     assert array.answer(*NOW) == tuple(sorted((*before, (6, 6)), key=repr))
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_just_the_rows_of_a_delete_are_written_again(
+    tmp_path: pathlib.Path, duplicates: bool
+) -> None:
+    """What later writes and deletes did to them stays."""
+    array = EngineArray(tmp_path / "array").create(duplicates=duplicates)
+    array.write(10, {1: 1, 2: 2, 3: 3, 4: 4, 5: 5})
+    array.delete(20, "a >= 2")
+    array.write(30, {2: 20, 3: 30})
+    array.delete(40, "a == 30 or a == 4")
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    array.write(50, {9: 9})
+    windows = [(0, end) for end in (10, 20, 30, 40, 50)]
+    before = array.answers((*windows, NOW))
+    name = delete_at(array, 20)
+    planned = ct.undelete(array.uri, name, dry_run=True)
+    back = ((2, 2), (3, 3), (5, 5)) if duplicates else ((5, 5),)
+    assert planned.rows == {"restored": len(back)}
+    report = ct.undelete(array.uri, name)
+    assert report.rows == planned.rows
+    assert array.answer(*NOW) == tuple(sorted((*before[NOW], *back), key=repr))
+    assert array.answers(windows) == {window: before[window] for window in windows}
+    assert ct.undelete(array.uri, delete_at(array, 40), dry_run=True).rows == {"restored": 1}
+    with pytest.raises(RefusedError, match=f"found them brought back by {report.operation}"):
+        ct.undelete(array.uri, name)
+    ct.undo(array.uri)
+    assert array.answers((*windows, NOW)) == before
+
+
 def test_cells_with_times_of_their_own_cannot_move(array: EngineArray) -> None:
     array.consolidate("fragments", (0, 50))
     array.vacuum("fragments")
     array.delete(60, "a == 9")
     with pytest.raises(UnreachableError, match="its cells keep the times") as caught:
-        ct.restore(array.uri, 50)
+        ct.restore(array.uri, 50, commits_only=True)
     assert "--ever" in str(caught.value)
     with pytest.raises(UnreachableError, match=r"nearest times that can be had are 9 \(.* or 40 "):
-        ct.restore(array.uri, 25)
+        ct.restore(array.uri, 25, commits_only=True)
     ct.undelete(array.uri, delete_at(array, 60), ever=True)
     assert (9, 9) in array.answer(*NOW)
 
@@ -186,10 +216,8 @@ def test_a_merged_fragment_cannot_move_past_a_delete(
     assert then == ((2, 2), (3, 3))
     if vacuumed:
         with pytest.raises(UnreachableError, match="--rewrite"):
-            ct.restore(array.uri, 35)
-        restore_rows(array.uri, 35)
-    else:
-        ct.restore(array.uri, 35)
+            ct.restore(array.uri, 35, commits_only=True)
+    ct.restore(array.uri, 35)
     assert array.answer(*NOW) == then
 
 
@@ -380,11 +408,11 @@ def test_the_engine_writes_the_rows_of_then_anew(array: EngineArray) -> None:
     windows = [(0, end) for end in (10, 20, 35, 40, 60, 70)]
     before = array.answers((*windows, NOW))
     with pytest.raises(UnreachableError, match="--rewrite"):
-        ct.restore(array.uri, 25)
-    assert (
-        restore_rows(array.uri, 25, dry_run=True).summary()
-        == "would write 1 fragment (bytes not known beforehand)"
-    )
+        ct.restore(array.uri, 25, commits_only=True)
+    planned = ct.restore(array.uri, 25, dry_run=True)
+    assert planned.summary() == "would write 1 fragment (bytes not known beforehand)"
+    assert planned.notes[0] == "commits alone cannot do it: TileDB writes the rows again"
+    assert planned.rows == {"rewritten": 3}
     for moment in (25, 50):
         report = restore_rows(array.uri, moment)
         assert array.answer(*NOW) == array.answer(0, moment) != before[NOW]

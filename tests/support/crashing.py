@@ -135,7 +135,9 @@ if __name__ == "__main__":
         "dataset.publish_members",
         "dataset.tag_members",
         "rows.apply",
+        "rows.counted",
         "rows.restore_rows",
+        "rows.ways_back",
     ):
         importlib.import_module(f"chronotile.{name}")
     importlib.import_module("support.verbs")

@@ -6,7 +6,8 @@ for each change, and the list of them. The engine passes over that folder.
 The name of a file tells when, which, what and how it ended, so that a list costs one request:
 `20240501T080000.120Z-1f3a9c02-vacuum-done.json`. The file of a change is put before the change
 begins, as `begun`; when the change ends, a file with the new state takes its place. So a file that
-stays `begun` belongs to a change that was broken off.
+stays `begun` belongs to a change that was broken off. What is older than 90 days is merged into
+one file, `…-merged.json`, when a later change ends; a file of its own counts before that.
 
 Paths in a file are relative to the array, and the file names the array's first schema: a folder
 that survives its array says nothing of another array at the same place.
@@ -41,6 +42,9 @@ _FOREIGN_MS = 3_600_000
 
 _LONGEST = 1 << 28
 """The most bytes of a record."""
+_OLD_MS = 90 * 24 * 3_600_000
+"""Records that are older than this are merged into one file."""
+_MERGED = "-merged.json"
 
 OPERATIONS = f"{OWN}/operations"
 QUARANTINE = f"{OWN}/quarantine"
@@ -159,13 +163,20 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     newest: dict[str, Operation] = {}
     try:
         names = store.list_names(OPERATIONS).files
-    except StrangerError:  # A file or a link is in the way: no record can be there.
+    except StrangerError:  # something else is there: no record can be written either
         return ()
+    for name in names:
+        if name.endswith(_MERGED):
+            merged = f"{OPERATIONS}/{name}"
+            for document in _read_merged(store, merged):
+                newest[str(document.get("id"))] = _merged_operation(document, merged)
+    older = frozenset(newest)
     for name in names:
         found = operation_of(f"{OPERATIONS}/{name}")
         if found is None:
             continue
-        known = newest.get(found.id)
+        known = None if found.id in older else newest.get(found.id)
+        older -= {found.id}
         if known is None or _LATER[known.state] < _LATER[found.state]:
             newest[found.id] = found
     return tuple(sorted(newest.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
@@ -183,10 +194,64 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
 
 def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
-    document = read_json(data, where, "a record")
+    if operation.path.endswith(_MERGED):
+        fitting = [one for one in _merged_records(data, where) if one["id"] == operation.id]
+        document = fitting[0] if fitting else {}
+    else:
+        document = read_json(data, where, "a record")
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
     return check_record(document, where)
+
+
+def _read_merged(store: Store, path: str) -> list[dict[str, Any]]:
+    """Read the records of a merged file; of one that is gone, or was never one, there are none."""
+    with suppress(MissingObjectError, BadFileError):
+        return _merged_records(store.read(path, limit=_LONGEST), store.uri_of(path))
+    return []
+
+
+def _merged_records(data: bytes, where: str) -> list[dict[str, Any]]:
+    document = read_json(data, where, "merged records")
+    return [one for one in _list(document, "records", dict, where) if _is_record(one)]
+
+
+def _is_record(document: Mapping[str, Any]) -> bool:
+    """Tell whether a document says all that the name of its own file would."""
+    try:
+        path = _path_of(document)
+    except (KeyError, TypeError, ChronotileError):
+        return False
+    return operation_of(path) is not None
+
+
+def _path_of(document: Mapping[str, Any]) -> str:
+    return _path(document["id"], to_ms(document["time"]), document["command"], document["state"])
+
+
+def _merged_operation(document: Mapping[str, Any], path: str) -> Operation:
+    found = operation_of(_path_of(document))
+    assert found is not None  # see `_is_record`
+    return found._replace(path=path)
+
+
+def merge_older(store: Store) -> None:
+    """Merge the records that are older than 90 days into one file."""
+    names = store.list_names(OPERATIONS).files
+    before = [f"{OPERATIONS}/{name}" for name in names if name.endswith(_MERGED)]
+    known = [one for one in list_operations(store) if one.at_ms < now_ms() - _OLD_MS]
+    old = [one for one in known if one.state != "begun"]
+    loose = [one for one in old if not one.path.endswith(_MERGED)]
+    if len(loose) < 2 and len(before) < 2:
+        return
+    documents = []
+    for one in old:
+        with suppress(BadFileError):  # what cannot be read stays where it is
+            documents.append(read_operation(store, one))
+    path = f"{OPERATIONS}/{stamp(old[0].at_ms)}-{secrets.token_hex(4)}{_MERGED}"
+    _put(store, path, {"records": documents})
+    ids = {document["id"] for document in documents}
+    store.remove([*before, *(one.path for one in loose if one.id in ids)])
 
 
 def check_record(document: dict[str, Any], where: str) -> dict[str, Any]:
@@ -375,6 +440,8 @@ def end(
         give_up(operation)  # nobody is at it any more
         raise
     store.remove([operation.path])
+    with suppress(ChronotileError):  # the change is done, whatever becomes of older records
+        merge_older(store)
     return ended
 
 
@@ -412,6 +479,6 @@ def change_state(store: Store, operation: Operation, state: State, **more: Any) 
     path = _path(operation.id, operation.at_ms, operation.command, state)
     with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
         put_compared(store, path, json_text(document).encode())
-    if path != operation.path:
+    if path != operation.path and not operation.path.endswith(_MERGED):
         store.remove([operation.path])
     return operation._replace(state=state, path=path)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.past_state import Condition, Part
+from chronotile.change.past_state import Condition, Part, UnreachableError
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import codec
 from chronotile.conditions.delete import matches_every_row
@@ -166,7 +166,7 @@ class _Plan:
         if self.wanted.updates:
             found = self.wanted.updates[0].name.text
             problem = f"expected no update in force, found {found}, which cannot be replayed"
-            raise RefusedError(past.history.array, f"{problem}; chronotile apply makes it real")
+            raise UnreachableError(past.history.array, f"{problem}; chronotile apply makes it real")
         parts = [(part.name.t1, 0, part) for part in self.wanted.parts]
         start = parts[0][0]
         deletes = [(item.name.t1, 1, item) for item in self.wanted.deletes]

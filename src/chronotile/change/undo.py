@@ -25,7 +25,8 @@ from chronotile.change import operations
 from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadTimeError, ChangedError
+from chronotile.errors import BadTimeError, ChangedError, shell_word
+from chronotile.format import tiles
 from chronotile.format.commit_files import (
     commit_name,
     decode_con,
@@ -34,15 +35,7 @@ from chronotile.format.commit_files import (
     vacuumed_name,
 )
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import (
-    COMMITS,
-    FRAGMENT_META,
-    FRAGMENTS,
-    GROUP,
-    META,
-    SCHEMA,
-    WRITES,
-)
+from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA, WRITES
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.listing import is_group_at
@@ -56,9 +49,10 @@ from chronotile.visibility.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from chronotile.change.operations import Operation
+    from chronotile.change.operations import Operation, State
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
+
 
 FINAL = "it is final"
 """How a message says that nobody can take a change back any more."""
@@ -76,7 +70,7 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
-    record = _older(store, known) if target is None else read_record(store, target)
+    record = _older(store, known) if target is None else _standing(store, known, target)
     refuse_final(store, record)
     if operation is not None and target is not None:
         later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
@@ -128,6 +122,19 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
     return None
 
 
+def _standing(store: Store, known: Sequence[Operation], target: Operation) -> Record:
+    """Read the record of a change; of one that came again, with the steps that brought it."""
+    record = read_record(store, target)
+    undos = [one for one in known if one.command == "undo"]
+    undoes = {one.id: str(operations.read_operation(store, one).get("undoes")) for one in undos}
+    for one in undos:
+        if one.state == "done" and undoes.get(undoes[one.id]) == target.id:
+            again = read_record(store, one)
+            document = {**record.document, "steps": again.steps}
+            return again._replace(id=target.id, document=document)
+    return record
+
+
 class Record(NamedTuple):
     """What an operation left behind."""
 
@@ -174,9 +181,8 @@ def read_record(store: Store, operation: Operation) -> Record:
 def refuse_final(store: Store, record: Record) -> None:
     """Refuse a change that removed files."""
     if record.document.get("state") == "final" or record.removes:
-        problem = f"expected a change that can be taken back, found {record.command!r:.40}, which"
-        hint = f"chronotile restore {store.uri} --to TIME may bring an earlier state back"
-        raise RefusedError(store.uri, f"{problem} removed files: {FINAL}; {hint}")
+        why = f"which removed files: {FINAL}" if record.removes else "which is final"
+        raise refusal(store, f"found {record.command!r:.40}, {why}")
 
 
 def _refuse_built_on(
@@ -185,16 +191,31 @@ def _refuse_built_on(
     """Refuse to take back an older change below a later one that builds on it."""
     names = {commit_name(uri).text for uri in record.added} | record.hidden
     paths = {str(step.get("path")) for step in record.steps}
+    names |= {path.rpartition("/")[2] for path in paths if path.startswith(f"{META}/")}
     for one in later:
         if one.state != "done" or one.command == "undo":
             continue
         other = read_record(store, one)
         touched = {str(step.get("path")) for step in other.steps}
-        shares = not names.isdisjoint(other.hidden) or not paths.isdisjoint(touched)
-        if one.command in _WHOLE or shares:
+        held = other.hidden | set(_held(store, other))
+        if one.command in _WHOLE or not names.isdisjoint(held) or not paths.isdisjoint(touched):
             problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
             hint = f"take that back first: chronotile undo {store.uri} {one.id}"
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
+
+
+def _held(store: Store, record: Record) -> Iterator[str]:
+    """Name what the files of a change hold: commits in a `.con`, what a `.vac` replaces."""
+    for step in record.steps:
+        path = str(step.get("path"))
+        if step.get("op") != "put" or not path.endswith((".con", ".vac")):
+            continue
+        with suppress(MissingObjectError):
+            data = store.read(path)
+            if path.endswith(".con"):
+                yield from (commit_name(one.uri).text for one in decode_con(data, path))
+            else:
+                yield from map(vacuumed_name, decode_vac(data, path))
 
 
 def taken_back(document: Mapping[str, Any]) -> str:
@@ -219,17 +240,22 @@ def plan_inverse(
     Raises:
         RefusedError: It cannot be taken back without a loss.
     """
-    inverse = _Inverse(store, record, begun)
-    steps = inverse.steps()
+    back: set[str] = set()
     if is_group_at(store):
+        inverse = _Inverse(store, record, begun)
+        steps = inverse.steps()
         _refuse_gone_lists(store, inverse)
     else:
         history = read_history(store, key=key)
+        keep = _schemas_in_use(store, history, record)
+        inverse = _Inverse(store, record, begun, keep)
+        steps = inverse.steps()
         if _lost(store, history, record, inverse):
-            # A `.con` that holds only what was there before stays, if others rely on it by now.
-            inverse = _Inverse(store, record, begun, keep_old=True)
+            inverse = _Inverse(store, record, begun, keep | _cons_of_others(record, inverse))
             steps = inverse.steps()
-        _Judge(store, history, record, inverse).judge()
+        after = _after(store, history, inverse)
+        _Judge(store, history, record, inverse).judge(after)
+        back = after - _effective(history)
     shown = tuple(step for step in steps if step.op == "replace" and step.path.endswith(".vac"))
     rest = tuple(step for step in steps if step not in shown)
     looks = (_StillThere(key, record, inverse, shown),) if shown else ()
@@ -242,6 +268,7 @@ def plan_inverse(
         array=store.uri,
         stages=tuple(stage for stage in stages if stage.steps),
         notes=(taken_back(record.document),),
+        added=tuple(sorted(back)),
         undoes=record.id,
     )
 
@@ -250,9 +277,13 @@ class _Inverse:
     """The steps of a record, backwards, from what is there now."""
 
     def __init__(
-        self, store: Store, record: Record, begun: Record | None, *, keep_old: bool = False
+        self,
+        store: Store,
+        record: Record,
+        begun: Record | None,
+        keep: frozenset[str] = frozenset(),
     ) -> None:
-        self.store, self.record, self._keep_old = store, record, keep_old
+        self.store, self.record, self._keep = store, record, keep
         own = () if begun is None else begun.steps
         self.taken = {str(step.get("path")) for step in own if step.get("op") == "move"}
         """What an undo that was broken off may have taken out already."""
@@ -264,6 +295,7 @@ class _Inverse:
         """Files that the change took out, and that come back."""
         self._exchanged: set[str] = set()
         """Files whose content the steps so far have exchanged."""
+        self.has_steps = False
         self._now: dict[str, bytes | None] = {}
         """Files as they are after the steps so far; None if gone."""
 
@@ -281,6 +313,7 @@ class _Inverse:
                 problem = f"expected what a change touches, found {path!r:.120}"
                 raise RefusedError(self.store.uri, problem)
             found += self._inverse(number, step, path)
+        self.has_steps = bool(found)
         # What ignores commits goes after what holds them.
         return tuple(sorted(found, key=lambda one: one.path.endswith(".ign")))
 
@@ -296,7 +329,7 @@ class _Inverse:
         op, reason = step.get("op"), str(step.get("reason"))
         if op == "put":
             data = self._content(path)
-            if data is None or self._is_kept(path, data):
+            if data is None or path in self._keep:
                 return
             is_own = (path, hashlib.sha256(data).hexdigest()) in self._own
             if path not in self._exchanged and not is_own:
@@ -321,13 +354,6 @@ class _Inverse:
             yield from self._put_back(number, step, path)
         elif op in FOLDERS:
             yield from self._take_folder(path, reason)
-
-    def _is_kept(self, path: str, data: bytes) -> bool:
-        """Tell whether a file may stay: a `.con` that holds only what was there before."""
-        added = self.record.added
-        if not self._keep_old or not added or not path.endswith(".con"):
-            return False
-        return added.isdisjoint(record.uri for record in decode_con(data, path))
 
     def _refuse_other(self, path: str, data: bytes, step: Mapping[str, Any]) -> None:
         if hashlib.sha256(data).hexdigest() != step.get("sha256"):
@@ -387,6 +413,59 @@ class _Inverse:
         yield Step(op="move", path=path, size=size, reason=reason, source=source)
 
 
+def _cons_of_others(record: Record, inverse: _Inverse) -> frozenset[str]:
+    """Name the `.con` files that hold only what was there before: others rely on them by now."""
+    return frozenset(
+        path
+        for path, data in inverse.puts.items()
+        if path.endswith(".con")
+        and record.added
+        and record.added.isdisjoint(one.uri for one in decode_con(data, path))
+    )
+
+
+def _schemas_in_use(store: Store, history: History, record: Record) -> frozenset[str]:
+    """Name the schemas that a change put and that later writes use, if they say nothing new.
+
+    Raises:
+        RefusedError: One of them differs from the schema before it.
+    """
+    paths = {str(step.get("path")): step for step in record.steps if step.get("op") == "put"}
+    names = {
+        path.rpartition("/")[2]
+        for path in paths
+        if path.startswith(f"{SCHEMA}/") and path.count("/") == 1
+    }
+    if not names:
+        return frozenset()
+    table, rules = history.table, Rules(history)
+    added = {commit_name(uri).text for uri in record.added}
+    rows = rules.fragments[~rules.missing].tolist()
+    later = [name for name in map(table.name, rows) if name not in added]
+    used: dict[str, str] = {}
+    for name, raw in FooterReader(store, history).read_raw(later):
+        if isinstance(raw, RawFooter):
+            used.setdefault(str(read_head(raw.raw, name).schema_name), name)
+    texts = [one.text for one in history.schemas]
+    for name in names & used.keys():
+        before = [text for text in texts if text < name and text not in names]
+        path = f"{SCHEMA}/{name}"
+        contents = [
+            tiles.decode(store.read(one), one, key=history.key).payload
+            for one in (path, *(f"{SCHEMA}/{text}" for text in before[-1:]))
+        ]
+        if len(contents) == 1 or contents[0] != contents[1]:
+            problem = f"found {used[name]}, which was written with its schema: {FINAL}"
+            raise refusal(store, problem)
+    return frozenset(f"{SCHEMA}/{name}" for name in names & used.keys())
+
+
+def refusal(store: Store, problem: str) -> RefusedError:
+    """Make the refusal to take a change back, with another way to an earlier state."""
+    hint = f"chronotile restore {shell_word(store.uri)} --to TIME may bring an earlier state back"
+    return RefusedError(store.uri, f"expected a change that can be taken back, {problem}; {hint}")
+
+
 def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
     """Refuse if what a `.vac` of a group hides is gone."""
     for path, data in inverse.puts.items():
@@ -409,15 +488,15 @@ class _Judge:
         self.added = {commit_name(uri).text for uri in record.added}
         self.rules = Rules(history)
 
-    def judge(self) -> None:
-        """Raise an error if it cannot."""
+    def judge(self, after: set[str]) -> None:
+        """Raise an error if it cannot; `after` are the commits that are effective then."""
         self.refuse_vacuumed()
         self._refuse_merged()
-        self._refuse_lost()
-        self._refuse_used_schema()
+        self._refuse_lost(after)
+        self._refuse_merged_metadata()
 
     def _refused(self, problem: str) -> RefusedError:
-        return RefusedError(self.store.uri, f"expected a change that can be taken back, {problem}")
+        return refusal(self.store, problem)
 
     def refuse_vacuumed(self) -> None:
         """Refuse if a fragment that the change hid is gone."""
@@ -454,7 +533,8 @@ class _Judge:
         writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
         taken = {path.rpartition("/")[2] for path in self.inverse.taken}
         gone = [name for name in writes if name not in self.there | taken]
-        if gone and self.puts:
+        # A change that was broken off may not have come so far.
+        if gone and self.inverse.has_steps and self.record.document.get("state") != "begun":
             raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
         tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
         # A repair puts deletes that match no row for those that a fragment has applied (F14).
@@ -469,9 +549,22 @@ class _Judge:
         reader = FooterReader(self.store, self.history)
         for name, stored in reader.read(names, applied=True):
             applied = getattr(stored, "applied", None) or ()
-            found = deletes.intersection(applied)
+            found = deletes.intersection(text.removesuffix(".upd") for text in applied)
             if found:
                 problem = f"found {name}, which has applied {min(found)}"
+                raise self._refused(f"{problem}: {FINAL}")
+
+    def _refuse_merged_metadata(self) -> None:
+        """Refuse if metadata that the change put has been merged with other metadata since."""
+        own = {str(s.get("path")) for s in self.record.steps if s.get("op") == "put"}
+        put = {path for path in own if path.startswith(f"{META}/") and not path.endswith(".vac")}
+        gone = sorted(put - self.puts.keys() - self.inverse.taken)
+        if gone and self.record.document.get("state") != "begun":
+            raise self._refused(f"found {gone[0]} gone, which it put: {FINAL}")
+        names = {path.rpartition("/")[2] for path in put}
+        for vacuum in self.history.meta_vacuums:
+            if vacuum.path not in own and not names.isdisjoint(vacuum.targets):
+                problem = f"found {vacuum.name.text}, into which its metadata was merged"
                 raise self._refused(f"{problem}: {FINAL}")
 
     def _refuse_spanning(self, moment: int) -> None:
@@ -482,33 +575,14 @@ class _Judge:
             if name.t1 < moment <= name.t2 and name.text not in self.added:
                 raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
 
-    def _refuse_lost(self) -> None:
+    def _refuse_lost(self, after: set[str]) -> None:
         """Refuse if other commits would go, or if its own would stay."""
-        after = _after(self.store, self.history, self.inverse)
         lost = sorted(_effective(self.history) - after - self.record.added)
         if lost:
             raise self._refused(f"found {lost[0]} in no other file: it would be lost")
         left = sorted(self.record.added & after)
         if left:
             raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
-
-    def _refuse_used_schema(self) -> None:
-        names = {
-            path.rpartition("/")[2]
-            for path in self.puts
-            if path.startswith(f"{SCHEMA}/") and path.count("/") == 1
-        }
-        if not names:
-            return
-        table = self.history.table
-        later = [
-            table.name(row)
-            for row in self.rules.fragments[~self.rules.missing].tolist()
-            if table.name(row) not in self.added
-        ]
-        for name, raw in FooterReader(self.store, self.history).read_raw(later):
-            if isinstance(raw, RawFooter) and read_head(raw.raw, name).schema_name in names:
-                raise self._refused(f"found {name}, which was written with its schema: {FINAL}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,18 +627,47 @@ def _effective(history: History) -> set[str]:
     return {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
 
 
-def settle(store: Store, key: bytes | None, *, exclusive: bool) -> tuple[str, ...]:
-    """Finish or take back what changes that were broken off have left; say what was done.
+class Settled(NamedTuple):
+    """What becomes of a change that was broken off."""
+
+    operation: Operation
+    state: State
+    words: str
+    plan: Plan | None = None
+    """The steps that it takes."""
+    undoes: str | None = None
+    """The operation that it takes back, if it is an undo."""
+
+    @property
+    def is_back(self) -> bool:
+        """Whether something is taken back by it, so that an undo need not do more."""
+        return self.state == "failed" or self.undoes is not None
+
+    @property
+    def note(self) -> str:
+        """The words, with the change that they are about."""
+        return f"{_what(self.operation)} was broken off: {self.words}"
+
+
+def _what(operation: Operation) -> str:
+    return f"{operation.command} {operation.id} of {time_text(operation.at_ms)}"
+
+
+def settle(
+    store: Store, key: bytes | None, *, exclusive: bool, dry_run: bool = False
+) -> tuple[Settled, ...]:
+    """Finish or take back what changes that were broken off have left.
 
     Args:
         store: The array, or the group.
         key: Its key.
         exclusive: The change that comes next is an exclusive one.
+        dry_run: Only say what is to be done.
 
     Raises:
         RefusedError: Another change is under way.
     """
-    notes = []
+    found = []
     for operation in operations.list_operations(store):
         if operation.state != "begun":
             continue
@@ -574,49 +677,52 @@ def settle(store: Store, key: bytes | None, *, exclusive: bool) -> tuple[str, ..
             continue  # it has just ended
         if not operations.is_of_this(document, store):
             continue
-        what = f"{operation.command} {operation.id} of {time_text(operation.at_ms)}"
         if operations.may_be_running(operation, document):
-            if exclusive and document.get("exclusive"):
-                problem = f"expected no other change, found {what} under way"
+            if exclusive and document.get("exclusive") and not dry_run:
+                problem = f"expected no other change, found {_what(operation)} under way"
                 raise RefusedError(store.uri, f"{problem}; try again when it has ended")
             continue
-        notes.append(f"{what} was broken off: {_settled(store, key, operation)}")
-    return tuple(notes)
+        settled = _settlement(store, key, operation)
+        if not dry_run:
+            _carry_out(store, settled)
+        found.append(settled)
+    return tuple(found)
 
 
-def _settled(store: Store, key: bytes | None, operation: Operation) -> str:
-    """Take back one change that was broken off, or finish it; say which."""
+def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settled:
+    """Plan to take back one change that was broken off, or to finish it."""
     record = read_record(store, operation)
-    if record.command == "undo":
-        target = str(record.document.get("undoes"))
-        known = [one for one in operations.list_operations(store) if one.id == target]
-        if known:
-            try:
-                plan = plan_inverse(store, key, read_record(store, known[0]), begun=record)
-            except RefusedError as error:
-                # Others have built on it since: no later change may fail for that.
-                operations.change_state(store, operation, "final")
-                return f"it stays as it is: {error.problem}"
-            plan, numbers = replace(plan, undoes=None), _numbers(record)
-            execute(store, plan, None, operation=operation, numbers=numbers)
-            mark_undone(store, target)
-            operations.change_state(store, operation, "done")
-            return "it is finished"
+    known = operations.list_operations(store)
+    undoes = str(record.document.get("undoes"))
+    undone = [one for one in known if one.id == undoes] if record.command == "undo" else []
+    if undone:
+        try:
+            plan = plan_inverse(store, key, _standing(store, known, undone[0]), begun=record)
+        except RefusedError as error:
+            # Others have built on it since: no later change may fail for that.
+            return Settled(operation, "final", f"it stays as it is: {error.problem}")
+        return Settled(operation, "done", "it is finished", plan, undoes)
     if record.removes:
         # Every stop of a removal leaves all windows as they were; what it put may be needed.
-        operations.change_state(store, operation, "failed")
-        return "what it removed stays removed"
+        return Settled(operation, "failed", "what it removed stays removed")
     if _is_complete(store, record):
-        operations.change_state(store, operation, "done")
-        return "it had done everything"
+        return Settled(operation, "done", "it had done everything")
     try:
         plan = plan_inverse(store, key, record)
     except RefusedError as error:
-        operations.change_state(store, operation, "final")
-        return f"it stays as it is: {error.problem}"
-    execute(store, replace(plan, undoes=None), None, operation=operation)
-    operations.change_state(store, operation, "failed")
-    return "it is taken back"
+        return Settled(operation, "final", f"it stays as it is: {error.problem}")
+    return Settled(operation, "failed", "it is taken back", plan)
+
+
+def _carry_out(store: Store, settled: Settled) -> None:
+    if settled.plan is not None:
+        record = read_record(store, settled.operation)
+        numbers = _numbers(record) if settled.undoes is not None else None
+        plan = replace(settled.plan, undoes=None)
+        execute(store, plan, None, operation=settled.operation, numbers=numbers)
+    if settled.undoes is not None:
+        mark_undone(store, settled.undoes)
+    operations.change_state(store, settled.operation, settled.state)
 
 
 def _numbers(record: Record) -> dict[tuple[str, str], int]:

@@ -176,7 +176,7 @@ def _losses(removal: Removal) -> Iterable[str]:
         )
 
 
-class _Folder(NamedTuple):
+class _FragmentFolder(NamedTuple):
     """A fragment's folder and the files in it."""
 
     path: str
@@ -343,14 +343,14 @@ class _Sizes:
         return Step(op="remove", path=path, size=self._known.get(path), reason=reason)
 
 
-def _folders(store: Store, removal: Removal) -> tuple[_Folder, ...]:
+def _folders(store: Store, removal: Removal) -> tuple[_FragmentFolder, ...]:
     if not removal.fragments:
         return ()
     with ThreadPoolExecutor(8) as pool:
         paths = [one.folder for one in removal.fragments]
         listed = pool.map(lambda path: store.list_prefix(path, sizes=True), paths)
         return tuple(
-            _Folder(one.folder, files, f"listed in {one.because}")
+            _FragmentFolder(one.folder, files, f"listed in {one.because}")
             for one, files in zip(removal.fragments, listed, strict=True)
         )
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_NO_ROW = "No row matches. Go on all the same?"
 MOST_SHOWN = 8
 """Files that a report shows, unless all are asked for."""
 
@@ -74,6 +75,9 @@ class ChangeReport:
             yield table
             if len(report.steps) > shown:
                 yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
+        if report.rows:
+            done = "would be " if report.dry_run else ""
+            yield ", ".join(f"{n:,} row{'s' * (n != 1)} {done}{w}" for w, n in report.rows.items())
         for note in report.notes:
             yield Text(f"note: {note}", "yellow")
         if report.engine_open_requests is not None:
@@ -204,9 +208,16 @@ def changing(function: F) -> F:
         **rest: Any,
     ) -> Any:
         def announce(planned: Report | GroupReport) -> None:
-            """Say what cannot be undone, before anything is removed."""
+            """Say what cannot be undone, and what a way back costs, before it begins."""
             for note in planned.losses:
                 say(f"note: {note}")
+            if planned.command in ("restore", "undelete"):
+                say(f"{planned.command}: {planned.summary()}")
+            counts = [*getattr(planned, "rows", {}).values()]
+            may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
+            if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):
+                say("chronotile: nothing was written")
+                raise click.exceptions.Exit(1)
 
         how = {
             "dry_run": dry_run,
@@ -239,6 +250,9 @@ _where = click.option("--where", required=True, metavar="PREDICATE", help="Such 
 _moment = click.option("--at", metavar="TIME", type=MOMENT, help="The commit's time: now.")
 _any_time = click.option(
     "--any-time", is_flag=True, help="Go on although --at is before all data, or in the future."
+)
+_commits_only = click.option(
+    "--commits-only", is_flag=True, help="Write no row again: refuse where commits cannot do it."
 )
 _from_now = click.option(
     "--at", metavar="TIME", type=MOMENT, help="When it takes effect: now; after every commit."
@@ -393,13 +407,14 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 @click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
 @_from_now
 @click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
-@click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again.")
+@click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again in any case.")
+@_commits_only
 def restore(call: Call, **options: Any) -> int:
     """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
 
     Every window that ends before stays as it is; no fragment is removed. --dry-run says what goes
-    out of sight and what comes back. Where commits alone cannot do it, --rewrite can, in a sparse
-    array, with TileDB installed.
+    out of sight and what comes back. Where commits alone cannot do it, TileDB writes the rows of a
+    sparse array again, if it is installed.
     """
     return call.show(call.place.restore(**options, **call.how))
 
@@ -409,10 +424,13 @@ def restore(call: Call, **options: Any) -> int:
 @click.argument("name", metavar="NAME")
 @_from_now
 @click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
+@_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Let the rows of ARRAY that one delete or update hides come back.
 
     From now on, and every window that ends before stays as it is; or, with --ever, in every window.
+    Where commits alone cannot do it, TileDB writes the rows again, if it is installed; what later
+    writes and deletes did stays.
     """
     return call.show(call.place.undelete(name, **options, **call.how))
 

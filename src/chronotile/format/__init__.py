@@ -6,6 +6,7 @@ knows nothing of other files, of windows, or of storage.
 In reading order:
 
     names                 timestamped names: when an object was made, and in which version
+    short_ids             the shortest start of a uuid that no other name shares
     kinds                 every kind of file, folder and commit, once
     timestamps            moments as people and programs write them
     parsers               the only door to the generated parsers

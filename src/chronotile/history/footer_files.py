@@ -23,7 +23,7 @@ from chronotile.format.fragment_footer import LEN_LENGTH, METADATA
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import NEWEST_VERSION, is_newer
 from chronotile.storage.side_by_side import SideBySide
-from chronotile.storage.store import StrangerError, told_of_one
+from chronotile.storage.store import StrangerError, about_one_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -94,7 +94,7 @@ def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | 
     files: dict[str, FooterFile | ChronotileError] = {}
     for path, data in store.read_many(paths):
         if isinstance(data, ChronotileError):
-            files[path] = told_of_one(data)
+            files[path] = about_one_object(data)
             continue
         try:
             if is_newer(path):
@@ -190,7 +190,7 @@ class OwnMetadata:
             answers = [by_name[name] for name in names]
         for answer in answers:
             if isinstance(answer, ChronotileError):
-                told_of_one(answer)
+                about_one_object(answer)
         return answers
 
     @cached_property

@@ -6,7 +6,7 @@ a commit or a folder names. Reads footers and no cell; knows nothing of windows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.history.read_footers import FooterReader, read_many
-from chronotile.storage.store import told_of_one
+from chronotile.storage.store import about_one_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -78,25 +78,26 @@ def named_fragments(history: History) -> NamedFragments:
     """List every fragment that a commit or a folder names, in time order."""
     table, listing = history.table, history.listing
     rows = np.flatnonzero(table.uris.ext <= OK)
-    found = NamedFragments(
+    committed = NamedFragments(
         text_columns.names(table, rows),
         table.uris.t1[rows],
         table.uris.t2[rows],
         np.asarray(text_columns.versions(table, rows)),
     )
     if _is_each_write_a_folder(history):
-        return found
+        return committed
     folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
-    others = folders.filter(pc.invert(pc.is_in(folders, value_set=found.name)))
-    if not len(others) and len(found.name.unique()) == len(found.name):
-        return found
-    known = {name: (name, *times) for name, *times in zip(*_lists(found), strict=True)}
+    others = folders.filter(pc.invert(pc.is_in(folders, value_set=committed.name)))
+    if not len(others) and len(committed.name.unique()) == len(committed.name):
+        return committed
+    columns = (committed.name.to_pylist(), *(one.tolist() for one in committed[1:]))
+    known = {row[0]: row for row in zip(*columns, strict=True)}
     parsed = [name for text in others.to_pylist() if (name := try_parse(text))]
     known |= {one.text: (one.text, one.t1, one.t2, version_of(one)) for one in parsed}
     ordered = sorted(known.values(), key=lambda one: (one[1], one[2], one[0]))
     texts, t1, t2, versions = zip(*ordered, strict=True)
-    columns = (np.array(t1, np.uint64), np.array(t2, np.uint64), np.array(versions, np.int64))
-    return NamedFragments(pa.array(texts, pa.string()), *columns)
+    times = np.array(t1, np.uint64), np.array(t2, np.uint64)
+    return NamedFragments(pa.array(texts, pa.string()), *times, np.array(versions, np.int64))
 
 
 def _is_each_write_a_folder(history: History) -> bool:
@@ -105,10 +106,6 @@ def _is_each_write_a_folder(history: History) -> bool:
     if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
         return False
     return bool(table.counts.all() and (table.uris.ext == WRT).all())
-
-
-def _lists(found: NamedFragments) -> tuple[list[Any], ...]:
-    return found.name.to_pylist(), found.t1.tolist(), found.t2.tolist(), found.version.tolist()
 
 
 def read_facts(
@@ -175,7 +172,7 @@ def _facts(
         try:
             singles[at] = _facts_of_one(reader, reader.decode(many.raw(reader, at), applied=True))
         except ChronotileError as error:
-            told_of_one(error)
+            about_one_object(error)
     yield np.array([*singles], np.int64), pa.Table.from_pylist([*singles.values()], _FACTS)
 
 

@@ -108,8 +108,8 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
         # A bucket is asked for all three at once: there each round trip counts.
         root, lists, meta = ahead(store.list_dir, ("", GROUP, META), min(store.concurrency, 3))
         if not is_group(root):
-            found = "an array" if is_array(root) else f"no {GROUP}; {find_below(store).words()}"
-            raise ArrayNotFoundError(store.uri, f"expected a group, found {found}")
+            instead = "an array" if is_array(root) else f"no {GROUP}; {find_below(store).words()}"
+            raise ArrayNotFoundError(store.uri, f"expected a group, found {instead}")
         try:
             return _read_once(store, raw_key, lists, meta)
         except MissingObjectError:
@@ -134,12 +134,12 @@ def _read_once(store: Store, key: bytes | None, folder: Folder, meta: Folder) ->
             named[entry.path] = name
     lists: list[tuple[str, Name, bytes | None]] = []
     vacuums = []
-    for path, got in store.read_many(named):
-        if isinstance(got, MissingObjectError | StorageError):
-            raise got
-        data = got if isinstance(got, bytes) else None
-        if isinstance(got, ChronotileError):
-            problems.append(Problem(path, got.problem, "tile"))
+    for path, answer in store.read_many(named):
+        if isinstance(answer, MissingObjectError | StorageError):
+            raise answer
+        data = answer if isinstance(answer, bytes) else None
+        if isinstance(answer, ChronotileError):
+            problems.append(Problem(path, answer.problem, "tile"))
         if not path.endswith(_VAC):
             lists.append((path, named[path], data))
             continue

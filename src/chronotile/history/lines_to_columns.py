@@ -170,9 +170,9 @@ class _Walk:
         """Find where the line ends; -1 if it has no newline."""
         at, step = self._at, 1 << 7
         while at < len(self._data):
-            found = bytes(self._data[at : at + step]).find(b"\n")
-            if found >= 0:
-                return at + found
+            newline = bytes(self._data[at : at + step]).find(b"\n")
+            if newline >= 0:
+                return at + newline
             at += step
             step *= 2
         return -1

@@ -7,7 +7,7 @@ lies below it. Opens no file.
 From format version 12 on, an array's files lie in folders of its root: `__commits`,
 `__fragments`, `__fragment_meta`, `__schema`, `__meta`, `__labels`. Before that, fragments and
 their `.ok`, `.vac` and `.meta` files lie in the root itself, and before version 10 the schema is
-the single file `__array_schema.tdb`. Both can be found in one array.
+the single file `__array_schema.tdb`. One array can have both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from chronotile.storage.store import Folder, Store
-
 
 OF_ARRAYS = frozenset({SCHEMA, COMMITS, FRAGMENTS})
 """Folders that only an array has."""
@@ -143,49 +142,49 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     wanted = [path for path in _LISTED if fragments or path != FRAGMENTS]
     traits = store.traits
     listed = (_one_by_one if traits.pace == "quick" else _at_once)(store, wanted)
-    found = {path: listed.get(path, Names()) for path in _LISTED}
-    root = found[""]
-    schemas = _paths(SCHEMA, found[SCHEMA])
+    by_folder = {path: listed.get(path, Names()) for path in _LISTED}
+    root = by_folder[""]
+    schemas = _paths(SCHEMA, by_folder[SCHEMA])
     names = set(root.files)
     old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
     if not schemas and not old:
         raise no_array(store, root.folders)
-    links = _links(found, "folder-link")
+    links = _links(by_folder, "folder-link")
     linked = tuple(p for p in links if _is_linked_fragment(p))
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if is_name(name)))
     implied, calls = _implied(store, root_fragments, names)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
-    folders = found[FRAGMENTS].folders
+    folders = by_folder[FRAGMENTS].folders
     return Listing(
-        commits=found[COMMITS].files,
-        non_writes=_non_writes(found[COMMITS].files),
+        commits=by_folder[COMMITS].files,
+        non_writes=_non_writes(by_folder[COMMITS].files),
         root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
         fragments=(*folders, *inside) if inside else folders,
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         implied=implied,
         fragment_meta=(
             *sorted(name for name in names if name.endswith(".meta")),
-            *_paths(FRAGMENT_META, found[FRAGMENT_META]),
+            *_paths(FRAGMENT_META, by_folder[FRAGMENT_META]),
         ),
         schemas=(*old, *schemas),
-        enumerations=_paths(ENUMERATIONS, found[ENUMERATIONS]),
-        meta=tuple(sorted(found[META].files)),
-        others=_others(found),
-        stray_folders=_stray_folders(found),
-        file_links=_links(found, "file-link"),
+        enumerations=_paths(ENUMERATIONS, by_folder[ENUMERATIONS]),
+        meta=tuple(sorted(by_folder[META].files)),
+        others=_others(by_folder),
+        stray_folders=_stray_folders(by_folder),
+        file_links=_links(by_folder, "file-link"),
         folder_links=links,
-        specials=_links(found, "special"),
+        specials=_links(by_folder, "special"),
         linked_fragments=linked,
         folder_times=(
             {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
         ),
-        fragments_stamp=found[FRAGMENTS].folder_stamp,
+        fragments_stamp=by_folder[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
         has_operations=OWN in root.folders,
-        stamps=_stamps(found.values()),
+        stamps=_stamps(by_folder.values()),
     )
 
 
@@ -209,8 +208,8 @@ def folder_times(store: Store, folders: Sequence[str] = _LISTED) -> dict[str, in
     return {path: store.change_time(path) for path in folders if path in there}
 
 
-def _stamps(found: Iterable[Names]) -> tuple[str, ...]:
-    entries = [entry for names in found for entry in names.entries if entry.etag is not None]
+def _stamps(folders: Iterable[Names]) -> tuple[str, ...]:
+    entries = [entry for names in folders for entry in names.entries if entry.etag is not None]
     return tuple(
         f"{one.path} {one.size} {one.etag}" for one in entries if not one.path.endswith(WRITES)
     )
@@ -227,14 +226,14 @@ def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
 
     Starting threads takes longer than the listing, especially on busy cores.
     """
-    found = {"": store.list_names("")}
+    by_folder = {"": store.list_names("")}
     for path in paths[1:]:
         above, _, name = path.rpartition("/")
-        names = found.get(above, Names())
+        names = by_folder.get(above, Names())
         # If something else stands in a folder's place, the store raises the error.
         if name in names.folders or name in names.files or names.strangers:
-            found[path] = store.list_names(path)
-    return found
+            by_folder[path] = store.list_names(path)
+    return by_folder
 
 
 def _paths(folder: str, names: Names) -> tuple[str, ...]:
@@ -261,28 +260,28 @@ def _implied(
         return tuple(name for name, is_whole in whole if is_whole), len(old)
 
 
-def _others(found: dict[str, Names]) -> tuple[str, ...]:
-    root = found[""]
+def _others(by_folder: dict[str, Names]) -> tuple[str, ...]:
+    root = by_folder[""]
     others = [n for n in root.files if n not in _ROOT_OWN and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not is_name(name)]
-    others += _stray_folders(found)
-    others += [f"{FRAGMENTS}/{name}" for name in found[FRAGMENTS].files]
-    for names in found.values():
+    others += _stray_folders(by_folder)
+    others += [f"{FRAGMENTS}/{name}" for name in by_folder[FRAGMENTS].files]
+    for names in by_folder.values():
         others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
     return tuple(sorted(others))
 
 
-def _stray_folders(found: dict[str, Names]) -> tuple[str, ...]:
+def _stray_folders(by_folder: dict[str, Names]) -> tuple[str, ...]:
     """Find the folders that are neither the format's own nor fragments."""
-    stray = [n for n in found[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
-    for path, names in found.items():
+    stray = [n for n in by_folder[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
+    for path, names in by_folder.items():
         if path not in ("", FRAGMENTS):
             stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
     return tuple(sorted(stray))
 
 
-def _links(found: dict[str, Names], kind: str) -> tuple[str, ...]:
-    return tuple(sorted(s.path for n in found.values() for s in n.strangers if s.kind == kind))
+def _links(by_folder: dict[str, Names], kind: str) -> tuple[str, ...]:
+    return tuple(sorted(s.path for n in by_folder.values() for s in n.strangers if s.kind == kind))
 
 
 def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:

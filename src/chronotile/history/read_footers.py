@@ -37,7 +37,7 @@ from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.names import parse_name, version_of
 from chronotile.history.footer_files import FooterFile, OwnMetadata, footers_of, read_consolidated
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import MissingObjectError, told_of_one
+from chronotile.storage.store import MissingObjectError, about_one_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -139,14 +139,14 @@ class FooterReader:
         wanted = tuple(names)
         for start in range(0, len(wanted), MANY):
             here = wanted[start : start + MANY]
-            held = {} if own else self._held(here)
-            rest = [name for name in here if name not in held]
-            asked = (*self.own.sizes([*held]), *self.own.tails(rest))
-            answers = dict(zip((*held, *rest), asked, strict=True))
+            copies = {} if own else self._copies(here)
+            rest = [name for name in here if name not in copies]
+            asked = (*self.own.sizes([*copies]), *self.own.tails(rest))
+            answers = dict(zip((*copies, *rest), asked, strict=True))
             for name in here:
-                yield name, self._outcome(name, held.get(name, b""), answers[name])
+                yield name, self._outcome(name, copies.get(name, b""), answers[name])
 
-    def _held(self, names: Sequence[str]) -> dict[str, bytes]:
+    def _copies(self, names: Sequence[str]) -> dict[str, bytes]:
         """Find the footers of these fragments that a `.meta` holds."""
         footers = self.consolidated
         places = footers.places(pa.array(names, pa.string())).to_pylist()
@@ -154,16 +154,16 @@ class FooterReader:
         return {name: footers.spans.footer(place) for name, place in pairs if place is not None}
 
     def _outcome(
-        self, name: str, held: bytes, answer: Tail | int | ChronotileError
+        self, name: str, copy: bytes, answer: Tail | int | ChronotileError
     ) -> RawFooter | ChronotileError:
         if isinstance(answer, ChronotileError):
             return answer
         if isinstance(answer, int):
-            return self.copied(name, held, answer)
+            return self.copied(name, copy, answer)
         try:
             return self.cut(name, *answer)
         except ChronotileError as error:
-            return told_of_one(error)
+            return about_one_object(error)
 
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
@@ -189,7 +189,7 @@ class FooterReader:
             try:
                 return name, self.decode(raw, applied=applied)
             except ChronotileError as error:
-                return name, told_of_one(error)
+                return name, about_one_object(error)
 
         yield from ahead(outcome, raws, self._store.concurrency if applied else 1)
 
@@ -339,7 +339,7 @@ class ManyFooters(NamedTuple):
     """A footer that must be decoded by itself has the length 0."""
     sizes: Indices | None
     """Bytes of each fragment's own metadata file, -1 if there is no metadata at hand; None if
-    nobody asked for them."""
+    the caller did not ask."""
     tails: Sequence[Tail] | None = None
     """The ends of the metadata files; None if a `.meta` holds the footers."""
 
@@ -375,17 +375,17 @@ def read_many(
     """
     footers = reader.consolidated
     places = footers.places(names)
-    is_held = np.asarray(places.is_valid())
-    if (held := np.flatnonzero(is_held)).size:
-        here = names if len(held) == len(names) else names.take(pa.array(held))
+    is_copied = np.asarray(places.is_valid())
+    if (rows := np.flatnonzero(is_copied)).size:
+        here = names if len(rows) == len(names) else names.take(pa.array(rows))
         at, spans = np.asarray(places.drop_null()), footers.spans
         chosen = FooterSpans(spans.data, spans.start[at], spans.length[at])
         known_sizes = None
         if sizes:
             by_file = reader.own.sizes(here.to_pylist())
             known_sizes = np.array([-1 if isinstance(n, ChronotileError) else n for n in by_file])
-        yield ManyFooters(held, here, chosen, known_sizes)
-    own = np.flatnonzero(~is_held)
+        yield ManyFooters(rows, here, chosen, known_sizes)
+    own = np.flatnonzero(~is_copied)
     for start in range(0, len(own), MANY):
         rows = own[start : start + MANY]
         here = names.take(pa.array(rows))
@@ -432,7 +432,7 @@ def own_footers(
                     raw = reader.cut(name, *tail)
                     stored = reader.decode(raw)
                 except ChronotileError as error:
-                    errors[name] = told_of_one(error)
+                    errors[name] = about_one_object(error)
                 else:
                     if known.learn(raw.raw, reader.layout(stored.schema_file)):
                         decodes |= known.decodes(spans)

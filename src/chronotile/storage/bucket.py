@@ -11,7 +11,7 @@ import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -39,13 +39,14 @@ from chronotile.storage.place import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from obstore import GetOptions, ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
     from chronotile.storage.backend import Backend
 
+T = TypeVar("T")
 Options: TypeAlias = tuple[tuple[str, str], ...]
 
 _CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
@@ -58,6 +59,8 @@ _ENDPOINTS = {
 }
 _SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
+_BROKEN_OFF = "Error getting list response body"
+"""How the client says that a part of a list arrived: it repeats all requests but this one."""
 _PAGED = frozenset({"s3", "gs", "memory"})
 """Storage that can begin a list at any key: Azure's would send all that come before, too."""
 _SENT_AS_IT_IS = re.compile(r"[A-Za-z0-9_./=+@:,-]*")
@@ -87,7 +90,8 @@ class Retry:
 
     attempts: int = 4
     """Most requests for one answer."""
-    first_wait_s: float = 0.1
+    first_wait_s: float = 0.3
+    """Few requests, and about two seconds of patience."""
     longest_wait_s: float = 5.0
     timeout_s: float = 60.0
     """After this time there is no further attempt."""
@@ -164,6 +168,17 @@ class Bucket:
                 raise missing or self._missing(path) from None
             raise self._error(path, cause) from None
 
+    def _list(self, path: str, request: Callable[[], T]) -> T:
+        """Make a list; repeat one that broke off, the one failure that the client does not."""
+        for left in reversed(range(self._retry.attempts)):
+            with self._asking(path, missing=self._no_bucket()):
+                try:
+                    return request()
+                except exceptions.GenericError as cause:
+                    if not left or _BROKEN_OFF not in str(cause):
+                        raise
+        raise StorageError(self._place.uri_of(path), "expected at least one attempt, found 0")
+
     def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
         # Some tools mark a folder with an empty object `folder/`, which arrives here with the
         # path of the folder itself: leave it out.
@@ -177,8 +192,7 @@ class Bucket:
     def list_dir(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List one level. A prefix with nothing below it is empty, unless it is the root."""
         prefix = self._place.join(path) or None
-        with self._asking(path, missing=self._no_bucket()):
-            listed = obstore.list_with_delimiter(self._client(), prefix)
+        listed = self._list(path, lambda: obstore.list_with_delimiter(self._client(), prefix))
         files = self._entries(listed["objects"], path)
         folders = [folder[self._len_root :] for folder in listed["common_prefixes"]]
         if not path and self._place.root and not listed["objects"] and not folders:
@@ -193,9 +207,12 @@ class Bucket:
         """List the objects that come after a name, a page of them: one request."""
         folder = self._place.join(path) or None
         offset = self._place.join(f"{path}/{name}" if path else name)
-        with self._asking(path, missing=self._no_bucket()):
+
+        def page() -> tuple[Entry, ...]:
             pages = obstore.list(self._client(), folder, offset=offset, chunk_size=PAGE)
             return tuple(self._entry(meta) for meta in next(iter(pages), ()))
+
+        return self._list(path, page)
 
     def can_list_after(self, name: str) -> bool:
         """Tell whether a list can begin at a name."""
@@ -213,9 +230,12 @@ class Bucket:
     def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
         """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None
-        with self._asking(path, missing=self._no_bucket()):
+
+        def every_page() -> list[Entry]:
             pages = obstore.list(self._client(), prefix, chunk_size=PAGE)
-            files = sorted(entry for page in pages for entry in self._entries(page, path))
+            return sorted(entry for page in pages for entry in self._entries(page, path))
+
+        files = self._list(path, every_page)
         parents = {entry.path.rpartition("/")[0] for entry in files}
         return Folder(tuple(e for e in files if e.size or e.path not in parents))
 

@@ -168,19 +168,30 @@ class Disk:
         """List every regular file. A name that is no path gets escapes: it is only counted."""
         root, place = os.path.realpath(self._place.root), self._place
         files: list[Entry] = []
+        waiting = [""]
         try:
-            for folder, _, names, descriptor in os.fwalk(root, onerror=_raise_unless_gone):
-                base = os.path.relpath(folder, root)
-                for name in names:
-                    try:
-                        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    if stat.S_ISREG(status.st_mode):
-                        path = name if base == "." else f"{base}/{name}"
-                        files.append(_entry(printable(path), status))
-        except (FileNotFoundError, NotADirectoryError) as cause:
-            raise ArrayNotFoundError(place.uri, "expected a folder, found none") from cause
+            while waiting:
+                base = waiting.pop()
+                try:
+                    items = os.scandir(f"{root}/{base}")
+                except (FileNotFoundError, NotADirectoryError):
+                    if base:
+                        continue  # it has gone since its parent was listed
+                    raise ArrayNotFoundError(place.uri, "expected a folder, found none") from None
+                with items:
+                    for item in items:
+                        path = base + item.name
+                        if item.is_dir(follow_symlinks=False):
+                            waiting.append(f"{path}/")
+                        elif item.is_file(follow_symlinks=False):
+                            try:
+                                status = item.stat(follow_symlinks=False)
+                            except FileNotFoundError:
+                                continue
+                            modified_ms = status.st_mtime_ns // 1_000_000
+                            files.append(Entry(printable(path), status.st_size, modified_ms))
+        except ArrayNotFoundError:
+            raise
         except OSError as cause:
             where = printable(os.path.relpath(cause.filename or root, root))
             problem = f"the disk answered: {cause.strerror or cause}"
@@ -446,12 +457,6 @@ def _stranger(path: str, item: os.DirEntry[str], *, misnamed: bool = False) -> S
     if item.is_dir():
         return Stranger(path, LINK, "folder-link")
     return Stranger(path, LINK, "file-link" if item.is_file() else "special")
-
-
-def _raise_unless_gone(cause: OSError) -> None:
-    """Raise an error of the disk, unless a folder has gone since its parent was listed."""
-    if not isinstance(cause, FileNotFoundError):
-        raise cause
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

@@ -46,9 +46,9 @@ __all__ = [
     "Store",
     "Stranger",
     "StrangerError",
+    "about_one_object",
     "open_store",
     "put_compared",
-    "told_of_one",
 ]
 
 READ_LIMIT = 1 << 31
@@ -501,8 +501,8 @@ def put_compared(store: Store, path: str, data: bytes) -> None:
         raise StorageError(store.uri_of(path), problem)
 
 
-def told_of_one(error: ChronotileError) -> ChronotileError:
-    """Give an error that tells of one object; one of the storage as a whole is raised.
+def about_one_object(error: ChronotileError) -> ChronotileError:
+    """Give an error back if it is about one object; raise one of the storage as a whole.
 
     Raises:
         StorageError: The storage failed.

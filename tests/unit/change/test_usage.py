@@ -338,10 +338,14 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
     array = EngineArray(tmp_path / "array").create()
     log = ct.open_log(array.uri)
 
-    def refuse(path: Any, *_: Any, **__: Any) -> Any:
-        raise PermissionError(13, "Permission denied", os.fspath(path) if path else None)
+    scan = os.scandir
 
-    monkeypatch.setattr(os, "fwalk", refuse)
+    def refuse(path: Any) -> Any:
+        if isinstance(path, int):
+            return scan(path)
+        raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(StorageError, match="Permission denied"):
         log.usage()
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from support.servers import S3Server
 
+
 SPARSE = CASES["sparse-everything-v22"]
 SECRET = CASES["secret-loose-v22"]
 
@@ -567,7 +568,7 @@ def test_demo_leaves_everything_behind(tmp_path: Path, capsys: pytest.CaptureFix
     folder = tmp_path / "demo"
     status, text, err = run(capsys, "demo", folder, "--no-spark")
     assert status == 0
-    assert [line.split(": ")[0] for line in err.splitlines()] == ["to undo", "to undo"]
+    assert [line.split(": ")[0] for line in err.splitlines()] == ["undelete", "to undo", "to undo"]
     assert str(folder) in text
     report = answer(capsys, "demo", folder, "--no-spark")
     for step in report["steps"]:

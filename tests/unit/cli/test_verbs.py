@@ -24,7 +24,7 @@ METHODS = {
 }
 """Command -> its method, where the names differ."""
 PRINTED = {
-    "log": {"limit", "oneline", "reverse", "follow", "every", "cells"},
+    "log": {"limit", "oneline", "reverse", "follow", "every", "cells", "commits", "undone"},
     "visible": {"cells"},
     "fragments": {"whole_names"},
     "rows": {"form", "limit", "output", "removed_by", "values"},

@@ -1,0 +1,231 @@
+"""Faults that undo had, each held by a test; the engine reads what is there afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import tiledb
+from support.crashing import Crasher, crasher
+from support.engine_arrays import EngineArray
+
+from chronotile.array import Array
+from chronotile.change.operations import list_operations
+from chronotile.check.findings import RefusedError
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.engine_arrays import Answer, Window
+
+WINDOWS: tuple[Window, ...] = ((0, 10), (0, 20), (15, 30), (0, 1 << 60))
+REAL = 1_700_000_000_000
+"""The engine consolidates commits only if all times have as many digits (F3)."""
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Crasher]:
+    with crasher() as running:
+        yield running
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> EngineArray:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.write(20, {2: 20, 4: 40})
+    return array
+
+
+def seen(array: EngineArray) -> dict[Window, Answer]:
+    return {window: array.answer(*window, metadata=True) for window in WINDOWS}
+
+
+def opened(array: EngineArray) -> Array:
+    return Array(open_store(array.uri))
+
+
+def states(array: EngineArray) -> dict[str, str]:
+    return {one.id: one.state for one in list_operations(open_store(array.uri))}
+
+
+def assert_tidy(array: EngineArray) -> None:
+    codes = {one.code for one in opened(array).check() if one.severity != "info"}
+    assert not codes - {"future-commit"}
+    opened(array).vacuum(dry_run=True)
+
+
+def key(array: EngineArray, value: int) -> None:
+    with tiledb.open(array.uri, "w", ctx=array.ctx) as there:
+        there.meta["k"] = value
+
+
+def test_a_killed_undo_that_is_run_again_takes_nothing_older_back(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    for at in range(1, 20):
+        array = EngineArray(tmp_path / str(at)).create()
+        array.write(10, {1: 1, 2: 2, 3: 3})
+        first = opened(array).delete("a == 1")
+        older = seen(array)
+        second = opened(array).delete("a == 2")
+        died, _ = killed.run("undo {}", array.uri, die_at=at)
+        if not died:
+            assert at > 6
+            return
+        if any(state == "begun" for state in states(array).values()):
+            planned = opened(array).undo(dry_run=True)
+            assert any("was broken off" in note for note in planned.notes)
+        if states(array)[second.operation or ""] != "undone" or "begun" in states(array).values():
+            opened(array).undo()
+        assert states(array)[first.operation or ""] == "done", f"killed at {at}"
+        assert states(array)[second.operation or ""] == "undone", f"killed at {at}"
+        assert seen(array) == older, f"killed at {at}"
+    raise AssertionError("it never ended")
+
+
+def test_a_killed_change_that_is_undone_takes_nothing_older_back(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    for at in range(1, 40):
+        array = EngineArray(tmp_path / str(at)).create()
+        array.write(10, {1: 1, 2: 2, 3: 3})
+        first = opened(array).delete("a == 1")
+        before = seen(array)
+        died, _ = killed.run('restore {"to": 10}', array.uri, die_at=at)
+        if len(states(array)) > 1:
+            opened(array).undo()
+            assert seen(array) == before, f"killed at {at}"
+            assert_tidy(array)
+        assert states(array)[first.operation or ""] == "done", f"killed at {at}"
+        if not died:
+            assert at > 10
+            return
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_apply_is_not_undone_below_a_consolidation(made: EngineArray, vacuumed: bool) -> None:
+    handle = opened(made)
+    handle.update("a == 3", ["a=7"], experimental=True)
+    handle.apply()
+    made.consolidate("fragments")
+    if vacuumed:
+        made.vacuum("fragments")
+    before = seen(made)
+    with pytest.raises(RefusedError, match=r"(merged from what|gone, which) it added.*restore"):
+        handle.undo()
+    assert seen(made) == before
+
+
+def test_an_update_that_a_fragment_has_applied_is_final(made: EngineArray) -> None:
+    handle = opened(made)
+    handle.update("a == 3", ["a=7"], experimental=True)
+    made.consolidate("fragments")
+    made.vacuum("fragments")
+    before = seen(made)
+    with pytest.raises(RefusedError, match="has applied"):
+        handle.undo()
+    assert seen(made) == before
+
+
+def test_an_older_restore_below_a_later_one_stays(made: EngineArray) -> None:
+    handle = opened(made)
+    first = handle.restore(10)
+    second = handle.restore(20)
+    before = seen(made)
+    with pytest.raises(RefusedError, match=f"restore {second.operation}, which builds on it"):
+        handle.undo(first)
+    assert seen(made) == before
+    handle.undo(second)
+    handle.undo(first)
+    assert_tidy(made)
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_restore_is_not_undone_once_its_metadata_is_merged(made: EngineArray, ours: bool) -> None:
+    key(made, 1)
+    handle = opened(made)
+    later = seen(made)
+    report = handle.restore(20)
+    key(made, 2)
+    before = seen(made)
+    if ours:
+        merged = handle.consolidate("array-meta")
+        with pytest.raises(RefusedError, match=f"consolidate {merged.operation}, which builds on"):
+            handle.undo(report)
+        handle.undo(merged)
+        assert seen(made) == before
+        handle.undo(report)
+        assert seen(made) != later, "the key that was written since stays"
+        assert seen(made)[WINDOWS[-1]][-1] == (("k", 2),)
+        return
+    made.consolidate("array_meta")
+    before = seen(made)
+    with pytest.raises(RefusedError, match=r"into which its metadata was merged.*restore"):
+        handle.undo()
+    assert seen(made) == before
+
+
+def test_a_delete_that_a_later_consolidation_holds_names_it(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(REAL, {1: 1, 2: 2})
+    handle = opened(array)
+    before = array.answer()
+    delete = handle.delete("a == 1")
+    merged = handle.consolidate()
+    with pytest.raises(RefusedError, match=f"consolidate {merged.operation}, which builds on it"):
+        handle.undo(delete)
+    handle.undo()
+    handle.undo()
+    assert array.answer() == before
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_nothing_is_left_of_what_was_undone(tmp_path: Path, dense: bool) -> None:
+    array = EngineArray(tmp_path / "array").create(sparse=not dense)
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.write(20, {2: 20, 3: 30})
+    array.write(30, {3: 31})
+    array.consolidate("fragments")
+    handle = opened(array)
+    before, fragments = seen(array), array.files("__fragments")
+    commits = array.files("__commits")
+    handle.restore(20)
+    handle.restore(10)
+    handle.undo()
+    assert_tidy(array)
+    handle.undo()
+    assert_tidy(array)
+    assert (seen(array), array.files("__fragments")) == (before, fragments)
+    assert array.files("__commits") == commits
+
+
+def test_writes_with_the_schema_of_a_publication_do_not_hold_its_undo(
+    made: EngineArray, tmp_path: Path
+) -> None:
+    staging = EngineArray(tmp_path / "staging").create()
+    staging.write(25, {9: 9})
+    handle = opened(made)
+    handle.publish(staging.uri)
+    made.write(30, {5: 5})
+    handle.undo()
+    assert made.answer() == ((1, 1), (20, 2), (3, 3), (40, 4), (5, 5))
+    assert_tidy(made)
+
+
+def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:
+    made.delete(30, "a >= 3")
+    handle = opened(made)
+    before = seen(made)
+    report = handle.restore(20)
+    after = seen(made)
+    for _ in range(3):
+        undo = handle.undo()
+        assert seen(made) == before
+        assert_tidy(made)
+        handle.undo(undo)
+        assert seen(made) == after
+        assert states(made)[report.operation or ""] == "done"
