@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Plan
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
-    from chronotile.dataset.member_list import Member
-    from chronotile.dataset.member_tree import Node
+    from chronotile.dataset.member_tree import Member, Node
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.open_dataset import Dataset, DatasetView
     from chronotile.dataset.over_members import MemberPlan
@@ -398,7 +397,7 @@ class Group(Handle[GroupReport]):
             self._settle(exclusive=exclusive)
         dataset, given = self.dataset, self._with_moments(options)
         if of_group.get("mended"):
-            from chronotile.dataset.mended_lists import as_mended
+            from chronotile.dataset.open_dataset import as_mended
 
             dataset = as_mended(dataset)
         own_options: dict[str, Any] = {}
@@ -430,7 +429,7 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
-        from chronotile.dataset.mended_lists import as_mended
+        from chronotile.dataset.open_dataset import as_mended
         from chronotile.dataset.over_members import targets
 
         try:
@@ -502,7 +501,7 @@ class Group(Handle[GroupReport]):
         """Bring back the rows that one delete or update of a member hides."""
         from glob import escape
 
-        from chronotile.dataset.undelete_member import find_holder
+        from chronotile.dataset.undo_members import find_holder
         from chronotile.rows.ways_back import plan_undelete_any_way
 
         self._refuse_member(how)

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.dataset.dataset_events import MemberEvent, Told
-    from chronotile.dataset.follow_members import DatasetFollowing
+    from chronotile.dataset.dataset_events import DatasetFollowing, MemberEvent, Told
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
     from chronotile.log import Following, Log
@@ -524,8 +523,7 @@ def _group_log(
     every: float,
 ) -> GroupLogReport:
     """Report on the history of a group and of everything in it."""
-    from chronotile.dataset.dataset_events import member_events
-    from chronotile.dataset.follow_members import DatasetFollowing
+    from chronotile.dataset.dataset_events import DatasetFollowing, member_events
     from chronotile.show.output import progress
 
     asked: dict[str, Any] = {"pattern": pattern, "sizes": size is not False}

@@ -1,6 +1,6 @@
-"""Checks of a group: its lists of members, and whether each member is where the group says.
+"""Checks of a group: its lists of members, its tags, and the place of each member.
 
-In: a dataset. Out: findings. Of the arrays it asks `check` itself; changes nothing.
+In: a dataset. Out: findings. Leaves the checks of an array to `check`; changes nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from chronotile.check.findings import (
     finding,
     wrong_key,
 )
+from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.dataset.check_all import unreadable
-from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
@@ -31,11 +31,13 @@ from chronotile.visibility.group_members import files_at, members_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.check.findings import Finding
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import Span
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
+
 
 MANY_LISTS = 20
 """From this many lists of members on, merging them is due: each holds all members."""
@@ -221,3 +223,16 @@ def _as_of(node: Node, span: Span, moment: int, group: str) -> Iterator[Finding]
             )
             path = f"__fragments/{gap.fragment}"
             yield finding(node.uri, "as-of-partial", path, message, place=group)
+
+
+def check_tags(dataset: Dataset) -> Iterator[Finding]:
+    """The findings on the tags of a group, and of the groups in it."""
+    for group in (dataset, *dataset.inner()):
+        tags = group.known_tags
+        yield from doubtful_tags(group.uri, tags)
+        if not tags.own:
+            continue
+        for node, log in group.read_logs():
+            # An array that cannot be read is told by the check of its group.
+            if not isinstance(log, ChronotileError) and node.store is not None:
+                yield from unreadable_tags(node.store, log.rules, tags.own, group.uri)

@@ -1,7 +1,8 @@
-"""What happened in a dataset: the events of all members in one order of time.
+"""The events of all members of a dataset, in one order of time, and new ones as they come.
 
 In: a dataset. Out: the events of every array, each with its member, and of every list of members;
-one by one, or as a table. Finds no words for arrays: `show.story` does.
+one by one, or as a table. Does not describe what happened in an array: `show.story` does. Never
+waits: the caller of `DatasetFollowing` decides when to look.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
+from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 from chronotile.history.text_columns import with_times
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import Operations
 from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.groups import GroupEntry
     from chronotile.history.group_reading import GroupHistory
+    from chronotile.storage.store import Store
 
 
 class MemberEvent(NamedTuple):
@@ -202,3 +205,93 @@ def _words(before: dict[str, GroupEntry], after: dict[str, GroupEntry]) -> str:
             few = ", ".join(keys[:5]) + (f" and {len(keys) - 5:,} more" if len(keys) > 5 else "")
             parts.append(f"{word} {few}")
     return "; ".join(parts) or f"told its {count_text(len(after), 'member')} anew"
+
+
+class DatasetFollowing:
+    """Looks at a dataset again and again."""
+
+    def __init__(
+        self,
+        open_again: Callable[[], Dataset],
+        window: EventFilter,
+        *,
+        pattern: str | None = None,
+        sizes: bool = True,
+    ) -> None:
+        """Tells the events of now.
+
+        Args:
+            open_again: Opens the group.
+            window: The events to tell of.
+            pattern: Only members whose path fits.
+            sizes: Add up the files of each array.
+        """
+        self._open, self._window, self._pattern, self._sizes = open_again, window, pattern, sizes
+        self._watches: dict[str, LogWatch] = {}
+        dataset = open_again()
+        self._watch(dataset)
+        self.told = member_events(dataset, window, pattern=pattern, sizes=sizes, reverse=True)
+        """What is known at the first look, the oldest first."""
+        self._seen = {
+            _identity(one) for one in self.told.events if one.event.reason != "uncommitted"
+        }
+
+    def look(self) -> list[MemberEvent]:
+        """The events that have come since the last look.
+
+        Raises:
+            ChronotileError: The group cannot be read now; a later look tells what this one missed.
+        """
+        changed = {place for place, watch in self._watches.items() if watch.has_changed()}
+        if not changed:
+            return []
+        try:
+            dataset = self._open()
+            changed |= self._watch(dataset)
+            told = self._tell(dataset, changed)
+        except BaseException:
+            self._forget(changed)
+            raise
+        lost = {node.uri for node in dataset.tree() if node.path in told.errors}
+        self._forget(lost)
+        fresh = [one for one in told.events if _identity(one) not in self._seen]
+        fresh = [one for one in fresh if one.event.reason != "uncommitted"]
+        self._seen.update(map(_identity, fresh))
+        return fresh
+
+    def _tell(self, dataset: Dataset, changed: set[str]) -> Told:
+        return member_events(
+            dataset,
+            self._window,
+            pattern=self._pattern,
+            sizes=self._sizes,
+            reverse=True,
+            only=changed,
+        )
+
+    def _forget(self, places: set[str]) -> None:
+        for place in places & self._watches.keys():
+            self._watches[place].forget()
+
+    def _watch(self, dataset: Dataset) -> set[str]:
+        """Watches what is not watched yet; gives its places."""
+        before = set(self._watches)
+        stores: dict[str, tuple[Store, tuple[str, ...]]] = {
+            dataset.uri: (dataset.store, WATCHED_IN_GROUPS)
+        }
+        for node in dataset.tree():
+            if node.store is not None and node.found in ("array", "group"):
+                stores[node.uri] = (
+                    node.store,
+                    WATCHED_IN_ARRAYS if node.found == "array" else WATCHED_IN_GROUPS,
+                )
+        for place, (store, folders) in stores.items():
+            if place not in before:
+                self._watches[place] = LogWatch(store, folders)
+        for place in before - stores.keys():
+            del self._watches[place]
+        return set(self._watches) - before
+
+
+def _identity(one: MemberEvent) -> tuple[str, str, str]:
+    return one.member, one.event.kind, one.event.name

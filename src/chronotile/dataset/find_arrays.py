@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.dataset.flat_listing import Neighbours, neighbours
-from chronotile.dataset.member_place import member_store
+from chronotile.dataset.member_tree import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms

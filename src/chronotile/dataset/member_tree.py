@@ -1,30 +1,156 @@
 """The members of a group and of the groups in it, each looked up where it lies.
 
-In: a group that was read, and a moment. Out: `Node`s, a group before its members: what each member
-is, and whether that is there. Lists the folder of each member once; reads no array.
+In: a group that was read, and a moment. Out: `Member`s, as the lists of members name them, and
+`Node`s, a group before its members: what is at the place of each. Lists the folder of each member
+once; reads no array.
 
-A group that holds itself, directly or not, is told once and not followed. A place that two members
-name is told twice, and counts once: the second is `doubled`.
+The URI of a member is text from a file. A relative one stays below its group: `..` is refused. An
+absolute one may lie in another bucket or folder, which groups allow: it is a place to read from.
+Nothing is written there unless the caller asks for it (`over_members`). Storage options go along
+only to the same kind of storage: they may hold secrets.
+
+A group that holds itself, directly or not, is listed once and not followed. A place that two
+members name is listed twice and counts once: the second is `doubled`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from chronotile.dataset.member_list import member_at
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+import pyarrow as pa
+
+from chronotile.errors import (
+    ArrayNotFoundError,
+    BadNameError,
+    ChronotileError,
+    StorageError,
+    printable,
+)
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_array, is_group
+from chronotile.storage.place import Place, find_place, plain_names
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.dataset.member_list import Member
+    from chronotile.format.groups import GroupEntry
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Folder, Store
+
+
+def member_store(group: Store, entry: GroupEntry) -> Store:
+    """The store of a member.
+
+    Raises:
+        BadNameError: A relative URI leaves its group.
+        StorageError: An absolute one is none, or of a storage that this package does not know.
+
+    >>> from chronotile.format.groups import GroupEntry
+    >>> from chronotile.storage.store import open_store
+    >>> group = open_store("memory://lake/soma")
+    >>> member_store(group, GroupEntry("obs", "obs", "array", is_relative=True)).uri
+    'memory://lake/soma/obs'
+    >>> member_store(group, GroupEntry("../x", None, "array", is_relative=True))
+    Traceback (most recent call last):
+    chronotile.errors.BadNameError: memory://lake/soma: expected a path below it, found '../x'
+    """
+    if entry.is_relative:
+        path = entry.uri.strip("/")
+        place = group.place.child(path) if path else group.place
+    else:
+        place = _absolute(entry.uri, group.uri)
+    return group.at(place)
+
+
+def _absolute(uri: str, where: str) -> Place:
+    if "://" not in uri and not uri.startswith("/"):
+        # The engine would take it as below the folder that its process happens to be in.
+        problem = "expected an absolute URI of a member, found one that depends on a folder"
+        raise BadNameError(where, f"{problem}: {printable(uri[:200])!r}")
+    if ".." in uri.split("/"):
+        raise BadNameError(where, f"expected a URI without '..', found {printable(uri[:200])!r}")
+    try:
+        return find_place(uri)
+    except StorageError as error:
+        raise StorageError(where, f"{error.problem}, as the URI of a member") from error
+
+
+class Member(NamedTuple):
+    """A member of one group."""
+
+    name: str | None
+    kind: str
+    """What it was when it was added: `array`, `group` or `invalid`."""
+    uri: str
+    """Where it is; as it is stored, if that cannot be followed."""
+    stored_uri: str
+    is_relative: bool
+    group: str
+    """Where its group lies."""
+
+    @property
+    def title(self) -> str:
+        """Its name, else the last part of its URI.
+
+        >>> Member(None, "array", "s3://a/b", "b", True, "s3://a").title
+        'b'
+        """
+        return self.stored_uri.rstrip("/").rpartition("/")[2] if self.name is None else self.name
+
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("uri", pa.string()),
+        ("stored_uri", pa.string()),
+        ("is_relative", pa.bool_()),
+    ]
+)
+"""Members as a table: the fields of `Member`, less the group's place."""
+
+
+class Members(tuple[Member, ...]):
+    """The members of one group, in the order of their keys."""
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> pa.Table:
+        """All of them, a row each: name, kind, uri, stored_uri, is_relative."""
+        columns = [*zip(*self, strict=True)] or [()] * len(SCHEMA)
+        return pa.table([*columns[: len(SCHEMA)]], schema=SCHEMA)
+
+
+def direct_members(store: Store, history: GroupHistory, end: int) -> Members:
+    """Give the members of one group at a moment; no look at the storage.
+
+    Raises:
+        ChronotileError: A list of members cannot be read.
+    """
+    entries = members_at(history, 0, end).values()
+    if not all(one.is_relative for one in entries) or plain_names([e.uri for e in entries]) is None:
+        return Members(member_at(store, entry)[0] for entry in entries)
+    # What nearly all groups are like: a name below the group needs no closer look.
+    below, group = f"{store.uri.rstrip('/')}/", store.uri
+    return Members([Member(e.name, e.kind, below + e.uri, e.uri, True, group) for e in entries])
+
+
+def member_at(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:
+    """A member of a group, and its place or why that may not be followed."""
+    place: Store | ChronotileError
+    try:
+        place = member_store(group, entry)
+        uri = place.uri
+    except ChronotileError as error:
+        place, uri = error, entry.uri
+    member = Member(entry.name, entry.kind, uri, entry.uri, entry.is_relative, group.uri)
+    return member, place
+
 
 Found: TypeAlias = Literal[
     "array", "group", "missing", "neither", "cyclic", "doubled", "refused", "unreadable"

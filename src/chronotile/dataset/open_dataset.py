@@ -1,23 +1,25 @@
-"""A dataset: a group with all arrays in it. The object that users hold.
+"""A dataset: a group with all arrays in it.
 
-In: the place of a group. Out: `Dataset`, which answers for all members: who they are at a moment,
-their logs, what an open at a moment sees of each, what is wrong, what happened, and at which
-moments all of it can be read. Only puts together what the modules beside it know.
+In: the place of a group. Out: `Dataset`, which answers for all members: their names at a moment,
+their logs, the views of an open at a moment; a row for each member; the dataset as it will be once
+damaged lists of members are repaired. Changes nothing.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change.group_tags import tags_of_group
-from chronotile.check.findings import count_text
-from chronotile.dataset.member_list import Members, direct_members
-from chronotile.dataset.member_tree import LookedUp, Node, walk
+from chronotile.change.repair_group import mended_history
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_members, walk
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.listing import is_group
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.storage.store import open_store
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.check.findings import Finding
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import WholeState
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
     from chronotile.visibility.view import View
 
@@ -262,3 +266,127 @@ def open_dataset(
     """
     store = open_store(str(uri), storage_options)
     return Dataset(store, read_group(store, key=key))
+
+
+class MemberRow(NamedTuple):
+    """One member."""
+
+    path: str
+    depth: int
+    name: str | None
+    kind: str
+    """What it was when it was added."""
+    found: str
+    """What is there: see `dataset.tree.Found`."""
+    uri: str
+    stored_uri: str
+    is_relative: bool
+    is_inside: bool
+    """Whether it lies in the folder of the dataset."""
+    group: str
+    """Where its group lies."""
+    commits: int | None
+    """Commit records of an array, or lists of members of a group; None of anything else."""
+    bytes: int | None
+    """Of all its files; None if nobody asked."""
+    changed: int | None
+    """The last time that a name in it tells."""
+    problem: str
+    error: str | None
+    """Why an array could not be read."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as `members --json` prints it."""
+        return self._asdict()
+
+
+def member_rows(
+    dataset: Dataset,
+    at: int | None = None,
+    *,
+    sizes: bool = True,
+    nested: bool = True,
+    on_member: Callable[[], None] | None = None,
+) -> Iterator[MemberRow]:
+    """Summarises the members at a moment.
+
+    Args:
+        dataset: The group.
+        at: The moment; now if left out.
+        sizes: Add up the files of each array.
+        nested: Go into the groups that are members.
+        on_member: Called after each member.
+    """
+    nodes = dataset.tree(at) if nested else dataset.direct(at)
+    for node in nodes:
+        yield _row(dataset, node, sizes=sizes)
+        if on_member is not None:
+            on_member()
+
+
+def _row(dataset: Dataset, node: Node, *, sizes: bool) -> MemberRow:
+    commits, size, changed, error = None, None, None, None
+    if node.history is not None:
+        commits = len(node.history.files)
+        changed = max((file.name.t2 for file in node.history.files), default=None)
+    elif node.found == "array" and node.store is not None:
+        log = dataset.read_log(node)
+        if isinstance(log, ChronotileError):
+            error = str(log)
+        else:
+            table = log.history.table
+            commits = table.commit_count
+            changed = int(table.uris.t2.max()) if len(table) else None
+        if sizes:
+            size = sum(entry.size or 0 for entry in node.store.list_prefix(sizes=True))
+    member = node.member
+    return MemberRow(
+        path=node.path,
+        depth=node.depth,
+        name=member.name,
+        kind=member.kind,
+        found=node.found,
+        uri=node.uri,
+        stored_uri=member.stored_uri,
+        is_relative=member.is_relative,
+        is_inside=node.is_inside,
+        group=member.group,
+        commits=commits,
+        bytes=size,
+        changed=changed,
+        problem=node.problem,
+        error=error,
+    )
+
+
+def as_mended(dataset: Dataset) -> Dataset:
+    """The dataset with the members that a repair of its groups leaves.
+
+    Raises:
+        RefusedError: A damaged list of the dataset's own group has just changed.
+        StorageError: The storage failed.
+    """
+    history = mended_history(dataset.store, dataset.key)
+    known: dict[str, GroupHistory] = {}
+    while True:
+        shown = Dataset(dataset.store, history)
+        shown.looked_up.groups.update(known)
+        broken = [node for node in shown.tree() if _is_broken_group(node) and node.uri not in known]
+        if not broken:
+            return shown
+        before = len(known)
+        for node in broken:
+            assert node.store is not None  # it was found to be a group
+            with suppress(RefusedError):
+                known[node.uri] = mended_history(node.store, dataset.key)
+        if len(known) == before:
+            return shown
+
+
+def _is_broken_group(node: Node) -> bool:
+    if node.found != "unreadable" or node.store is None:
+        return False
+    try:
+        return is_group(node.store.list_dir())
+    except ChronotileError:
+        return False

@@ -17,7 +17,7 @@ from support.corpus_cases import CASES
 from support.groups import member, put_array, put_list
 
 import chronotile as ct
-from chronotile.dataset.follow_members import DatasetFollowing
+from chronotile.dataset.dataset_events import DatasetFollowing
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name

@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.dataset.check_all import may_pass, unlisted, words
-from chronotile.dataset.members_table import member_rows
-from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.open_dataset import member_rows, open_dataset
 from chronotile.errors import BadTimeError, ChangedError
 from chronotile.spark.source.tag_windows import window_of
 from chronotile.storage.place import MissingObjectError
