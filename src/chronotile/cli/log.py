@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.dataset.dataset_events import DatasetFollowing, MemberEvent, Told
+    from chronotile.dataset.dataset_events import DatasetEvents, DatasetFollowing, MemberEvent
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
     from chronotile.log import Following, Log
@@ -432,7 +432,7 @@ class GroupLogReport:
 
     group: str
     arrays: int
-    history: Told
+    history: DatasetEvents
     limit: int | None
     oneline: bool
     reverse: bool

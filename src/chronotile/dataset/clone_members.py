@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.clone import clone
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import GroupReport, Outcome
+from chronotile.dataset.over_members import GroupReport, MemberOutcome
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
@@ -68,7 +68,7 @@ def clone_members(
     window["end"] = now_ms() if end is None else dataset.moment(end)
     left_out = _left_out(dataset, arrays, tuple(without))
 
-    def made(*, dry: bool) -> tuple[Outcome, ...]:
+    def made(*, dry: bool) -> tuple[MemberOutcome, ...]:
         return tuple(
             _cloned(
                 dataset,
@@ -115,11 +115,11 @@ def _left_out(
     return found
 
 
-def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outcome:
+def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> MemberOutcome:
     assert node.store is not None  # an array was found there
     there = _below(dataset.store, node.store, target)
     report = clone(node.store, there, dataset.key, **options)
-    return Outcome(path=node.path, array=there.uri, report=report)
+    return MemberOutcome(path=node.path, array=there.uri, report=report)
 
 
 def _below(root: Store, inner: Store, target: Store) -> Store:

@@ -45,7 +45,7 @@ class MemberEvent(NamedTuple):
         return {"member": self.member, "array": self.array, **self.event.to_dict()}
 
 
-class Told(NamedTuple):
+class DatasetEvents(NamedTuple):
     """The events of a dataset, and the members that could not be read."""
 
     events: tuple[MemberEvent, ...]
@@ -94,7 +94,7 @@ def member_events(
     reverse: bool = False,
     only: Container[str] | None = None,
     undone: bool = True,
-) -> Told:
+) -> DatasetEvents:
     """The events of all members, the newest first.
 
     Args:
@@ -145,7 +145,7 @@ def member_events(
             parts |= {(path, id_): around for id_, around in known.group_of.items()}
     found.sort(key=_order, reverse=not reverse)
     operations.sort(key=_order, reverse=True)
-    return Told(tuple(found), errors, tuple(operations), parts)
+    return DatasetEvents(tuple(found), errors, tuple(operations), parts)
 
 
 def dataset_events(
@@ -259,7 +259,7 @@ class DatasetFollowing:
         self._seen.update(map(_identity, fresh))
         return fresh
 
-    def _tell(self, dataset: Dataset, changed: set[str]) -> Told:
+    def _tell(self, dataset: Dataset, changed: set[str]) -> DatasetEvents:
         return member_events(
             dataset,
             self._window,

@@ -15,7 +15,7 @@ members name is listed twice and counts once: the second is `doubled`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -152,7 +152,7 @@ def member_at(group: Store, entry: GroupEntry) -> tuple[Member, Store | Chronoti
     return member, place
 
 
-Found: TypeAlias = Literal[
+NodeKind: TypeAlias = Literal[
     "array", "group", "missing", "neither", "cyclic", "doubled", "refused", "unreadable"
 ]
 """What is at the place of a member. `neither`: a folder that is no array and no group; `refused`:
@@ -173,7 +173,7 @@ class Node:
     """The titles of the groups around it and its own, with slashes between them."""
     depth: int
     member: Member
-    found: Found
+    found: NodeKind
     problem: str = ""
     """Why it is not followed, in words."""
     store: Store | None = field(default=None, repr=False)
@@ -221,11 +221,11 @@ def walk(
     Raises:
         ChronotileError: The root's own list of members cannot be read.
     """
-    search = _Search(root, history.key, end, looked_up or LookedUp(), nested)
-    yield from search.members(root, history, "", (root.uri,))
+    walker = _Walk(root, history.key, end, looked_up or LookedUp(), nested)
+    yield from walker.members(root, history, "", (root.uri,))
 
 
-class _Search:
+class _Walk:
     def __init__(
         self, root: Store, key: bytes | None, end: int, looked_up: LookedUp, nested: bool
     ) -> None:
@@ -259,7 +259,8 @@ class _Search:
 
     def _group(self, node: Node, place: Store, above: tuple[str, ...]) -> Iterator[Node]:
         if len(above) > MOST_NESTED:
-            yield _changed(node, "unreadable", f"it lies in more than {MOST_NESTED} groups")
+            problem = f"it lies in more than {MOST_NESTED} groups"
+            yield replace(node, found="unreadable", problem=problem)
             return
         try:
             groups = self.looked_up.groups
@@ -268,17 +269,9 @@ class _Search:
             inner = (*above, place.uri)
             below = list(self.members(place, history, node.path, inner)) if self.nested else []
         except ChronotileError as error:
-            yield _changed(node, "unreadable", error.problem)
+            yield replace(node, found="unreadable", problem=error.problem)
             return
-        yield Node(
-            path=node.path,
-            depth=node.depth,
-            member=node.member,
-            found="group",
-            store=place,
-            history=history,
-            is_inside=node.is_inside,
-        )
+        yield replace(node, history=history)
         yield from below
 
     def _node(
@@ -306,7 +299,7 @@ class _Search:
         place: Store | ChronotileError,
         folder: Folder | ChronotileError,
         above: tuple[str, ...],
-    ) -> tuple[Found, str]:
+    ) -> tuple[NodeKind, str]:
         if isinstance(place, ChronotileError):
             return "refused", place.problem
         if place.uri in above:
@@ -322,18 +315,6 @@ class _Search:
             return "doubled", "another member names the same place"
         self.seen.add(place.uri)
         return ("array" if is_array(folder) else "group"), ""
-
-
-def _changed(node: Node, found: Found, problem: str) -> Node:
-    return Node(
-        path=node.path,
-        depth=node.depth,
-        member=node.member,
-        found=found,
-        problem=problem,
-        store=node.store,
-        is_inside=node.is_inside,
-    )
 
 
 def _folder(place: Store) -> Folder | ChronotileError:

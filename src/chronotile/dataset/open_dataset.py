@@ -27,8 +27,6 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import pyarrow as pa
-
     from chronotile.check.findings import Finding
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import WholeState
@@ -193,17 +191,6 @@ class Dataset:
             found[node.path] = log
         return found
 
-    def view(self, end: Moment | None = None) -> DatasetView:
-        """The dataset as of a moment: its members then, and what an open of each sees."""
-        last = self._at(end)
-        views, errors = {}, {}
-        for node, log in self.read_logs(last):
-            if isinstance(log, ChronotileError):
-                errors[node.path] = log
-            else:
-                views[node.path] = log.view(end=last)
-        return DatasetView(end=last, nodes=self.tree(last), views=views, errors=errors)
-
     def check(
         self, *, as_of: Moment | None = None, log_only: bool = False, deep: bool = False
     ) -> tuple[Finding, ...]:
@@ -224,16 +211,6 @@ class Dataset:
         if log_only and deep:
             raise ChronotileError(self.uri, "expected log_only or deep, found both")
         return check_dataset(self, log_only=log_only, deep=deep)
-
-    def events(self) -> pa.Table:
-        """What happened in the dataset: the columns of `log.events()`, each row with its member.
-
-        Raises:
-            ChronotileError: A member cannot be read.
-        """
-        from chronotile.dataset.dataset_events import dataset_events
-
-        return dataset_events(self)
 
     def moments(self) -> tuple[WholeState, ...]:
         """The stretches of time at which every member can be read whole, in order."""

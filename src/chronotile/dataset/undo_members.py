@@ -14,7 +14,7 @@ from chronotile.change import operations
 from chronotile.change.older_records import last_report, plan_undo_report, read_report
 from chronotile.change.undo import Record, plan_inverse, read_record, refuse_final
 from chronotile.check.findings import RefusedError
-from chronotile.dataset.over_members import planned_as, targets
+from chronotile.dataset.over_members import arrays_and_groups, planned_as
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.short_ids import find_name
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.operations import Operation
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.over_members import MemberPlan, Target
+    from chronotile.dataset.over_members import ArrayOrGroup, MemberPlan
 
 
 def find_operation(dataset: Dataset, wanted: str | None) -> Operation | None:
@@ -55,7 +55,7 @@ def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan
         RefusedError: A member cannot be taken back.
     """
     planned: list[MemberPlan] = []
-    for target in targets(dataset, groups=True):
+    for target in arrays_and_groups(dataset, groups=True):
         for record in _records(target, operation, dataset):
             if record.document.get("state") == "undone":
                 continue
@@ -95,7 +95,7 @@ def plan_undo_report_of_members(
     else:
         place, document = "", dict(report)
     operations.check_record(document, place or store.uri)
-    here = {target.store.uri: target for target in targets(dataset, groups=True)}
+    here = {target.store.uri: target for target in arrays_and_groups(dataset, groups=True)}
     planned = []
     for item in reversed(document.get("members", ())):
         if not item.get("steps") or item.get("error"):
@@ -110,7 +110,7 @@ def plan_undo_report_of_members(
     return place, planned
 
 
-def _records(target: Target, operation: Operation, dataset: Dataset) -> Iterator[Record]:
+def _records(target: ArrayOrGroup, operation: Operation, dataset: Dataset) -> Iterator[Record]:
     """Read what an operation of a group left in one member, or of the group's own files."""
     if target.store.uri == dataset.uri:
         record = read_record(dataset.store, operation)
