@@ -531,7 +531,7 @@ def _group_log(
     with progress("reading members"):
         if follow:
             following = DatasetFollowing(place.dataset.reopened, window, **asked)
-            history = following.told
+            history = following.history
         else:
             history = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
     return GroupLogReport(

@@ -43,7 +43,7 @@ def clone_members(
     dry_run: bool = False,
     **options: Any,
 ) -> GroupReport:
-    """Makes a dataset that shows what an open of every member at a moment shows.
+    """Make a dataset that shows what an open of every member at a moment shows.
 
     Args:
         dataset: The group.
@@ -97,7 +97,7 @@ def clone_members(
 def _left_out(
     dataset: Dataset, arrays: list[Node], without: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    """Path of a member -> the names of its commits that are left out."""
+    """Map the path of a member to the names of its commits that are left out."""
     if not without:
         return {}
     holders: dict[str, list[str]] = {}
@@ -123,13 +123,13 @@ def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Memb
 
 
 def _below(root: Store, inner: Store, target: Store) -> Store:
-    """The place in the clone of a folder of the dataset."""
+    """Give the place in the clone of a folder of the dataset."""
     path = inner.place.root[len(root.place.root) :].strip("/")
     return target.at(target.place.child(path))
 
 
 def _clone_group(source: Store, target: Store, dataset: Dataset, end: Moment | None) -> None:
-    """Copies the lists of members and the metadata of a group, its marker last."""
+    """Copy the lists of members and the metadata of a group, its marker last."""
     last = None if end is None else dataset.moment(end)
     transfer = Transfer(source, target, "copy")
     transfer.make_root((GROUP, META))

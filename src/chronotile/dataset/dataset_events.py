@@ -41,7 +41,7 @@ class MemberEvent(NamedTuple):
     event: Event
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, as `log --json` prints it."""
+        """Give the JSON form, as `log --json` prints it."""
         return {"member": self.member, "array": self.array, **self.event.to_dict()}
 
 
@@ -95,7 +95,7 @@ def member_events(
     only: Container[str] | None = None,
     undone: bool = True,
 ) -> DatasetEvents:
-    """The events of all members, the newest first.
+    """Find the events of all members, the newest first.
 
     Args:
         dataset: The group.
@@ -160,12 +160,12 @@ def dataset_events(
     Raises:
         ChronotileError: A member cannot be read.
     """
-    told = member_events(dataset, window, pattern=pattern, sizes=sizes)
-    for error in told.errors.values():
+    history = member_events(dataset, window, pattern=pattern, sizes=sizes)
+    for error in history.errors.values():
         raise error
-    table = with_times(events_table(one.event for one in told.events))
-    members = pa.array([one.member for one in told.events], pa.string())
-    arrays = pa.array([one.array for one in told.events], pa.string())
+    table = with_times(events_table(one.event for one in history.events))
+    members = pa.array([one.member for one in history.events], pa.string())
+    arrays = pa.array([one.array for one in history.events], pa.string())
     return table.add_column(0, "member", members).add_column(1, "array", arrays)
 
 
@@ -174,7 +174,7 @@ def _order(one: MemberEvent) -> tuple[int, int, str, str]:
 
 
 def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
-    """Each list of members, and what it changed."""
+    """Make an event of each list of members, with the changes that it made."""
     before: dict[str, GroupEntry] = {}
     for file in history.files:
         after = dict(before)
@@ -204,11 +204,11 @@ def _words(before: dict[str, GroupEntry], after: dict[str, GroupEntry]) -> str:
         if keys:
             few = ", ".join(keys[:5]) + (f" and {len(keys) - 5:,} more" if len(keys) > 5 else "")
             parts.append(f"{word} {few}")
-    return "; ".join(parts) or f"told its {count_text(len(after), 'member')} anew"
+    return "; ".join(parts) or f"wrote its {count_text(len(after), 'member')} again"
 
 
 class DatasetFollowing:
-    """Looks at a dataset again and again."""
+    """New events of a dataset; a look reads only the members that have changed."""
 
     def __init__(
         self,
@@ -218,11 +218,11 @@ class DatasetFollowing:
         pattern: str | None = None,
         sizes: bool = True,
     ) -> None:
-        """Tells the events of now.
+        """Find the events so far.
 
         Args:
             open_again: Opens the group.
-            window: The events to tell of.
+            window: The events to show.
             pattern: Only members whose path fits.
             sizes: Add up the files of each array.
         """
@@ -230,17 +230,17 @@ class DatasetFollowing:
         self._watches: dict[str, LogWatch] = {}
         dataset = open_again()
         self._watch(dataset)
-        self.told = member_events(dataset, window, pattern=pattern, sizes=sizes, reverse=True)
+        self.history = member_events(dataset, window, pattern=pattern, sizes=sizes, reverse=True)
         """What is known at the first look, the oldest first."""
         self._seen = {
-            _identity(one) for one in self.told.events if one.event.reason != "uncommitted"
+            _identity(one) for one in self.history.events if one.event.reason != "uncommitted"
         }
 
     def look(self) -> list[MemberEvent]:
-        """The events that have come since the last look.
+        """Find the events that have come since the last look.
 
         Raises:
-            ChronotileError: The group cannot be read now; a later look tells what this one missed.
+            ChronotileError: The group cannot be read now; a later look gives what this one missed.
         """
         changed = {place for place, watch in self._watches.items() if watch.has_changed()}
         if not changed:
@@ -248,13 +248,13 @@ class DatasetFollowing:
         try:
             dataset = self._open()
             changed |= self._watch(dataset)
-            told = self._tell(dataset, changed)
+            history = self._tell(dataset, changed)
         except BaseException:
             self._forget(changed)
             raise
-        lost = {node.uri for node in dataset.tree() if node.path in told.errors}
+        lost = {node.uri for node in dataset.tree() if node.path in history.errors}
         self._forget(lost)
-        fresh = [one for one in told.events if _identity(one) not in self._seen]
+        fresh = [one for one in history.events if _identity(one) not in self._seen]
         fresh = [one for one in fresh if one.event.reason != "uncommitted"]
         self._seen.update(map(_identity, fresh))
         return fresh
@@ -274,7 +274,7 @@ class DatasetFollowing:
             self._watches[place].forget()
 
     def _watch(self, dataset: Dataset) -> set[str]:
-        """Watches what is not watched yet; gives its places."""
+        """Watch the places that are not watched yet, and give them."""
         before = set(self._watches)
         stores: dict[str, tuple[Store, tuple[str, ...]]] = {
             dataset.uri: (dataset.store, WATCHED_IN_GROUPS)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def member_store(group: Store, entry: GroupEntry) -> Store:
-    """The store of a member.
+    """Open the store of a member.
 
     Raises:
         BadNameError: A relative URI leaves its group.
@@ -135,13 +135,13 @@ def direct_members(store: Store, history: GroupHistory, end: int) -> Members:
     entries = members_at(history, 0, end).values()
     if not all(one.is_relative for one in entries) or plain_names([e.uri for e in entries]) is None:
         return Members(member_at(store, entry)[0] for entry in entries)
-    # What nearly all groups are like: a name below the group needs no closer look.
+    # Nearly all groups are like this: a name below the group needs no closer look.
     below, group = f"{store.uri.rstrip('/')}/", store.uri
     return Members([Member(e.name, e.kind, below + e.uri, e.uri, True, group) for e in entries])
 
 
 def member_at(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:
-    """A member of a group, and its place or why that may not be followed."""
+    """Make a member of an entry, with its place or why that may not be followed."""
     place: Store | ChronotileError
     try:
         place = member_store(group, entry)
@@ -181,7 +181,7 @@ class Node:
     history: GroupHistory | None = field(default=None, repr=False)
     """Of a group."""
     is_inside: bool = True
-    """Whether it lies in the folder of the dataset."""
+    """True if it lies in the folder of the dataset."""
 
     @property
     def uri(self) -> str:
@@ -189,13 +189,13 @@ class Node:
         return self.member.uri
 
     def fits(self, pattern: str | None) -> bool:
-        """Whether its path fits a pattern such as `ms/*/X`; every path fits none."""
+        """Return True if its path fits a pattern such as `ms/*/X`, or if there is none."""
         return pattern is None or fnmatchcase(self.path, pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What was found at the places of members, so that no place is listed or read twice."""
+    """Folders and groups at the places of members, so that none is listed or read twice."""
 
     folders: dict[str, Folder | ChronotileError] = field(default_factory=dict)
     groups: dict[str, GroupHistory] = field(default_factory=dict)
@@ -209,13 +209,13 @@ def walk(
     *,
     nested: bool = True,
 ) -> Iterator[Node]:
-    """Looks up the members of a group at a moment, and of every group in it.
+    """Look up the members of a group at a moment, and of every group in it.
 
     Args:
         root: The group.
-        history: What was read of it.
+        history: Its lists of members.
         end: The moment.
-        looked_up: What is known from another moment.
+        looked_up: Folders and groups that were read for another moment.
         nested: Go into the groups that are members.
 
     Raises:
@@ -248,7 +248,7 @@ class _Walk:
     def _listed(
         self, placed: Sequence[tuple[Member, Store | ChronotileError]]
     ) -> Iterator[Folder | ChronotileError]:
-        """The folder of each member, or why there is none."""
+        """List the folder of each member, or say why there is none."""
         known = self.looked_up.folders
         stores = {p.uri: p for _, p in placed if not isinstance(p, ChronotileError)}
         new = [store for uri, store in stores.items() if uri not in known]

@@ -73,7 +73,7 @@ class Dataset:
         return self.group.key
 
     def reopened(self) -> Dataset:
-        """The dataset as it is now, read again.
+        """Read the dataset again, as it is now.
 
         Raises:
             StorageError: The storage failed.
@@ -81,7 +81,7 @@ class Dataset:
         return Dataset(self.store, read_group(self.store, key=self.key))
 
     def moment(self, time: Moment, where: str = "time") -> int:
-        """A time in any spelling, or a tag's name, in ms.
+        """Give a time in any spelling, or a tag's name, in ms.
 
         Raises:
             BadTimeError: It is no time.
@@ -114,7 +114,7 @@ class Dataset:
         return now_ms() if at is None else self.moment(at, "at")
 
     def members(self, at: Moment | None = None) -> Members:
-        """Give the members of the group itself, at a moment: what `tiledb.Group` lists.
+        """Give the members of the group itself, at a moment, as `tiledb.Group` lists them.
 
         Nothing is looked up where the members lie: `member_tree` does that.
 
@@ -127,12 +127,12 @@ class Dataset:
         return direct_members(self.store, self.group, self._at(at))
 
     def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The members at any depth, each looked up where it lies; a group before its members."""
+        """List the members at any depth, each looked up; a group before its members."""
         # A tree now and one at a moment that is still to come are the same.
         return self._trees(self._at(at))
 
     def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The members of the group itself, each looked up where it lies."""
+        """List the members of the group itself, each looked up where it lies."""
         end = self._at(at)
         return tuple(walk(self.store, self.group, end, self.looked_up, nested=False))
 
@@ -148,18 +148,18 @@ class Dataset:
         return LookedUp()
 
     def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The arrays at any depth, each place once."""
+        """List the arrays at any depth, each place once."""
         return tuple(node for node in self.tree(at) if node.found == "array")
 
     def inner(self) -> tuple[Dataset, ...]:
-        """The groups in it, at any depth, each place once."""
+        """List the groups in it, at any depth, each place once."""
         nodes = (node for node in self.tree() if node.found == "group")
         return tuple(Dataset(n.store, n.history) for n in nodes if n.store and n.history)
 
     def read_logs(
         self, at: Moment | None = None, on_array: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Node, Log | ChronotileError]]:
-        """The log of each array, or why it cannot be read, one by one.
+        """Read the log of each array, or why it cannot be read, one by one.
 
         Args:
             at: Of the arrays that are members at this moment.
@@ -171,7 +171,7 @@ class Dataset:
             yield node, self.read_log(node)
 
     def read_log(self, node: Node) -> Log | ChronotileError:
-        """The log of one array of the tree, or why it cannot be read."""
+        """Read the log of one array of the tree, or why it cannot be read."""
         assert node.store is not None  # an array was found there
         try:
             return Log(read_history(node.store, key=self.key), node.store)
@@ -179,7 +179,7 @@ class Dataset:
             return error
 
     def logs(self) -> dict[str, Log]:
-        """Path of an array in the dataset -> its log.
+        """Read the log of every array, by its path in the dataset.
 
         Raises:
             ChronotileError: An array cannot be read; `read_logs` goes on with the others.
@@ -213,7 +213,7 @@ class Dataset:
         return check_dataset(self, log_only=log_only, deep=deep)
 
     def moments(self) -> tuple[WholeState, ...]:
-        """The stretches of time at which every member can be read whole, in order."""
+        """Find the stretches of time at which every member can be read whole, in order."""
         from chronotile.dataset.moments import find_moments
 
         return find_moments(self)
@@ -224,12 +224,12 @@ def open_dataset(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Lists and reads the lists of members of a group, once.
+    """List and read the lists of members of a group, once.
 
     Args:
         uri: The group: a local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
         key: The AES-256 key of encrypted members: 32 bytes, or 32 characters.
-        storage_options: What the storage needs to know, such as `aws_endpoint`. It goes along to
+        storage_options: Options of the storage, such as `aws_endpoint`. It goes along to
             members in other places of the same kind of storage.
 
     Raises:
@@ -254,12 +254,12 @@ class MemberRow(NamedTuple):
     kind: str
     """What it was when it was added."""
     found: str
-    """What is there: see `dataset.tree.Found`."""
+    """What is there: see `member_tree.NodeKind`."""
     uri: str
     stored_uri: str
     is_relative: bool
     is_inside: bool
-    """Whether it lies in the folder of the dataset."""
+    """True if it lies in the folder of the dataset."""
     group: str
     """Where its group lies."""
     commits: int | None
@@ -273,7 +273,7 @@ class MemberRow(NamedTuple):
     """Why an array could not be read."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as `members --json` prints it."""
+        """Give the JSON form, as `members --json` prints it."""
         return self._asdict()
 
 
@@ -285,7 +285,7 @@ def member_rows(
     nested: bool = True,
     on_member: Callable[[], None] | None = None,
 ) -> Iterator[MemberRow]:
-    """Summarises the members at a moment.
+    """Summarise the members at a moment.
 
     Args:
         dataset: The group.
@@ -337,7 +337,7 @@ def _row(dataset: Dataset, node: Node, *, sizes: bool) -> MemberRow:
 
 
 def as_mended(dataset: Dataset) -> Dataset:
-    """The dataset with the members that a repair of its groups leaves.
+    """Give the dataset with the members that a repair of its groups leaves.
 
     Raises:
         RefusedError: A damaged list of the dataset's own group has just changed.

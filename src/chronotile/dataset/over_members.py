@@ -1,13 +1,13 @@
 """One change over all members of a dataset.
 
 In: a dataset, and a planner of one array, such as `plan_vacuum`. Out: `GroupReport`: what happened
-to each member, and why something did not. Decides nothing about an array itself.
+to each member, and why something did not. Does not decide anything about an array itself.
 
 First every member is planned: a member that cannot be changed is named before anything changes, and
 left alone, or nothing is changed at all. Then the members are changed one by one, each by a plan of
-that moment. An error of one stops no other. Nothing outside of the dataset's folder is changed
-unless the caller says so: a URI in a file must not lead a command to arrays that its user did not
-name.
+that moment, and an error of one stops no other; `publish_members` takes all of them stage by stage.
+Nothing outside of the dataset's folder is changed unless the caller asks for it: a URI in a file
+must not lead a command to arrays that its user did not name.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ raises what the change refuses, and changes nothing."""
 
 
 class ArrayOrGroup(NamedTuple):
-    """What is to be changed: an array, or a group's own files."""
+    """An array of a dataset, or a group's own files, to be changed."""
 
     path: str
     """In the dataset; empty for the dataset's own group."""
     store: Store
     is_group: bool
     is_inside: bool
-    """Whether it lies in the folder of the dataset."""
+    """True if it lies in the folder of the dataset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +64,23 @@ class MemberOutcome:
     status: int = 1
     """The exit status that this error gives."""
     skipped: bool = False
-    """Whether it was left alone on purpose."""
+    """True if it was left alone on purpose."""
 
     @property
     def has_steps(self) -> bool:
-        """Whether anything is, or was, to be done to it."""
+        """True if anything is, or was, to be done to it."""
         return self.report is not None and bool(self.report.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, a part of the report."""
-        said: dict[str, Any] = {
+        """Give the JSON form, a part of the report."""
+        document: dict[str, Any] = {
             "member": self.path,
             "kind": "group" if self.is_group else "array",
             "array": self.array,
             "error": self.error,
             "skipped": self.skipped,
         }
-        return said if self.report is None else self.report.to_dict() | said
+        return document if self.report is None else self.report.to_dict() | document
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +131,17 @@ class GroupReport:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether there is something to undo, and a way to do it."""
+        """True if there is something to undo, and a way to do it."""
         changed = [one.report for one in self.outcomes if one.report is not None and one.has_steps]
         return bool(changed) and all(report.can_be_undone for report in changed)
 
     @property
     def has_steps(self) -> bool:
-        """Whether anything is, or was, to be done."""
+        """True if anything is, or was, to be done."""
         return any(one.has_steps for one in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report."""
+        """Give the JSON report."""
         document = {
             "command": self.command,
             "group": self.group,
@@ -155,7 +155,7 @@ class GroupReport:
         return document if self.undoes is None else document | {"undoes": self.undoes}
 
     def to_json(self) -> str:
-        """The JSON report as text."""
+        """Give the JSON report as text."""
         return json_text(self.to_dict())
 
     def summary(self) -> str:

@@ -71,7 +71,7 @@ class Publication(NamedTuple):
     moment: int | None
     """The moment from which all of it shows; None if fragments keep their own times."""
     is_chosen: bool
-    """Whether the moment was chosen here, to lie just far enough ahead."""
+    """True if the moment was chosen here, to lie just far enough ahead."""
     notes: tuple[str, ...]
 
     def carry_out(
@@ -231,10 +231,10 @@ def _notes(moment: int | None, planned: list[Plan]) -> tuple[str, ...]:
     if not plans:
         return ()
     last, most = max(map(_last, plans)), max(len(plan.added) for plan in plans)
-    said = f"all of it shows from {moment} ({time_text(moment)}) on"
+    note = f"all of it shows from {moment} ({time_text(moment)}) on"
     if last > moment:
-        said += f", whole from {last} on: {count_text(most, 'fragment')} take a millisecond each"
-    return (said,)
+        note += f", whole from {last} on: {count_text(most, 'fragment')} take a millisecond each"
+    return (note,)
 
 
 def _last(plan: Plan) -> int:

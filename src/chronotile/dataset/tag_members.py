@@ -95,7 +95,7 @@ def plan_untag_group(dataset: Dataset, name: str, *, outside: bool = False) -> l
 
 
 def _members(dataset: Dataset, *moments: int | None) -> list[Node]:
-    """The members now and at some moments, each place once."""
+    """List the members now and at some moments, each place once."""
     ends = (*(end for end in moments if end is not None), None)
     nodes = {node.uri: node for end in ends for node in dataset.tree(end)}
     return [nodes[uri] for uri in sorted(nodes, key=lambda uri: nodes[uri].path)]
