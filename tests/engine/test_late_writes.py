@@ -66,7 +66,7 @@ def test_a_write_of_an_earlier_time_shows_where_a_vac_can_hide(
     assert array.answer(0, TIME + 10) == (*history, (7, 7)), "it is a write of that time"
     assert codes(array) == []
     assert main(["explain", array.uri]) == 0
-    assert "a restore or an undelete hides it from" in capsys.readouterr().out
+    assert f"hidden by the {command} of " in capsys.readouterr().out
     for _ in range(2):
         array.consolidate("fragments")
         array.vacuum("fragments")

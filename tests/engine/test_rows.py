@@ -374,11 +374,12 @@ def test_a_reader_that_is_left_leaves_nothing_behind(
 
 def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
     dims = [tiledb.Dim("t", domain=(0, 99), tile=10, dtype="int64")]
-    attrs = [tiledb.Attr(name, dtype="int32") for name in ("commit", "t_")]
+    values = {"commit": 1, "t_": 2, "operation": 3}
+    attrs = [tiledb.Attr(name, dtype="int32") for name in values]
     array = EngineArray(tmp_path / "array").create(dims=dims, attrs=attrs)
-    array.write_columns(10, [7], {"commit": np.array([1], "i4"), "t_": np.array([2], "i4")})
+    array.write_columns(10, [7], {name: np.array([one], "i4") for name, one in values.items()})
     (name,) = array.files("__fragments")
-    row = {"t__": 7, "commit_": 1, "t_": 2}
+    row = {"operation": None, "t__": 7, "commit_": 1, "t_": 2, "operation_": 3}
     assert ct.diff(array.uri, 5, 15, rows=True).to_pylist() == [
         {"change": "insert", "commit": name, "t": 10, **row}
     ]
@@ -391,7 +392,7 @@ def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
     assert (told["commit"], told["t"]) == (name, 10)
     assert (json.loads(told["key"]), json.loads(told["row"])) == (
         {"t": 7},
-        {"t": 7, "commit": 1, "t_": 2},
+        {"t": 7, **values},
     )
 
 

@@ -251,3 +251,24 @@ def test_an_empty_folder_of_a_killed_change_goes(
         assert_tidy(made)
         return
     raise AssertionError("it was never killed")
+
+
+def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    """Another update takes the place of the one that goes (F14)."""
+    for at in range(1, 30):
+        array = EngineArray(tmp_path / str(at)).create()
+        array.write(10, {1: 1, 2: 2, 3: 3})
+        update = opened(array).update("a == 3", ["a=7"], experimental=True)
+        array.consolidate("fragments")
+        before = seen(array)
+        died, _ = killed.run("apply {}", array.uri, die_at=at)
+        if len(states(array)) > 1:
+            opened(array).undo()
+            assert seen(array) == before, f"killed at {at}"
+            assert "final" not in states(array).values(), f"killed at {at}"
+        assert states(array)[update.operation or ""] == "done", f"killed at {at}"
+        if not died:
+            return
+    raise AssertionError("it never ended")

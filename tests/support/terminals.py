@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROGRAM = (sys.executable, "-m", "chronotile")
+_SILENCE_S = 120
+_STOPPED = -9
+
+
+def _read(leader: int, running: subprocess.Popen[bytes]) -> bytes:
+    """Read what the terminal gets; stop a program that waits for more than was typed."""
+    if not select.select([leader], [], [], _SILENCE_S)[0]:
+        running.kill()
+        running.wait()
+        return b""
+    return os.read(leader, 65536)
 
 
 def on_terminal(
@@ -46,11 +58,12 @@ def on_terminal(
     os.close(follower)
     seen, is_asked = b"", False
     with suppress(OSError):  # the terminal is gone when the last process that has it ends
-        while part := os.read(leader, 65536):
+        while part := _read(leader, running):
             seen += part
             if answer is not None and not is_asked and b"[y/N]" in seen:
                 is_asked = True
                 os.write(leader, f"{answer}\n".encode())
     os.close(leader)
+    assert running.poll() != _STOPPED, f"it asked again: {seen!r}"
     assert is_asked or answer is None, seen
     return running.wait(60), seen.decode()

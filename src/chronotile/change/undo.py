@@ -297,6 +297,9 @@ class _Inverse:
         """What an undo that was broken off may have taken out already."""
         self._own = {(s.get("path"), s.get("sha256")) for s in own if s.get("op") == "replace"}
         """Files as such an undo may have left them."""
+        moves = [step for step in record.steps if step.get("op") == "move"]
+        self._moved = {(step.get("path"), step.get("sha256")) for step in moves}
+        """Files as they were before the change moved them."""
         self.puts: dict[str, bytes] = {}
         """Files that the change put, and that go."""
         self.back: dict[str, bytes] = {}
@@ -341,7 +344,10 @@ class _Inverse:
             data = self._content(path)
             if data is None or path in self._keep:
                 return
-            is_own = (path, hashlib.sha256(data).hexdigest()) in self._own
+            known = (path, hashlib.sha256(data).hexdigest())
+            if known in self._moved and known[1] != step.get("sha256"):
+                return  # it was not moved yet, so that no other took its place
+            is_own = known in self._own
             if path not in self._exchanged and not is_own:
                 self._refuse_other(path, data, step)
             self.puts[path] = data

@@ -113,7 +113,9 @@ class OpenCost:
         # A `.meta` that holds what a large one holds is large too.
         metas = self.metas - 1 + max(self.large - 1, 0)
         footers = _PER_FRAGMENT * self.fragments.mergeable + metas
-        return self.requests - max(commits, 0) - max(footers, 0)
+        saved = max(commits, 0) + max(footers, 0)
+        # The first change leaves a record, which costs a request.
+        return self.requests - saved + (saved > 0 and not self.has_operations)
 
     def after(self, put: Sizes, removed: Sizes) -> OpenCost:
         """Return the cost after some files were put and removed, and the record of that.

@@ -169,7 +169,9 @@ class Call:
             if not click.confirm("Go on all the same?", err=True):
                 say("chronotile: nothing was written")
                 return 1
-            return self.show(change(*given, **options | {"any_time": True}, **self.how))
+            # One question is enough: that no row matches is a note of the report.
+            how = self.how | {"before": None}
+            return self.show(change(*given, **options | {"any_time": True}, **how))
 
 
 def changing(function: F) -> F:

@@ -69,12 +69,15 @@ class Pairs(NamedTuple):
 def with_heads(heads: Sequence[tuple[str, pa.DataType]], schema: Schema) -> pa.Schema:
     """Put columns before the fields of a schema.
 
-    A field that has the name of such a column, as `t`, gets a `_` behind its own.
+    A field that has the name of such a column, as `t`, or of the column `operation`, which tables
+    for users get, has a `_` behind its own.
     """
     names = [name for name, _ in heads]
     for field in schema.fields:
         name = field.name
-        while name in names or (name != field.name and schema.field(name) is not None):
+        while name in (*names, "operation") or (
+            name != field.name and schema.field(name) is not None
+        ):
             name += "_"
         names.append(name)
     kinds = [*(kind for _, kind in heads), *map(shown_type, schema.fields)]

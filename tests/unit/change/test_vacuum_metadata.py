@@ -78,7 +78,7 @@ def test_a_meta_goes_if_another_holds_all_of_it(array: EngineArray) -> None:
     assert all(step.size and "holds all of it" in step.reason for step in report.steps)
     (left,) = array.files("__fragment_meta")
     assert left.startswith("__10_30_")
-    assert report.engine_open_requests == (9, 7)
+    assert report.engine_open_requests == (10, 8)
     assert not vacuum(array.uri).steps or array.files("__fragment_meta") == [left]
 
 
